@@ -11,7 +11,7 @@ import pytest
 
 from agenttape_core import Variation, awhat_if, boundary, returns, use_cassette, what_if
 from agenttape_core.experiments import orders, program_of
-from agenttape_core.tools.update import plan, update
+from agenttape_core.experiments.update import plan, update
 
 OUTER, INNER = Path("cassettes/outer.yaml"), Path("cassettes/inner.yaml")
 SAID = "cassettes/inner.yaml: search was called with a request that isn't in the cassette"

@@ -17,7 +17,7 @@ from agenttape_core.errors import ConfigurationError, SessionStateError, Verific
 from agenttape_core.experiments import orders
 from agenttape_core.experiments.strategies.order_search import Search, Tried
 from agenttape_core.experiments.strategies.orders import outcomes_in_other_orders
-from agenttape_core.experiments.verify.outcome import ended
+from agenttape_core.experiments.verify.child import ended
 from agenttape_core.scheduling import ChoicePoint, Choices
 
 DESK = """

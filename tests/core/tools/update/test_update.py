@@ -11,12 +11,12 @@ import pytest
 
 from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.errors import BudgetExceededError, CassetteNotFoundError, ConfigurationError
+from agenttape_core.experiments.update import plan, update
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.schema import Usage
 from agenttape_core.session.call import WATCHERS
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading.prices import Price, PriceTable
-from agenttape_core.tools.update import plan, update
 
 CASSETTE = Path("cassettes/c.yaml")
 CHAT = Boundary("chat", usage=lambda _: Usage(input_tokens=1000, output_tokens=1000))

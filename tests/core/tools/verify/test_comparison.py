@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core.experiments.verify.comparison import places
-from agenttape_core.experiments.verify.output import Output
+from agenttape_core.experiments.verify.comparison import Output, places
 from agenttape_core.redaction import Redactor, new_key
 
 REDACTOR = Redactor(new_key())

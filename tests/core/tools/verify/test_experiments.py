@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
+from typing import Any
 
 import pytest
 
+from agenttape_core import Variation
+from agenttape_core.experiments import drive
 from agenttape_core.experiments.verify import FACTORS, Factor, Surroundings
-from agenttape_core.experiments.verify.cause import BY_FACTOR, BY_NOISE, RARE, TOGETHER, UNFROZEN, Cause, Noise
 from agenttape_core.experiments.verify.comparison import Place
+from agenttape_core.experiments.verify.environment import BY_FACTOR, BY_NOISE, RARE, TOGETHER, UNFROZEN, Cause, Noise
 from agenttape_core.experiments.verify.steps import causes_of
 
 pytestmark = pytest.mark.process
@@ -23,6 +26,25 @@ def place(what: str, noise: Noise = "") -> Place:
     return Place("return value", what, "a", "b", noise)
 
 
+class Replays:
+    """A program, as a function of its surroundings."""
+
+    def __init__(self, function: Callable[[Surroundings], object]) -> None:
+        self._function = function
+
+    def run(self, variation: Variation) -> Any:
+        """Return what it gives in the surroundings of a replay."""
+        return self._function(Surroundings(**variation.environment))
+
+
+def causes(
+    found: Sequence[Place], other: Surroundings, differing: Callable[[Surroundings], list[Place]]
+) -> dict[str, Cause]:
+    """Return the causes of differences, as experiments find them."""
+    answers: dict[str, Cause] = drive(Replays(differing), causes_of(found, FIRST, other, lambda places: places))
+    return answers
+
+
 def cause_of(program: Callable[[Surroundings], object], noise: Noise = "") -> Cause:
     """Return the cause of a program producing something else in the other surroundings."""
     first = program(FIRST)
@@ -31,7 +53,7 @@ def cause_of(program: Callable[[Surroundings], object], noise: Noise = "") -> Ca
     def differing(around: Surroundings) -> list[Place]:
         return [place("x", noise)] if program(around) != first else []
 
-    return causes_of([place("x", noise)], FIRST, OTHER, differing)["x"]
+    return causes([place("x", noise)], OTHER, differing)["x"]
 
 
 @pytest.mark.parametrize("factor", FACTORS)
@@ -79,8 +101,8 @@ def test_each_place_has_its_own_cause() -> None:
             place("random"),
         ]
 
-    causes = causes_of([place("set"), place("zone"), place("random")], FIRST, OTHER, differing)
-    assert causes == {"set": BY_FACTOR["hash_seed"], "zone": BY_FACTOR["time_zone"], "random": UNFROZEN}
+    found = causes([place("set"), place("zone"), place("random")], OTHER, differing)
+    assert found == {"set": BY_FACTOR["hash_seed"], "zone": BY_FACTOR["time_zone"], "random": UNFROZEN}
 
 
 def test_a_factor_that_was_not_varied_is_not_tried() -> None:
@@ -92,5 +114,5 @@ def test_a_factor_that_was_not_varied_is_not_tried() -> None:
         tried.append(around)
         return [place("x")] if around == other else []
 
-    assert causes_of([place("x")], FIRST, other, differing) == {"x": BY_FACTOR["time_zone"]}
+    assert causes([place("x")], other, differing) == {"x": BY_FACTOR["time_zone"]}
     assert set(tried) == {FIRST, other}

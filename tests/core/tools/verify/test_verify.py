@@ -48,7 +48,7 @@ def test_a_sound_function(project: Path) -> None:
     Path("notes.txt").unlink()
     before = sorted(path.name for path in project.rglob("*"))
     ended: list[None] = []
-    verification = verify(agents.sound, "sound", runs=3, on_replay=lambda: ended.append(None))
+    verification = verify(agents.sound, "sound", runs=3, on_run=lambda: ended.append(None))
     assert verification.ok, str(verification)
     assert len(ended) == 3
     assert [run.same for run in verification.runs] == [True, True, True]

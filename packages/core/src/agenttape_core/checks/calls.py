@@ -161,7 +161,7 @@ def arguments(name: str, /, *, json_schema: Mapping[str, Any] | None = None, **e
             expression.
 
     Raises:
-        ConfigurationError: If there's nothing to compare with, or the schema is invalid.
+        ConfigurationError: If there are no values to compare with, or the schema is invalid.
     """
     _refuse_no_name("arguments", name)
     if json_schema is None and not expected:

@@ -80,7 +80,7 @@ class Run:
         happened: All that it did, in its order: calls, nodes, interrupts.
         asked: The tools that its models requested, in order, whether or not they were called.
         interactions: The number of its recorded calls.
-        tokens: The tokens that its models read and wrote, as far as they were counted.
+        tokens: The tokens that its models read and wrote, where they were counted.
         uncounted: The names of calls of models whose tokens were not counted, with the addresses of those that went
             over plain HTTP.
         dollars: What its calls cost in US dollars, as far as their models have a known price.

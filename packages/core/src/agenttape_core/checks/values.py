@@ -34,7 +34,7 @@ class AsRecorded:
         return self._open()
 
     def __call__(self, value: Any, like: Any = None) -> Any:
-        """Return plain data that may contain regular expressions; the same object if nothing changed.
+        """Return plain data that may contain regular expressions; the same object if it didn't change.
 
         Args:
             value: The expected value.

@@ -28,7 +28,7 @@ def loaded(name: str, where: str) -> Any:
         where: The place where it stands.
 
     Raises:
-        ConfigurationError: If there is no such object.
+        ConfigurationError: If the object doesn't exist.
     """
     module, _, function = name.partition(":")
     if not module or not function:

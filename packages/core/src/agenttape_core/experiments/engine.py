@@ -6,6 +6,7 @@ import inspect
 import json
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from contextvars import copy_context
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -29,7 +30,7 @@ class Result(Protocol):
 
     @property
     def ok(self) -> bool:
-        """True if nothing was found that has to be mended."""
+        """True if it found no defect."""
 
     @property
     def is_whole(self) -> bool:
@@ -79,13 +80,13 @@ def refusal(name: str, word: str, shown: str) -> str:
     Args:
         name: The experiment.
         word: The option.
-        shown: The option as it was given.
+        shown: The option as the user wrote it.
     """
     return f"{name} takes no {shown}: {_OWN_REASONS.get((name, word), SHARED[word])}"
 
 
 Experiment = Generator[Variation, Run, Found]
-"""Yields what to run next, gets the run, and returns the result. It runs nothing itself, so it knows neither whether
+"""Yields what to run next, gets the run, and returns the result. It runs no program itself, so it's the same whether
 the program is a function or a test, nor how its session is opened."""
 
 
@@ -161,7 +162,7 @@ def drive(
     """
     refuse_jobs(jobs, is_test=getattr(program, "function", program) is None)
     try:
-        with _Overlapping(program, jobs) as running:
+        with _Overlapping(program, jobs) as running, closing(experiment):  # which ends its processes before the pool
             variation = next(experiment)
             while True:
                 try:

@@ -84,7 +84,7 @@ def verdicts_of(family: Sequence[Pairs], *, alpha: float = ALPHA, margin: float 
 
 
 def verdict_of(pairs: Pairs, *, family: int = 1, alpha: float = ALPHA, margin: float = MARGIN) -> Verdict:
-    """Return the verdict on one trial, which holds whatever those of its family are.
+    """Return the verdict on one trial, which holds whatever the others of its family come to.
 
     Args:
         pairs: Its pairs.

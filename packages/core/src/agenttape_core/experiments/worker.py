@@ -1,14 +1,17 @@
-"""Runs of programs in child processes: a worker has imported the libraries of a project, and forks for each run.
+"""The one runner of programs in child processes, for revisions, mutants and `verify`.
 
-A process that is forked imports the project itself, so that each edit or revision is there from the first import on.
-Where forking is not safe, each run has a new process.
+A worker has imported the libraries of a project, and forks for each run. The forked process imports the project itself,
+so that each edit or revision is there from the first import on. Where forking isn't safe, and where the environment of
+the process itself varies, each run has a new process.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,11 +20,14 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from threading import Lock, Thread
 from types import TracebackType
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, Protocol, Self
 
 from agenttape_core.errors import AgentTapeError, VerificationError
 from agenttape_core.guard.caller import is_library
@@ -33,12 +39,14 @@ from agenttape_core.tools.hash_seeds import with_seed
 _MAIN = "import sys; from agenttape_core.experiments.worker import main; main(int(sys.argv[1]))"
 _ALONE = """\
 import json, sys
+request = json.loads(sys.stdin.buffer.read())
+sys.path[:], sys.argv[:], channel = request["path"], request["argv"], int(sys.argv[1])
 from agenttape_core.experiments.worker import run
-run(json.loads(sys.stdin.buffer.read()), int(sys.argv[1]))
+run(request, channel)
 """
 _OWN = "agenttape_"
 _GRACE_S = 60.0
-"""Seconds for what the worker does itself: it imports what the runs import."""
+"""Seconds for the worker's own work: it imports the libraries of the runs."""
 SECONDS = 600.0
 """The seconds that a run may take, unless another number is given."""
 
@@ -58,7 +66,7 @@ class Worker:
     """A process that runs programs again and again, each time in a separate process.
 
     Args:
-        hash_seed: The hash seed with which they were recorded, as far as it is known.
+        hash_seed: The hash seed with which they were recorded, if that's known.
         live: The kinds and names of calls that are executed.
     """
 
@@ -109,13 +117,13 @@ class Worker:
             runner: The module that runs it: a `Runner` is its function `run`.
             program: The program, as this module takes it.
             folder: The folder in which it runs; by default this one.
-            path: The entries of the path of imports before those of this process.
+            path: The entries of the path of imports, before this process's own.
             seconds: The most that it may take.
             cpu: The most that it may compute, in seconds.
 
         Returns:
             What the runner has returned, and its `seconds` and `cpu`; or `ended`, if it was ended by force, or
-            `problem`, if the process has ended by itself.
+            `problem`, if the process has ended without a reply.
 
         Raises:
             VerificationError: If the worker does not answer.
@@ -128,8 +136,10 @@ class Worker:
             "folder": str(folder or here),
             "live": self._live,
             "path": list(dict.fromkeys([*path, *own])),
+            "argv": sys.argv[:1],
             "seconds": seconds,
             "cpu": cpu,
+            "lingers": False,
         }
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # it is found below that there is no reply
@@ -186,30 +196,37 @@ def main(descriptor: int) -> None:
         _write(descriptor, reply)
 
 
-def run(request: dict[str, Any], descriptor: int) -> NoReturn:
-    """Do what a request says, write the reply to a descriptor as JSON, and end the process.
+def run(request: dict[str, Any], descriptor: int) -> None:
+    """Do what a request says, write the reply to a descriptor as JSON, and end the process unless it may end by itself.
 
     Args:
         request: The request of a worker.
         descriptor: The write end of a pipe.
     """
+    os.set_inheritable(descriptor, False)
     code = 1
     try:
-        _limit(request["cpu"])
+        if not request["lingers"]:
+            _limit(request["cpu"])
         _write(descriptor, _reply(request))
+        os.close(descriptor)
         code = 0
     finally:
-        os._exit(code)  # what the program has left running ends with it
+        if not request["lingers"]:
+            os._exit(code)  # what the program has left running ends with it
 
 
 def _reply(request: dict[str, Any]) -> dict[str, Any]:
     sys.path[:] = request["path"]
     sys.dont_write_bytecode = True
     os.chdir(request["folder"])
-    confine_process(Project(replays_only=True, live=tuple(request["live"])))
+    if not request["lingers"]:
+        confine_process(Project(replays_only=True, live=tuple(request["live"])))
     began, used = time.perf_counter(), time.process_time()
     runner: Runner = import_module(request["runner"]).run
     reply = runner(request["program"])
+    if request["lingers"]:
+        return reply
     known = set(request["known"])
     return {
         **reply,
@@ -220,7 +237,7 @@ def _reply(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _limit(seconds: float) -> None:
-    """Let the process end when it has computed for so long: nobody waits for an endless calculation."""
+    """Let the process end when it has computed for so long, as in an endless loop."""
     with suppress(ImportError):  # not on Windows
         import resource
 
@@ -259,26 +276,24 @@ def _answered(request: dict[str, Any]) -> dict[str, Any]:
             run(request, writing)
         os.close(writing)
         return _received(reading, child, request["seconds"])
-    os.set_inheritable(writing, True)
-    process = subprocess.Popen(  # noqa: S603 - this very interpreter
-        [sys.executable, "-c", _ALONE, str(writing)], stdin=subprocess.PIPE, pass_fds=[writing]
-    )
+    os.close(reading)
     os.close(writing)
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(request).encode())
-    process.stdin.close()
-    return _received(reading, process.pid, request["seconds"])
+    with Children() as children:
+        ended = children.run(request, os.environ, Path(request["folder"]), request["seconds"])
+    sys.stdout.buffer.write(ended.stdout + ended.stderr)
+    sys.stdout.flush()
+    return _reply_of(ended.report, ended.code, is_late=ended.code is None)
 
 
 def _read_nothing() -> None:
-    """Let a run find the end of its standard input: what comes there is for the worker."""
+    """Let a run find the end of its standard input, which is for the worker."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, sys.stdin.fileno())
     os.close(nothing)
 
 
 def can_fork() -> bool:
-    """Return whether this process can be forked: it has one thread, and the system knows how."""
+    """Return whether this process can be forked: it has one thread, and the system can fork."""
     return hasattr(os, "fork") and sys.platform != "darwin" and threading.active_count() == 1
 
 
@@ -298,12 +313,17 @@ def _received(reading: int, child: int, seconds: float) -> dict[str, Any]:
         if not data.endswith(b"\n") and is_late:
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
+    return _reply_of(data, os.waitstatus_to_exitcode(status), is_late=is_late)
+
+
+def _reply_of(data: bytes, code: int | None, *, is_late: bool) -> dict[str, Any]:
+    """Return the reply in what a process has written, or why there is none."""
     if data.endswith(b"\n"):
         reply: dict[str, Any] = json.loads(data)
         return reply
-    if is_late or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU):
+    if is_late or code == -signal.SIGXCPU:
         return {"ended": "it did not end in time"}
-    return {"problem": f"the process ended with {os.waitstatus_to_exitcode(status)} and said nothing"}
+    return {"problem": f"the process ended with {code} and said nothing"}
 
 
 def _enter_once() -> None:
@@ -320,3 +340,138 @@ def _import(names: list[str]) -> None:
         if name not in sys.modules:
             with suppress(BaseException):  # some can only be imported by others
                 import_module(name)
+
+
+_PIPES_S = 5.0
+"""Seconds to wait for the pipes of a killed group: a process that left the group may hold them open."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildResult:
+    """The end of a child process.
+
+    Args:
+        report: The bytes that it wrote to its own descriptor.
+        stdout: The bytes on its standard output.
+        stderr: The bytes on its standard error.
+        code: The exit code, negative for a signal; `None` if it was killed because its time was over.
+    """
+
+    report: bytes
+    stdout: bytes
+    stderr: bytes
+    code: int | None
+
+
+class Children:
+    """New processes that run a program once. At the end of the block, those that are still running are killed."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._closed = False
+        self._lock = Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._closed = True
+            for child in self._running:
+                _end(child)
+
+    def run(
+        self, request: Mapping[str, Any], environment: Mapping[str, str], folder: Path, timeout: float
+    ) -> ChildResult:
+        """Run a program once, in a new process.
+
+        Args:
+            request: The program, as for a worker.
+            environment: All variables of the process.
+            folder: Its working directory.
+            timeout: Seconds after which it's killed, with all processes that it started.
+        """
+        reading, writing = os.pipe()
+        with open(reading, "rb") as channel:  # noqa: PTH123 - a descriptor, not a path
+            try:
+                child = self._start([*_python(), str(writing)], environment, folder, writing)
+            finally:
+                os.close(writing)
+            report: Future[bytes] = Future()
+            Thread(target=lambda: report.set_result(channel.read()), daemon=True).start()
+            try:
+                stdout, stderr, in_time = _communicate(child, json.dumps(request).encode(), timeout)
+                return ChildResult(_report_of(report), stdout, stderr, child.returncode if in_time else None)
+            finally:
+                with self._lock:
+                    self._running.discard(child)
+
+    def _start(
+        self, command: list[str], environment: Mapping[str, str], folder: Path, descriptor: int
+    ) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._closed:
+                raise InterruptedError("it was given up")
+            child = subprocess.Popen(  # noqa: S603 - this very interpreter, with arguments of ours
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                cwd=folder,
+                pass_fds=[descriptor],
+                start_new_session=True,  # so that it can be killed with all that it started
+            )
+            self._running.add(child)
+            return child
+
+
+def _report_of(report: Future[bytes]) -> bytes:
+    """Return the report of a child, unless a process that left its group keeps the pipe open."""
+    try:
+        return report.result(_PIPES_S)
+    except TimeoutError:
+        return b""
+
+
+def _communicate(child: subprocess.Popen[bytes], stdin: bytes, timeout: float) -> tuple[bytes, bytes, bool]:
+    """Return what a child wrote, and whether it ended in time."""
+    try:
+        return *child.communicate(stdin, timeout), True
+    except subprocess.TimeoutExpired:
+        _end(child)
+    try:
+        return *child.communicate(timeout=_PIPES_S), False
+    except subprocess.TimeoutExpired as still:
+        return still.stdout or b"", still.stderr or b"", False
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):  # it ended by itself
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+@functools.cache
+def _unshuffled() -> tuple[str, ...]:
+    """Return the command under which a process has its memory at the same addresses each time, if there is one."""
+    found = shutil.which("setarch")
+    if found is None:
+        return ()
+    # S603: where the command is depends on the system. Containers may forbid it.
+    tried = subprocess.run([found, "-R", sys.executable, "-c", ""], capture_output=True, check=False)  # noqa: S603
+    return () if tried.returncode else (found, "-R")
+
+
+def _python() -> list[str]:
+    """Return the command of a child: this interpreter, with its options except those that ignore the environment.
+
+    Where the system can, children have their memory at the same addresses: only a seed moves objects then, and it moves
+    them again when it's tried again.
+    """
+    flags = [f"-X{name}" if value is True else f"-X{name}={value}" for name, value in sys._xoptions.items()]  # noqa: SLF001 - documented
+    flags += [f"-W{filtered}" for filtered in sys.warnoptions]
+    if sys.flags.optimize:
+        flags.append(f"-{'O' * sys.flags.optimize}")
+    return [*_unshuffled(), sys.executable, *flags, "-c", _ALONE]

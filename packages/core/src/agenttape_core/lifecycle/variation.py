@@ -41,6 +41,8 @@ class Variation:
         order: The calls to answer first where several wait, in this order: numbers as `agenttape show` prints them
             (`"5,3"`), or a list with addresses. What isn't named comes after them, in the recorded order. The report
             lists what can't be reached in `nondeterminism`. By default, the recorded order is kept.
+        environment: What differs around and within a new process, by the factors of `agenttape_core.verify`. No replay
+            in this process can have it.
     """
 
     cassette: str | Path | None = None
@@ -54,6 +56,7 @@ class Variation:
     on_new_call: OnNewCall = "stop"
     departs: bool = False
     order: Order | Imposing | None = None
+    environment: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def executes(self) -> bool:
@@ -69,6 +72,8 @@ class Variation:
         Raises:
             ConfigurationError: If it's not for a replay, or a part of this isn't valid.
         """
+        if self.environment:
+            raise ConfigurationError(f"environment={dict(self.environment)}: a replay in this process keeps its own")
         options = {**request.options, **self.options}
         mode = options.pop("mode", None)
         if mode is not None and parse_mode(mode) is not Mode.REPLAY:

@@ -26,8 +26,13 @@ from agenttape_core.experiments.strategies.trials import (
     unrecorded_inside,
 )
 from agenttape_core.experiments.strategies.trials.judging import Lane
-from agenttape_core.experiments.strategies.trials.planning import TrialPlan, planned, refuse_unpriced
-from agenttape_core.experiments.strategies.trials.sampling import Case, take_samples
+from agenttape_core.experiments.strategies.trials.sampling import (
+    Case,
+    TrialPlan,
+    planned,
+    refuse_unpriced,
+    take_samples,
+)
 from agenttape_core.experiments.verdicts import verdict_of
 from agenttape_core.lifecycle.candidates import candidates_of
 from agenttape_core.pytest_plugin.costs import prices_of

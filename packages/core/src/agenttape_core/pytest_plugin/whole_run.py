@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from agenttape_core.experiments.strategies.faults import FaultMatrix
     from agenttape_core.experiments.strategies.trials import Trial
-    from agenttape_core.experiments.strategies.trials.planning import TrialPlan
+    from agenttape_core.experiments.strategies.trials.sampling import TrialPlan
     from agenttape_core.pytest_plugin.causes import Misses
     from agenttape_core.pytest_plugin.planning import OwnPlan
     from agenttape_core.pytest_plugin.reporting import TestReports
@@ -348,7 +348,7 @@ class WholeRun:
 
             yield from sections_of(self._trials)
         if self._trial_plans:
-            from agenttape_core.experiments.strategies.trials.planning import plan_lines
+            from agenttape_core.experiments.strategies.trials.sampling import plan_lines
 
             yield "dry run", plan_lines(self._trial_plans)
         if self._matrices:

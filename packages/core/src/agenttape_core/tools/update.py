@@ -1,26 +1,19 @@
-"""Update a cassette after an edit: the plan, which shows what that would cost, and no more than that executed."""
+"""The plan of an update after an edit: the calls that have changed, those that may depend on them, and the cost."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from agenttape_core.errors import AgentTapeHalt, ConfigurationError, counted, shown_path
-from agenttape_core.lifecycle.contained import ContainedBlock
+from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.lifecycle.project import project_settings
-from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.schema import IndexRow, Timing
 from agenttape_core.session import Session, Source
 from agenttape_core.tools.reading.prices import Prices, how_to_price, load_prices
 from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
-from agenttape_core.tools.target import run_to_end
-
-__all__ = ["Plan", "PlannedCall", "plan", "update"]
 
 # -- The calls below a changed one: those that may have been asked because of its answer.
 
@@ -294,60 +287,6 @@ def total_of(plans: Sequence[Plan]) -> Plan:
         dropped=tuple(call for one in plans for call in one.dropped),
         failed=tuple(line for one in plans for line in one.failed),
     )
-
-
-# -- `plan` and `update`: for a function and its cassette.
-
-
-def plan(function: Callable[[], Any], cassette: str | Path, **options: Any) -> Plan:
-    """Return what it would take to update a cassette. Nothing is executed, and nothing is written.
-
-    The function is replayed. Where a call asks for something else than was recorded, it gets the old answer of its
-    place, so that changes further on are found, too. What the function raises then means nothing.
-
-    Args:
-        function: The run, without arguments; a coroutine function is run to its end.
-        cassette: The cassette, as `use_cassette` takes it.
-        options: More options of `use_cassette`.
-
-    Raises:
-        CassetteError: If the cassette is not there, or cannot be read.
-    """
-    request = use_cassette(cassette, **{**options, **PLANNING, "on_miss": "raise"}).request
-    block = ContainedBlock(request._replace(judges_unused=False))
-    session = block.__enter__()
-    # What the program makes of old answers to new questions is not what is asked here, and misses are in the report.
-    with suppress(Exception, AgentTapeHalt), ExitStack() as around:
-        around.push(block)
-        run_to_end(function)
-    return replace(
-        plan_of(session, load_prices(project_settings().prices)), failed=tuple(one.line for one in block.failed)
-    )
-
-
-def update(function: Callable[[], Any], cassette: str | Path, *, max_usd: float | None = None, **options: Any) -> Plan:
-    """Execute those calls of a run that have changed, and what depends on them; serve the rest, drop what is left over.
-
-    Args:
-        function: The run, without arguments; a coroutine function is run to its end.
-        cassette: The cassette, as `use_cassette` takes it.
-        max_usd: The most that it may cost, in US dollars, by what the recordings cost. If it may cost more, nothing is
-            executed.
-        options: More options of `use_cassette`.
-
-    Returns:
-        The plan that was carried out.
-
-    Raises:
-        CassetteError: If the cassette is not there, or cannot be read.
-        ConfigurationError: If it may cost more than `max_usd`, or nobody knows what.
-    """
-    found = plan(function, cassette, **options)
-    refuse_dear(found, max_usd)
-    if not found.is_clean:
-        with use_cassette(cassette, **{**options, "mode": "update"}):
-            run_to_end(function)
-    return found
 
 
 def refuse_dear(found: Plan, max_usd: float | None) -> None:

@@ -38,7 +38,7 @@ def verify(
     path = _readable(cassette) if cassette is not None else None
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - an entry of the path is a text; modules are found from here
     with progress_bar(runs, "replaying") as advance:
-        found = run_verify(target, path, runs=runs, vary=vary or EVERY_FACTOR, timeout=timeout, on_replay=advance)
+        found = run_verify(target, path, runs=runs, vary=vary or EVERY_FACTOR, timeout=timeout, on_run=advance)
     if as_json:
         print_json(found.to_dict())
     else:

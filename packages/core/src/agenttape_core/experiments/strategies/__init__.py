@@ -1,1 +1,1 @@
-"""Strategies: what to vary in a recorded program, and what came of it. One module each."""
+"""The strategies, one module each: they vary a recorded program, and judge the runs."""

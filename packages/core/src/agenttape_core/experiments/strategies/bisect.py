@@ -73,19 +73,19 @@ def bisect(
 ) -> Bisection:
     """Find the first commit whose program doesn't replay a recording strictly.
 
-    Each commit that is tried is checked out in a worktree of its own and replayed in a separate process. Nothing is
+    Each commit that is tried is checked out in its own worktree and replayed in a separate process. Nothing is
     called for real, so it costs nothing. Of N commits, it replays the last, and then log2(N). An interruption by the
     keyboard ends it, and the commits that are left are returned.
 
     Args:
         target: The program: `module:function`, `path/to/file.py:function`, or the id of a test.
-        cassette: Its recording, as `use_cassette` takes it; by default the test's own, as it is in the working tree.
+        cassette: Its recording, as `use_cassette` takes it; by default the test's own, from the working tree.
         good: A commit that replays it. It is not replayed.
         bad: A later commit that doesn't.
         on_run: Called after each replay.
 
     Raises:
-        ConfigurationError: If there are no commits between both, or no such program or recording.
+        ConfigurationError: If no commits are between both, or there's no such program or recording.
         VerificationError: If the bad commit replays the recording, or can't be judged.
     """
     name, path = target_and_recording(target, cassette)

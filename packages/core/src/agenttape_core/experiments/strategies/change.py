@@ -19,12 +19,22 @@ from agenttape_core.checks.check_file import read_checks
 from agenttape_core.errors import BudgetExceededError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.strategies.model import Trials
 from agenttape_core.experiments.strategies.revisions import Replayed, Revisions, Sampling, target_and_recording
-from agenttape_core.experiments.strategies.trials.judging import Lane, Sample, Trial, judged
-from agenttape_core.experiments.strategies.trials.kept import read_trials
-from agenttape_core.experiments.strategies.trials.planning import TrialPlan, plan_lines, refuse_unpriced
-from agenttape_core.experiments.strategies.trials.reading import problem_of_checks, sample_of
+from agenttape_core.experiments.strategies.trials.judging import (
+    Lane,
+    Sample,
+    Trial,
+    judged,
+    read_trials,
+    samples_before,
+)
 from agenttape_core.experiments.strategies.trials.sampling import Case as Sampled
-from agenttape_core.experiments.strategies.trials.sampling import take_samples
+from agenttape_core.experiments.strategies.trials.sampling import (
+    TrialPlan,
+    plan_lines,
+    refuse_unpriced,
+    sample_of,
+    take_samples,
+)
 from agenttape_core.experiments.verdicts import Verdict as Paid
 from agenttape_core.interventions import ASKING
 from agenttape_core.lifecycle.project import project_settings
@@ -39,7 +49,7 @@ from agenttape_core.tools.upkeep.verified import own_folder
 
 Verdict = Literal["CHANGED"] | Paid
 """Both revisions do what was recorded (`SAME`); only the base does (`CHANGED`); only the changed one does (`BETTER`);
-or the base doesn't, so that the recording shows nothing about the change (`UNCLEAR`). After samples, it's theirs."""
+or the base doesn't, so that the recording can't show the change (`UNCLEAR`). After samples, it's theirs."""
 
 _ORDER: tuple[Verdict, ...] = ("WORSE", "CHANGED", "UNCLEAR", "BETTER", "SAME")
 
@@ -309,7 +319,13 @@ class _Paying:
         for plan in plans:
             refuse_unpriced(plan, self._wanted.max_usd or 0.0)
         cases = [
-            Sampled(name, self._label, one.recorded, partial(self._take, one), self._known(one))
+            Sampled(
+                name,
+                self._label,
+                one.recorded,
+                partial(self._take, one),
+                samples_before(self._wanted.known, name, self._label, one.recorded),
+            )
             for name, one in opened.items()
         ]
         own_folder(Path.cwd())  # which git ignores
@@ -360,20 +376,6 @@ class _Paying:
             one.case.name, self._label, most * len(calls), most * (len(calls) + len(one.plan.new)), dollars, unpriced
         )
 
-    def _known(self, one: _Open) -> dict[tuple[Lane, int], Sample]:
-        """Return the samples of an earlier run.
-
-        Raises:
-            ConfigurationError: If those are of another revision or recording.
-        """
-        before = [trial for trial in self._wanted.known if trial.name == one.case.name]
-        if any((trial.candidate, trial.recorded) != (self._label, one.recorded) for trial in before):
-            raise ConfigurationError(
-                f"{one.case.name} can't be resumed: its samples are of {before[0].candidate}, and this is {self._label}"
-                "\n  leave --resume out to begin again"
-            )
-        return {(sample.lane, sample.number): sample for trial in before for sample in trial.samples}
-
     def _take(self, one: _Open, lane: Lane, _: str, number: int) -> Sample:
         word = "base" if lane == "baseline" else "changed"
         stem = stem_of(one.path)
@@ -393,18 +395,15 @@ class _Paying:
             self._spent += ended.spent
         if ended.is_over:
             raise BudgetExceededError(limit, self._spent, f"a call of {one.case.name}")
-        passed, problem = ended.passed, ended.problem
-        if passed and self._checks and derived.exists():
-            problem = problem_of_checks(derived, self._checks, self._prices)
-            passed = not problem
         return sample_of(
             lane,
             number,
             derived if derived.exists() else None,
             one.recorded,
             self._prices,
-            passed=passed,
+            passed=ended.passed,
             unrecorded=ended.unrecorded,
-            problem=problem,
+            problem=ended.problem,
             run_id=ended.run_id,
+            checks=self._checks,
         )

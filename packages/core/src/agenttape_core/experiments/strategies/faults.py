@@ -21,7 +21,7 @@ from agenttape_core.storage import open_cassette
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 
 MANY = 24
-"""The number of calls of a run from which on some stand for others."""
+"""The most calls of a run that are all tried: of more, some represent others."""
 _OF_CLASS = 2
 
 
@@ -45,7 +45,7 @@ class Plan(NamedTuple):
     Args:
         cells: The cells.
         calls: The number of calls that could fail.
-        left_out: How many of them have others that stand for them.
+        left_out: How many of them are represented by others.
     """
 
     cells: list[Planned]
@@ -58,7 +58,7 @@ def planned(
 ) -> Plan:
     """Return the cells of a run.
 
-    If there are many calls, the first and the last of each class stand for the others: calls of one kind and name at
+    If there are many calls, the first and the last of each class represent the others: calls of one kind and name at
     addresses that differ in their numbers alone.
 
     Args:
@@ -98,9 +98,9 @@ def _representatives(items: Sequence[Interaction]) -> list[Interaction]:
 
 
 Verdict = Literal["recovered", "silent", "raised", "new_call", "assertion", "not_reached"]
-"""The end of a run in which one call failed: it *recovered* and did what it did before; it ended well, but otherwise
+"""The end of a run in which one call failed: it *recovered* with the same result; it ended well with another one
 (*silent*); it *raised*; it made a *new call*, which no recording answers; an *assertion* of the test failed; or the
-call was *not reached*, so that the run shows nothing."""
+call was *not reached*, so the run isn't evidence."""
 
 MARKS: dict[Verdict, str] = {
     "recovered": "ok",
@@ -122,9 +122,9 @@ def verdict_of(run: Run, number: int, *, is_same: bool | None = None) -> Verdict
     """Return the verdict on a run in which one call failed.
 
     Args:
-        run: The run. Recordings that were left unused are seen in its report, so they are no error.
+        run: The run. Unused recordings are in its report, and not an error.
         number: The number of the call.
-        is_same: Whether it returned what it returned without a fault; `None` if that isn't known, as of a test.
+        is_same: Whether it returned the same as without a fault; `None` if that isn't known, as of a test.
     """
     report = run.session.report
     if not any(one.number == number for one in report.reached):
@@ -142,7 +142,7 @@ def verdict_of(run: Run, number: int, *, is_same: bool | None = None) -> Verdict
 
 
 def words_of(run: Run, verdict: Verdict) -> str:
-    """Return in a few words why the verdict is what it is."""
+    """Return the reason for the verdict in a few words."""
     report = run.session.report
     if verdict == "not_reached":
         return "the run did not make the call again"
@@ -185,7 +185,7 @@ class FaultMatrix:
         cassette: The cassette as messages show it.
         cells: The verdicts, call by call.
         calls: The number of calls that could fail.
-        left_out: How many of them were not tried because others stand for them.
+        left_out: How many of them weren't tried, as others represent them.
         excluded: Why it was not tried at all; empty if it was.
         untried: How many faults were left when it was interrupted.
     """
@@ -203,7 +203,7 @@ class FaultMatrix:
         return Counter(cell.verdict for cell in self.cells)
 
     def failing(self, verdicts: Iterable[Verdict] = FAILING) -> list[Cell]:
-        """Return the cells with one of some verdicts; harmless words are no fault, so they are not among these."""
+        """Return the cells with one of some verdicts; harmless words aren't a fault, so they're left out."""
         among = set(verdicts)
         return [cell for cell in self.cells if cell.verdict in among and cell.fault != NOTE.name]
 
@@ -322,9 +322,9 @@ def faults(
     on_run: Callable[[], object] | None = None,
     **options: Any,
 ) -> FaultMatrix:
-    """Let each recorded call of a run fail once in each way, and return what came of it. Nothing is executed.
+    """Let each recorded call of a run fail once in each way, and return a matrix of verdicts. No call is executed.
 
-    An interruption by the keyboard ends it, and what was found so far is returned.
+    An interruption by the keyboard ends it, and the result so far is returned.
 
     Args:
         target: The program: a function without arguments, or its name; a coroutine function is run to its end.
@@ -420,7 +420,7 @@ def experiment(
 
     Args:
         name: The name of the program in the matrix.
-        plain: The replay in which nothing fails.
+        plain: The replay without a fault.
         before: How that has ended, which is what each is compared with.
         kinds: The kinds of faults.
         known: The cells of an earlier run, which are taken over.

@@ -48,7 +48,7 @@ class Sample:
     Args:
         end: How it ended.
         why: The first line of the failure, or the call that left the recorded world; empty if it passed.
-        moved: Whether a call asked for something else than was recorded.
+        moved: Whether the request of a call differed from the recorded one.
     """
 
     end: End
@@ -65,7 +65,7 @@ class Lane:
         name: The name of the tool; empty for other parts.
         samples: The samples.
         skipped: The reason for which there are none, or fewer than were wanted.
-        dollars: The cost of the calls that were made, as far as it is known.
+        dollars: The known cost of the calls that were made.
         calls: The number of calls of models that were made.
     """
 
@@ -133,8 +133,8 @@ class Triage:
         program: The name of the program.
         cassette: The cassette as a message shows it.
         lanes: The lanes, those without a cost first.
-        seed: Of the orders that were chosen by chance.
-        notes: What has to be known besides, a line each.
+        seed: The seed of the orders that were drawn at random.
+        notes: Further remarks, a line each.
         is_whole: Whether it came to its end, and was not interrupted.
     """
 
@@ -147,14 +147,14 @@ class Triage:
 
     @property
     def ok(self) -> bool:
-        """True if nothing has failed."""
+        """True if no sample has failed."""
         return not self.culprits
 
     @property
     def culprits(self) -> list[str]:
         """The parts that made the program fail when they varied alone; `together` if only all of them did.
 
-        A lane in which nothing failed clears a part of nothing: it may fail more seldom than there were samples.
+        A lane without failures doesn't clear its part: it may fail less often than there were samples.
         """
         failed = [lane for lane in self.lanes if lane.count("failed")]
         alone = [lane.title for lane in failed if lane.part != "together"]
@@ -227,7 +227,7 @@ def flaky(
     The lanes without a cost come first: the code with everything served, in this process and in processes with other
     surroundings; other orders of the answers to overlapping calls; each tool alone, really executed, with the recorded
     answers of models. Then, if a limit is given, the model alone with recorded tools, the judge alone, and all of them
-    together. An interruption by the keyboard ends it, and what was found so far is returned.
+    together. An interruption by the keyboard ends it, and the result so far is returned.
 
     Args:
         target: The program: a function without arguments, or its name.
@@ -240,7 +240,7 @@ def flaky(
         processes: The replays in new processes with other surroundings, of a function that these can import; 0 for
             none.
         orders: The most orders that are tried.
-        seed: Of the orders that are chosen by chance.
+        seed: The seed of the orders that are drawn at random.
         jobs: How many samples of a lane run at the same time, if the program is a function.
         dry_run: Whether only the runs and the calls of each part are counted, without a run.
         on_run: Called after each run.
@@ -398,7 +398,7 @@ class _Running:
 
         name = _name(source)
         try:
-            found = verify(name, self.cassette, runs=max(times, 2), timeout=120, on_replay=self.on_run)
+            found = verify(name, self.cassette, runs=max(times, 2), timeout=120, on_run=self.on_run)
         except AgentTapeError as error:
             first = str(error).partition("\n")[0]
             return Lane(code.part, code.name, code.samples, f"other surroundings were not tried: {first}")

@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,14 +17,28 @@ from typing import Any, NamedTuple
 from agenttape_core.asgi.client import Answered
 from agenttape_core.checks.check_file import read_checks
 from agenttape_core.engine import Mode
-from agenttape_core.errors import BudgetExceededError, ConfigurationError, VerificationError, counted, shown_path
+from agenttape_core.errors import BudgetExceededError, VerificationError, counted, shown_path
 from agenttape_core.experiments.program import FunctionProgram, Program, Run, recorded, takes_tests
-from agenttape_core.experiments.strategies.trials.judging import Lane, Sample, Trial, judged
-from agenttape_core.experiments.strategies.trials.kept import read_trials
-from agenttape_core.experiments.strategies.trials.planning import TrialPlan, plan_lines, planned, refuse_unpriced
-from agenttape_core.experiments.strategies.trials.reading import problem_of_checks, sample_of, unrecorded_inside
-from agenttape_core.experiments.strategies.trials.sampling import Case, take_samples
-from agenttape_core.experiments.strategies.trials.tables import lines_of, plain_of
+from agenttape_core.experiments.strategies.trials.judging import (
+    Lane,
+    Sample,
+    Trial,
+    judged,
+    lines_of,
+    plain_of,
+    read_trials,
+    samples_before,
+)
+from agenttape_core.experiments.strategies.trials.sampling import (
+    Case,
+    TrialPlan,
+    plan_lines,
+    planned,
+    refuse_unpriced,
+    sample_of,
+    take_samples,
+    unrecorded_inside,
+)
 from agenttape_core.lifecycle.candidates import candidates_of, nothing_to_try
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.replay_source import finished, run_to_its_end
@@ -160,7 +174,7 @@ def model(
     """Try another model on recordings of a program: in turn with its own model, while its tools are replayed.
 
     A recording that the program doesn't replay is refused before anything is paid. An interruption by the keyboard ends
-    it, and what was found so far is returned.
+    it, and the result so far is returned.
 
     Args:
         target: A function without arguments, its name (`module:function`), a program, or a command.
@@ -174,7 +188,7 @@ def model(
     Raises:
         ConfigurationError: If the candidate can't be tried, there's no recording, or the limit can't be kept.
         VerificationError: If the program doesn't replay a recording to begin with.
-        BudgetExceededError: If a call would cost more than is left; what was kept is whole.
+        BudgetExceededError: If a call would cost more than is left; the kept samples are complete.
     """
     several = [cassette] if cassette is None or isinstance(cassette, str | Path) else list(cassette)
     wanted = Wanted(candidate, **options)
@@ -210,14 +224,14 @@ def restarted(app: Any, path: Path, **options: Any) -> ProgramRun:
 
 
 class Taken(NamedTuple):
-    """One run, as far as a trial knows it.
+    """One run of a trial.
 
     Args:
         derived: Its derived cassette; `None` if there's none.
         passed: Whether it ended well.
         unrecorded: The calls that left the recorded world.
         problem: The first line of what ended it.
-        differences: The lines in which a server answered otherwise.
+        differences: The lines in which the answer of a server differed.
         run_id: The id of the run.
     """
 
@@ -249,7 +263,7 @@ class ProgramRun:
         return {"": cassette}
 
     def begin(self, options: Mapping[str, Any]) -> None:
-        """Replay it offline, so that nothing is paid for a program that no longer replays its recording."""
+        """Replay it offline first: a program that no longer replays its recording isn't worth paying for."""
         plain = {name: value for name, value in options.items() if name not in {"live", "fakes"}}
         ended = self.program.run(Variation(self.path, plain))
         if (why := ended.left) is not None:
@@ -277,7 +291,7 @@ class ProgramRun:
 
 
 def _of_server(ended: Run) -> tuple[str, tuple[str, ...]]:
-    """Return why a server has failed, and the lines in which it answered otherwise, without secrets."""
+    """Return why a server has failed, and the lines in which its answer differed, without secrets."""
     problem = "" if ended.error is None else str(ended.error).partition("\n")[0]
     if ended.result.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         problem = f"the server answered with {ended.result.status}"
@@ -305,10 +319,10 @@ class CommandRun:
         return found
 
     def begin(self, options: Mapping[str, Any]) -> None:
-        """Run nothing: a command may take long."""
+        """Don't run it: a command may take long."""
 
     def taken(self, model: str, target: Path, wanted: Wanted, left: float | None) -> tuple[Taken, float]:
-        """Run it with a model, and return how it ended and what it cost."""
+        """Run it with a model, and return its end and its cost."""
         main, cassette = next(iter(self.recordings())), str(self.path)
         options = {"on_unrecorded": "report", **wanted.options, "candidate": models_by_place(model)}
         ended = run(
@@ -356,7 +370,7 @@ class Trying:
         self._lock = threading.Lock()
 
     def plan(self) -> list[TrialPlan]:
-        """Return what it would take at most. Nothing is executed.
+        """Return the most that it would take, without a call.
 
         Raises:
             ConfigurationError: If the candidate can't be tried on a recording.
@@ -406,14 +420,7 @@ class Trying:
         """
         name, candidate = shown_path(one.path), self._wanted.candidate
         trajectory = trajectory_of(next(iter(one.recordings().values())), self._prices)
-        before = [trial for trial in known if trial.name == name]
-        for trial in before:
-            if (trial.candidate, trial.recorded) != (candidate, trajectory):
-                now = "another recording" if trial.candidate == candidate else trial.candidate
-                raise ConfigurationError(
-                    f"the trial of {name} can't be resumed: its samples are of {now}, so each would be taken again\n"
-                    "  leave --resume out to begin again, or name the result of this candidate"
-                )
+        before = samples_before(known, name, candidate, trajectory)
 
         def take(lane: Lane, model: str, number: int) -> Sample:
             target = self._target(one.path, model, number)
@@ -426,8 +433,7 @@ class Trying:
                 ) from None
             with self._lock:
                 self._spent += spent
-            taken = self._checked(taken)
-            sample = sample_of(
+            return sample_of(
                 lane,
                 number,
                 taken.derived,
@@ -437,10 +443,11 @@ class Trying:
                 unrecorded=taken.unrecorded,
                 problem=taken.problem,
                 run_id=taken.run_id,
+                checks=self._checks,
+                differences=taken.differences,
             )
-            return replace(sample, differences=taken.differences)
 
-        return Case(name, candidate, trajectory, take, {(s.lane, s.number): s for one in before for s in one.samples})
+        return Case(name, candidate, trajectory, take, before)
 
     def _target(self, path: Path, model: str, number: int) -> Path:
         """Return the file of a derived cassette: it names the recording and the model, in its format."""
@@ -451,13 +458,6 @@ class Trying:
         target = folder / inside / f"{stem_of(path)}.{name}.{number}{path.name.removeprefix(stem_of(path))}"
         target.parent.mkdir(parents=True, exist_ok=True)
         return target
-
-    def _checked(self, taken: Taken) -> Taken:
-        """Return a run that passes only if its checks do."""
-        if not self._checks or taken.derived is None or not taken.passed:
-            return taken
-        problem = problem_of_checks(taken.derived, self._checks, self._prices)
-        return taken._replace(passed=False, problem=problem) if problem else taken
 
 
 @contextmanager

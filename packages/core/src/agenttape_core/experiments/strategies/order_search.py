@@ -1,4 +1,4 @@
-"""The orders to try, one after another, and what came of them."""
+"""The orders to try, one after another, and the findings."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Search:
 
     Args:
         most: The number of runs.
-        seed: Of the random runs.
-        branch_of: Returns the branch that a call belongs to; priorities are those of branches.
+        seed: The seed of the random runs.
+        branch_of: Returns the branch that a call belongs to; priorities belong to branches.
     """
 
     def __init__(self, most: int, seed: int, branch_of: Callable[[int], Hashable]) -> None:
@@ -174,7 +174,7 @@ class Exploration:
     """The result of an exploration.
 
     Args:
-        function: The name of what was replayed.
+        function: The name of the program.
         cassette: The cassette.
         seed: The seed of the orders that were chosen by chance.
         orders: The number of different orders that were tried.

@@ -31,7 +31,7 @@ from agenttape_core.experiments.strategies.order_search import (
     overtaken,
     smaller,
 )
-from agenttape_core.experiments.verify.outcome import Ending, described, encoded, is_failure
+from agenttape_core.experiments.verify.child import Ending, described, encoded, is_failure
 from agenttape_core.lifecycle.chosen_order import Imposing, recorded_first
 from agenttape_core.lifecycle.variation import Variation, varying
 from agenttape_core.matching import differences
@@ -53,7 +53,7 @@ class Replay:
         ending: How it ended; redacted, with the ids that were made in it numbered.
         points: The choices of the run.
         unreachable: The calls that others were to wait for in vain.
-        in_threads: The calls that were answered at once, as they were made in threads that could not be held.
+        in_threads: The calls that were answered right away, as their threads couldn't be held.
         rows: The recordings.
         has_opened: Whether a session was open.
         are_threads: Whether calls of threads were among those that were chosen.
@@ -167,7 +167,7 @@ class Exploring:
         plain: The replay in the recorded order.
         rows: The recordings of the cassette.
         again: Returns the command that replays it in an order, as a text.
-        holds_threads: Whether calls of threads are answered in other orders, too.
+        holds_threads: Whether calls of threads are also answered in other orders.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class Exploring:
         return replay
 
     def _begin(self) -> _Script[str]:
-        """Replay in the recorded order, and return why that is nothing to compare with; empty if it is."""
+        """Replay in the recorded order, and return why that can't be compared with; empty if it can."""
         recorded = yield from self._replay(is_recorded=True)
         self._base = yield from self._replay()
         if not self._base.has_opened:
@@ -217,11 +217,11 @@ class Exploring:
         return self._unstable(recorded, (yield from self._replay()))
 
     def search(self, orders: int, seed: int) -> _Script[Exploration]:
-        """Replay in many orders; an interruption by the keyboard ends it, and what was found so far is returned.
+        """Replay in many orders; an interruption by the keyboard ends it, and the result so far is returned.
 
         Args:
             orders: The most orders to try.
-            seed: Of the orders that are chosen by chance.
+            seed: The seed of the orders that are drawn at random.
 
         Raises:
             ConfigurationError: If the program opens no cassette.
@@ -292,7 +292,7 @@ class Exploring:
 
     @staticmethod
     def _kind(replay: Replay) -> tuple[What, str]:
-        """Return what tells one change from another: its sort, and what was raised."""
+        """Return the identity of a change: its sort, and the exception."""
         return replay.what, "" if replay.what == "result" else replay.ending.outcome.partition("\n")[0]
 
     def _finding(self, kind: tuple[What, str], found: _Found) -> _Script[Finding]:
@@ -355,7 +355,7 @@ def outcomes_in_other_orders(run: Callable[[], Ending], orders: int) -> dict[str
         orders: The most orders to try.
 
     Returns:
-        The dict of `Exploration.to_dict`; empty if nothing of the program can be given another order.
+        The dict of `Exploration.to_dict`; empty if no call of the program can be reordered.
     """
     first: list[Ending] = []
     script = Exploring("", "", Variation(), (), str, holds_threads=False).search(orders, SEED)
@@ -392,15 +392,15 @@ def orders(
     Wherever several served calls wait in an event loop or in threads, any of them may be answered next. If there are at
     most `runs` orders, all are tried; else those nearest to the recorded one, and others by chance. A change of the
     outcome is a call that was not recorded, another exception or another result; the smallest order that makes it is
-    reported with a command that replays it. The network is closed, and nothing is executed. An interruption by the
-    keyboard ends it, and what was found so far is returned.
+    reported with a command that replays it. The network is closed, and no call is executed. An interruption by the
+    keyboard ends it, and the result so far is returned.
 
     Args:
         target: The program: a function without arguments, or its name as `module:function` or
             `path/to/file.py:function`; a coroutine function is run to its end.
         cassette: The cassette, as `use_cassette` takes it; by default the program's own.
         runs: The most orders to try, at least 1.
-        seed: Of the orders that are chosen by chance.
+        seed: The seed of the orders that are drawn at random.
         order: Only this order, as a finding names it.
         on_run: Called after each run.
         options: More options of `use_cassette`.
@@ -409,7 +409,7 @@ def orders(
         What was found. `raise_if_different()` makes an error of it.
 
     Raises:
-        ConfigurationError: If an argument is not valid, or nothing of the program can be given another order.
+        ConfigurationError: If an argument is not valid, or no call of the program can be reordered.
         SessionStateError: If it is called while a session is open, or in an event loop.
         CassetteError: If the cassette cannot be read.
     """

@@ -10,7 +10,7 @@ from agenttape_core.schema import Outcome, Plain
 
 Path = tuple[Any, ...]
 Way = Literal["drop", "empty"]
-"""The ways in which a part becomes smaller: it is not there, or nothing is in it."""
+"""The ways in which a part becomes smaller: it's removed, or emptied."""
 JSON = "<json>"
 """The step of a path from a text into the JSON that it holds."""
 _COVERS = frozenset({"message"})
@@ -22,7 +22,7 @@ _STRUCTURE = frozenset({"type", "role", "id", "status", "message", "messages", "
 
 
 def in_text(text: str) -> Plain:
-    """Return the JSON that a text holds, if it is that of a list or a dict; else `None`."""
+    """Return the JSON that a text holds, if that's a list or a dict; else `None`."""
     if text.lstrip()[:1] not in {"[", "{"} or len(text) < 2:  # noqa: PLR2004 - the two brackets
         return None
     try:
@@ -74,7 +74,7 @@ def texts(plain: Plain, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def emptied(plain: Plain) -> Plain:
-    """Return plain data of the same form with nothing in it. Numbers stay, as no number is smaller than another."""
+    """Return plain data of the same form, emptied. Numbers stay, as no number is smaller than another."""
     if isinstance(plain, str):
         return ""
     if isinstance(plain, list):
@@ -94,7 +94,7 @@ def _emptied_in(tag: str, body: Plain) -> Plain:
 
 
 def _emptied_body(body: Mapping[str, Plain]) -> Plain:
-    """Return the body of an object with nothing in it but its structure."""
+    """Return the body of an object, reduced to its structure."""
     kept: dict[str, Plain] = {}
     for key, item in body.items():
         if key in _KINDS or (key == "id" and isinstance(item, list)):
@@ -107,7 +107,7 @@ def _emptied_body(body: Mapping[str, Plain]) -> Plain:
 
 
 def hollow(plain: Plain) -> Plain:
-    """Return plain data with the same keys, and nothing in its texts and lists."""
+    """Return plain data with the same keys, and empty texts and lists."""
     if isinstance(plain, str):
         held = in_text(plain)
         return json.dumps(hollow(held)) if held is not None else ""
@@ -119,7 +119,7 @@ def hollow(plain: Plain) -> Plain:
 
 
 def _is_kind(key: str, item: Plain) -> bool:
-    """Return whether a text says what a recorded object is, and not what is in it."""
+    """Return whether a text is the type of a recorded object, and not a part of its content."""
     return key in _KINDS or (key.startswith("$") and isinstance(item, str))
 
 
@@ -207,7 +207,7 @@ def _is_fixed(path: Path) -> bool:
 
 
 def is_empty(plain: Plain) -> bool:
-    """Return whether there is nothing in a part that could be left out."""
+    """Return whether a part has no pieces that could be left out."""
     return bool(emptied(plain) == plain)
 
 
@@ -245,7 +245,7 @@ def outcome_with(outcome: Outcome, tree: Tree) -> Outcome:
 
     Args:
         outcome: The recorded one.
-        tree: The fields; one that is not there stays as it is.
+        tree: The fields; one that's missing isn't changed.
 
     Raises:
         ValidationError: If no outcome can have them.
@@ -263,12 +263,12 @@ def outcome_with(outcome: Outcome, tree: Tree) -> Outcome:
 
 
 def emptied_tree(tree: Tree) -> Tree:
-    """Return the fields of an outcome that brings nothing: an empty message, an empty text, no documents."""
+    """Return the fields of an empty outcome: an empty message, an empty text, no documents."""
     return _small(tree, emptied)
 
 
 def hollow_tree(tree: Tree) -> Tree:
-    """Return the fields of an outcome of the same form that brings nothing: the keys of dicts stay."""
+    """Return the fields of an empty outcome of the same form: the keys of dicts stay."""
     return _small(tree, hollow)
 
 

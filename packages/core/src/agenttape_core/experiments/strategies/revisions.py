@@ -73,7 +73,7 @@ class Sampled(NamedTuple):
         problem: The first line of what ended it.
         run_id: Its id.
         spent: What it cost, in US dollars.
-        is_over: Whether a call wasn't made for want of money.
+        is_over: Whether a call wasn't made, as the limit was reached.
     """
 
     passed: bool = False
@@ -89,7 +89,7 @@ def target_and_recording(target: str, cassette: str | Path | None) -> tuple[str,
 
     Args:
         target: `module:function`, `path/to/file.py:function`, or the id of a test.
-        cassette: The recording; by default the one that the test has by itself.
+        cassette: The recording; by default the test's own.
 
     Raises:
         ConfigurationError: If there's no such test, or no recording.
@@ -161,7 +161,7 @@ class Revisions:
         return self._git.tell("log", "-1", "--format=%h %s", commit).strip()
 
     def replayed(self, commit: str | None, target: str, cassette: Path) -> Replayed:
-        """Replay a revision strictly, with nothing live.
+        """Replay a revision strictly, without live calls.
 
         Args:
             commit: The commit; `None` for the working tree as it is.
@@ -191,7 +191,7 @@ class Revisions:
         return Plan.from_dict(reply["plan"])
 
     def sampled(self, commit: str | None, target: str, cassette: Path, sampling: Sampling) -> Sampled:
-        """Run a revision with what is recorded, and make the calls that have no recording.
+        """Replay the recorded calls of a revision, and make those without a recording.
 
         Args:
             commit: As for `replayed`.

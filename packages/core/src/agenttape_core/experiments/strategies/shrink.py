@@ -1,4 +1,4 @@
-"""From a run that fails to the smallest cassette with which it still fails alike."""
+"""From a run that fails to the smallest cassette with the same failure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from typing import Any
 
 from agenttape_core.errors import ConfigurationError, VerificationError, shown_path
 from agenttape_core.experiments.engine import drive
-from agenttape_core.experiments.program import Failure, Program, Source, recorded, steady, takes_tests
+from agenttape_core.experiments.program import Failure, Program, Source, recorded, takes_tests
+from agenttape_core.experiments.steady import steady
 from agenttape_core.experiments.strategies.shrinking import RESERVE, ReplayedRun, Shrinking
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.variation import Variation
@@ -36,7 +37,7 @@ class Minimised:
         calls: The number of calls in the source, and in the result.
         sizes: The bytes of both files.
         replays: How often the program was replayed.
-        is_minimal: Whether nothing more can be left out alone; if not, the search has ended early.
+        is_minimal: Whether no single piece can be left out any more; if not, the search has ended early.
         keeps: Kinds of secrets that were not looked for when the source was recorded, and that the failure needs.
         test: The file of the test that replays it; `None` if none was written.
     """

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Experiment, drive, independent
-from agenttape_core.experiments.program import Program, Run, recorded, steady, takes_tests
+from agenttape_core.experiments.program import Program, Run, recorded, takes_tests
+from agenttape_core.experiments.steady import steady
 from agenttape_core.experiments.strategies.outcome_trees import Tree, in_text, outcome_with, tree_of
 from agenttape_core.interventions import GivenOutcome
 from agenttape_core.lifecycle.variation import Variation

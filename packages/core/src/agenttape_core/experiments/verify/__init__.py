@@ -1,11 +1,11 @@
 """Proof that a replay is the same run: replay it in child processes whose surroundings differ, and compare."""
 
-from agenttape_core.experiments.verify.cause import Cause
 from agenttape_core.experiments.verify.environment import (
     ALL_FACTORS,
     EVERY_FACTOR,
     FACTORS,
     WITHIN,
+    Cause,
     Factor,
     Surroundings,
 )

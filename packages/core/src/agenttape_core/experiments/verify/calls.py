@@ -57,7 +57,7 @@ def written_otherwise(session: Session) -> Pairs:
 def _served_whole(session: Session) -> Iterator[str]:
     """Yield the addresses of recorded calls that were served, and whose code is rightly not run.
 
-    The code of a tool is run if it has done nothing outside by itself and makes calls that are recorded.
+    The code of a tool is run if it has no effects outside of its recorded calls, and makes some.
     """
     addresses = [row.address for row in session.source.entries]
     for served in session.report.replayed:
@@ -104,7 +104,7 @@ def _leaves(recorded: Plain, now: Plain) -> list[tuple[str, Plain, Plain]]:
 
 
 def _is_same(recorded: Plain, now: Plain) -> bool:
-    """Return whether a leaf says the same: without memory addresses, or of a module that was run as a script."""
+    """Return whether a leaf has the same meaning: without memory addresses, or of a module that was run as a script."""
     if not isinstance(now, str):
         return False
     if isinstance(recorded, dict):
@@ -183,7 +183,7 @@ class WithRecording:
                 order.in_threads.append(_Moment(address, what, number))
 
     def departures(self, session: Session) -> Departures:
-        """Return where a session departs from its recording: in what, with what was recorded and what there is now."""
+        """Return where a session departs from its recording, each with the recorded and the present state."""
         order = self._orders.get(session, _Order())
         pairs = {
             "order of answers": _answers(session, order.in_loops),
@@ -350,7 +350,7 @@ def _shortened(text: str) -> str:
 def _branch() -> Any:
     """Return what runs one call after the other here: a task, or the main thread.
 
-    Other threads are none: which one of a pool makes a call, and when, is nobody's promise.
+    Other threads are none: a pool doesn't promise which thread makes a call, or when.
     """
     try:
         task = asyncio.current_task()

@@ -1,14 +1,11 @@
-"""The program of a child process: one replay of the function, reported as JSON on a descriptor of its own.
-
-Its output is never pickled: a value without a codec is reported by its repr.
-"""
+"""One replay of a function in a child process of `verify`, as plain data: a value without a codec is its repr."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import gc
-import json
+import inspect
 import os
 import random
 import shutil
@@ -17,20 +14,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import Context
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ReplayedError
 from agenttape_core.experiments.verify.calls import Calls
-from agenttape_core.experiments.verify.outcome import Ending, ended
 from agenttape_core.lifecycle.failed_blocks import watch_failed_blocks
 from agenttape_core.lifecycle.project import Project, confine_process
-from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
 from agenttape_core.schema import Plain
-from agenttape_core.session import watch_answers, watch_crossings
-from agenttape_core.tools.target import Target, load
+from agenttape_core.session import value_codec, watch_answers, watch_crossings
+from agenttape_core.tools.target import Target, awaited, load, run_to_end
 
 # -- Variations within the process of a replay: where its memory lies, and which call, thread or work is faster.
 
@@ -52,14 +49,14 @@ _sleep = time.sleep  # the real one, taken before any session
 
 
 class _Hole:
-    """An object as small as those of most classes, with a dict."""
+    """An object of the usual size, with a dict."""
 
 
 class Memory:
     """The layout of the memory of this process.
 
     Args:
-        seed: Of what is allocated; 0 for nothing.
+        seed: The seed of the allocations; 0 for none.
     """
 
     def __init__(self, seed: int) -> None:
@@ -69,7 +66,7 @@ class Memory:
             gc.set_threshold(self._random.choice(_THRESHOLDS), 10, 10)
 
     def disturb(self) -> None:
-        """Allocate objects of many sizes and free some of them, so that the next ones lie in other places."""
+        """Allocate objects of many sizes and free some of them, so that the next ones get other places."""
         if self._random is None:
             return
         made: list[Any] = []
@@ -94,7 +91,7 @@ def delay(seed: int) -> Callable[[object], None]:
     """Let threads and work in pools begin and end a little late from now on.
 
     Args:
-        seed: Of the delays.
+        seed: The seed of the delays.
 
     Returns:
         A watcher of crossings, which delays calls. In an event loop it gives the loop some rounds more besides, in
@@ -139,15 +136,13 @@ def delay(seed: int) -> Callable[[object], None]:
     return called
 
 
-def main(job: dict[str, Any], descriptor: int) -> None:
-    """Replay once, and write the output as JSON to a descriptor.
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """Replay once, and return the output as plain data: the runner of `agenttape_core.experiments.worker`.
 
     Args:
         job: `target`, `cassette`, `options`, `project` and the surroundings within the process, as
             `agenttape_core.experiments.verify.steps` makes it.
-        descriptor: The write end of the pipe that only this process has.
     """
-    os.set_inheritable(descriptor, False)
     sys.setswitchinterval(job["switch_interval"])
     calls, memory = Calls(), Memory(job["memory"])
     confine_process(Project(Path(job["project"]), replays_only=True, on_open=calls.opened))
@@ -159,20 +154,18 @@ def main(job: dict[str, Any], descriptor: int) -> None:
     try:
         function = load(Target(*job["target"]))
     except BaseException as error:  # noqa: BLE001 - whatever the import of user code raises is reported to the parent
-        report: Plain = {"unusable": f"{type(error).__name__}: {error}"}
-    else:
-        earlier = []
-        for _ in range(job["earlier_replays"]):
-            memory.disturb()
-            with _undone(job):
-                earlier.append(_replayed(function, job, calls))
-        explored = _explored(function, job)
+        return {"unusable": f"{type(error).__name__}: {error}"}
+    earlier = []
+    for _ in range(job["earlier_replays"]):
         memory.disturb()
-        report = {**_replayed(function, job, calls), "earlier": earlier, "explored": explored}
+        with _undone(job):
+            earlier.append(_replayed(function, job, calls))
+    explored = _explored(function, job)
+    memory.disturb()
+    report = {**_replayed(function, job, calls), "earlier": earlier, "explored": explored}
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    with open(descriptor, "wb") as channel:
-        channel.write(json.dumps(report).encode())
+    return report
 
 
 def _replayed(function: Callable[[], Any], job: dict[str, Any], calls: Calls) -> dict[str, Plain]:
@@ -181,7 +174,7 @@ def _replayed(function: Callable[[], Any], job: dict[str, Any], calls: Calls) ->
 
 
 def _explored(function: Callable[[], Any], job: dict[str, Any]) -> Plain:
-    """Return the result of an exploration of other orders, if it is asked for and calls overlap in an event loop."""
+    """Return the result of an exploration of other orders, if the job includes one and calls overlap."""
     if not job["completion_order"]:
         return {}
     with _undone(job):
@@ -194,7 +187,7 @@ def _explored(function: Callable[[], Any], job: dict[str, Any]) -> Plain:
 
 @contextmanager
 def _undone(job: dict[str, Any]) -> Iterator[None]:
-    """Keep what is printed and written inside out of the output of the replay that counts."""
+    """Discard what a block prints and writes: it isn't a part of the output of the replay that counts."""
     here = Path.cwd()
     streams = (sys.stdout, sys.stderr)
     kept = [os.dup(stream.fileno()) for stream in streams]
@@ -223,3 +216,69 @@ def _ending(function: Callable[[], Any], job: dict[str, Any]) -> Ending:
 
 def _ended(function: Callable[[], Any], job: dict[str, Any]) -> dict[str, Plain]:
     return _ending(function, job)._asdict()
+
+
+# -- The ending of a call of a function, as plain data: what it returned, or what it raised.
+
+
+class Ending(NamedTuple):
+    """The ending of a call of a function.
+
+    Args:
+        outcome: `returned`, or `raised` with type and message, those of notes and of what it came from.
+        failed: Whether the replay itself failed, and not the function.
+        value: The return value as plain data, or its repr if it has no codec.
+    """
+
+    outcome: str
+    failed: bool
+    value: Plain
+
+
+def ended(function: Callable[[], Any], around: CassetteBlock | None) -> Ending:
+    """Call a function, and return how it ended. A coroutine function is run in a loop, a generator read to its end.
+
+    Args:
+        function: The function, without arguments.
+        around: The cassette to open around it, if one is.
+    """
+    try:
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            value = asyncio.run(_awaited(function, around))
+        else:
+            with around or nullcontext():
+                value = run_to_end(function)
+    except BaseException as error:  # noqa: BLE001 - how the function ended is what is asked for
+        return Ending(f"raised {described(error)}", is_failure(error), None)
+    return Ending("returned", False, encoded(value))
+
+
+async def _awaited(function: Callable[[], Any], around: CassetteBlock | None) -> Any:
+    async with around or nullcontext():
+        return await awaited(function())
+
+
+def encoded(value: Any) -> Plain:
+    """Return a value as plain data, or its repr if it has no codec."""
+    try:
+        return value_codec().encode(value)
+    except AgentTapeError:
+        return repr(value)
+
+
+def is_failure(error: BaseException) -> bool:
+    """Return True if the replay itself failed, not the function."""
+    return isinstance(error, AgentTapeError | AgentTapeHalt) and not isinstance(error, ReplayedError)
+
+
+def described(error: BaseException) -> str:
+    """Return the type and message of an exception, of its notes, and of those that it came from."""
+    name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+    lines = [f"{name}: {error}", *getattr(error, "__notes__", ())]
+    if isinstance(error, BaseExceptionGroup):
+        lines += [f"with {described(inner)}" for inner in error.exceptions]
+    if error.__cause__ is not None:
+        lines.append(f"from {described(error.__cause__)}")
+    elif error.__context__ is not None and not error.__suppress_context__:
+        lines.append(f"during {described(error.__context__)}")
+    return "\n".join(lines)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from agenttape_core.errors import VerificationError
-from agenttape_core.experiments.verify.cause import BY_FACTOR, Cause
-from agenttape_core.experiments.verify.environment import ALL_FACTORS, Factor, Surroundings
+from agenttape_core.experiments.verify.environment import ALL_FACTORS, BY_FACTOR, Cause, Factor, Surroundings
 from agenttape_core.session import not_as_recorded
 
 _MAX_SHOWN = 6
@@ -23,7 +22,7 @@ class Run(NamedTuple):
         number: From 1.
         surroundings: Its environment.
         outcome: `returned`, `raised` with type and message, or how the process ended. Redacted.
-        same: Whether its output equals that of the first one.
+        same: Whether its output equals the first one's.
     """
 
     number: int
@@ -164,7 +163,7 @@ def _values(factor: Factor, values: Sequence[object]) -> str:
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Return rows as lines; the lines of a long value stand below its first one."""
+    """Return rows as lines; the further lines of a long value are below its first one."""
     width = max((len(name) for name, _ in rows), default=0)
     return [
         f"  {name if n == 0 else '':<{width}}  {line}".rstrip()

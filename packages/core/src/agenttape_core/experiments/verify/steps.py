@@ -1,48 +1,52 @@
-"""The steps of a verification: replay, compare, and experiment if there is a difference."""
+"""`verify`: replay in new processes whose surroundings differ, compare, and find the cause of a difference."""
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from agenttape_core.errors import ConfigurationError, SessionStateError
+from agenttape_core.experiments.engine import Answer, drive, independent
 from agenttape_core.experiments.verify.calls import CAUGHT_FAILURE
-from agenttape_core.experiments.verify.cause import (
+from agenttape_core.experiments.verify.comparison import (
+    Output,
+    Place,
+    departures,
+    output_of,
+    places,
+    printable,
+    unusable,
+)
+from agenttape_core.experiments.verify.environment import (
+    ALL_FACTORS,
     BY_FACTOR,
     BY_NOISE,
     CAUGHT,
+    EVERY_FACTOR,
     NOT_AS_RECORDED,
+    ORDER,
     RARE,
     TOGETHER,
     UNFROZEN,
     Cause,
-)
-from agenttape_core.experiments.verify.child_process import Children
-from agenttape_core.experiments.verify.comparison import Place, departures, places, printable
-from agenttape_core.experiments.verify.environment import (
-    ALL_FACTORS,
-    EVERY_FACTOR,
-    ORDER,
     Factor,
     Surroundings,
     available,
     plan,
 )
-from agenttape_core.experiments.verify.output import Output, output_of, unusable
 from agenttape_core.experiments.verify.result import RECORDING, Run, RunDifference, Verification
+from agenttape_core.experiments.worker import Children
 from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.session import current_session
 from agenttape_core.settings import load_settings
@@ -50,16 +54,15 @@ from agenttape_core.storage import cassette_path
 from agenttape_core.tools.hash_seeds import recorded_seed
 from agenttape_core.tools.target import Target
 
+Returned = TypeVar("Returned")
+_Script = Generator[Variation, Output, Returned]
+"""A part of the experiment."""
+
 # -- The job of a child process: the function, the cassette, and the settings that make it a Python like this one.
 
 
-_PROGRAM = """\
-import json, sys
-job = json.loads(sys.stdin.buffer.read())
-sys.path[:], sys.argv[:], channel = job["path"], job["argv"], int(sys.argv[1])
-from agenttape_core.experiments.verify.child import main
-main(job, channel)
-"""
+_RUNNER = "agenttape_core.experiments.verify.child"
+
 _NOT_HANDED_ON = ("PYTEST_", "AGENTTAPE_LIVE", "LANGUAGE")
 _REFUSED = ("mode", "live")
 
@@ -70,7 +73,7 @@ class Job:
 
     Args:
         target: The function.
-        cassette: The path or URL of the cassette to open around it, or nothing.
+        cassette: The path or URL of the cassette to open around it, if any.
         options: Those of `use_cassette`.
         project: The folder whose settings hold, and that relative paths of cassettes start from.
     """
@@ -80,52 +83,24 @@ class Job:
     options: Mapping[str, Any]
     project: Path
 
-    def stdin(self, surroundings: Surroundings) -> bytes:
-        """Return what a child reads from its standard input."""
+    def request(self, surroundings: Surroundings) -> dict[str, Any]:
+        """Return the request of a child process."""
         here = str(self.project)
-        job = {
+        within = ("switch_interval", "memory", "schedule", "earlier_replays", "completion_order")
+        program = {
             "target": list(self.target),
             "cassette": self.cassette,
             "options": self.options,
             "project": here,
-            "switch_interval": surroundings.switch_interval,
-            "memory": surroundings.memory,
-            "schedule": surroundings.schedule,
-            "earlier_replays": surroundings.earlier_replays,
-            "completion_order": surroundings.completion_order,
-            "path": [str(Path(here, entry)) for entry in sys.path],
-            "argv": sys.argv[:1],
+            **{factor: getattr(surroundings, factor) for factor in within},
         }
-        return json.dumps(job).encode()
+        path = [str(Path(here, entry)) for entry in sys.path]
+        return {"runner": _RUNNER, "program": program, "path": path, "argv": sys.argv[:1], "lingers": True}
 
     def environment(self, surroundings: Surroundings) -> dict[str, str]:
         """Return the variables of a child: those of this process, but for what is varied and what would record."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_HANDED_ON)}
         return {**kept, "AGENTTAPE_MODE": "replay", **surroundings.environment}
-
-
-@functools.cache
-def _unshuffled() -> tuple[str, ...]:
-    """Return the command under which a process has its memory at the same addresses each time, if there is one."""
-    found = shutil.which("setarch")
-    if found is None:
-        return ()
-    # S603: where the command is depends on the system. Containers may forbid it.
-    tried = subprocess.run([found, "-R", sys.executable, "-c", ""], capture_output=True, check=False)  # noqa: S603
-    return () if tried.returncode else (found, "-R")
-
-
-def command() -> list[str]:
-    """Return the command of a child: this interpreter with its options, but for those that ignore the environment.
-
-    Where the system can do so, children have their memory at the same addresses, so that only a seed moves objects, and
-    moves them again when it is tried again.
-    """
-    flags = [f"-X{name}" if value is True else f"-X{name}={value}" for name, value in sys._xoptions.items()]  # noqa: SLF001 - documented
-    flags += [f"-W{filtered}" for filtered in sys.warnoptions]
-    if sys.flags.optimize:
-        flags.append(f"-{'O' * sys.flags.optimize}")
-    return [*_unshuffled(), sys.executable, *flags, "-c", _PROGRAM]
 
 
 def job_for(target: Target, cassette: str | Path | None, options: Mapping[str, Any]) -> Job:
@@ -166,27 +141,22 @@ def _handed(name: str, value: Any) -> Any:
     return plain
 
 
-# -- Replays of one job in chosen surroundings: the folders, the processes, and how many at once.
+# -- The program: each of its replays has a new process, with its own folder.
 
 
-class Replays:
-    """Replays a job. A context manager: at its end no process and no folder of it is left.
+class InProcesses:
+    """A job as a program to `drive`. A context manager: at its end, no process and no folder of it is left.
 
     Args:
-        job: What to replay.
+        job: The job.
         timeout: Seconds that one replay may take.
-        jobs: How many run at the same time.
-        on_replay: Called after each.
     """
 
-    def __init__(self, job: Job, *, timeout: float, jobs: int, on_replay: Callable[[], object] | None = None) -> None:
+    def __init__(self, job: Job, timeout: float) -> None:
         self.job = job
-        self._on_replay = on_replay
         self._timeout = timeout
-        self._jobs = jobs
         self._around = ExitStack()
         self._root: Path
-        self._pool: ThreadPoolExecutor
         self._children: Children
 
     def __enter__(self) -> Self:
@@ -194,8 +164,7 @@ class Replays:
             tempfile.TemporaryDirectory(prefix="agenttape-", ignore_cleanup_errors=True)
         )
         self._root = Path(folder).resolve()
-        self._pool = self._around.enter_context(ThreadPoolExecutor(self._jobs))
-        self._children = self._around.enter_context(Children())  # ends first, so that no thread waits for a child
+        self._children = self._around.enter_context(Children())
         return self
 
     def __exit__(
@@ -203,30 +172,20 @@ class Replays:
     ) -> None:
         self._around.__exit__(exc_type, error, traceback)
 
-    def each(self, plan: Sequence[Surroundings]) -> list[Output]:
-        """Replay once in each of some surroundings, several at once.
+    def run(self, variation: Variation) -> Output:
+        """Replay once, in a new working directory, even if one of that name was used before.
 
         Raises:
-            ConfigurationError: If the child cannot find the function.
+            ConfigurationError: If the child can't find the function.
         """
-        return list(self._pool.map(self.once, plan))
-
-    def once(self, surroundings: Surroundings) -> Output:
-        """Replay once. The working directory is made anew, also when one of that name was used before."""
+        surroundings = Surroundings(**variation.environment)
         folder = self._root / surroundings.working_directory  # an absolute one, of the project, stays what it is
         ours = folder.parent == self._root
         if ours:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-        result = self._children.run(
-            command(),
-            stdin=self.job.stdin(surroundings),
-            environment=self.job.environment(surroundings),
-            folder=folder,
-            timeout=self._timeout,
-        )
-        if self._on_replay is not None:
-            self._on_replay()
+        request = {**self.job.request(surroundings), "folder": str(folder)}
+        result = self._children.run(request, self.job.environment(surroundings), folder, self._timeout)
         if problem := unusable(result):
             raise ConfigurationError(
                 f"verify: a child process cannot load {self.job.target}: {problem}\n"
@@ -235,40 +194,49 @@ class Replays:
         return output_of(result, folder if ours else None, self._timeout)
 
 
+def _varied(surroundings: Surroundings) -> Variation:
+    return Variation(environment=surroundings._asdict())
+
+
 # -- Find why two replays differ by experiment: replay again with a single factor varied.
 
 
-Differing = Callable[[Surroundings], Collection[Place]]
-"""Replays in some surroundings, and returns where that differs from the first replay."""
-
-
 def causes_of(
-    found: Iterable[Place], first: Surroundings, other: Surroundings, differing: Differing
-) -> dict[str, Cause]:
-    """Return the cause of each difference between two replays, by its place.
+    found: Iterable[Place],
+    first: Surroundings,
+    other: Surroundings,
+    differing: Callable[[Answer], Collection[Place]],
+) -> Generator[Variation, Answer, dict[str, Cause]]:
+    """Return the cause of each difference between two replays, by its place: a part of an experiment.
 
-    What differs without anything varied is not blamed on a factor, and a factor is blamed only if what it does can be
+    What differs without anything varied isn't blamed on a factor, and a factor is blamed only if what it does can be
     repeated.
 
     Args:
         found: Where they differ.
         first: The surroundings of the first replay.
         other: Those of the other.
-        differing: Makes an experiment.
+        differing: Returns where another replay differs from the first one.
     """
+
+    def whats(surroundings: Surroundings) -> Generator[Variation, Answer, set[str]]:
+        return _whats(differing((yield _varied(surroundings))))
+
     found = list(found)
-    flaky = _whats(differing(first))
+    flaky = yield from whats(first)
     blamed: dict[str, tuple[Factor, Surroundings]] = {}
     for factor, varied in _tries(first, other):
         rest = _whats(found) - flaky - blamed.keys()
-        made = _whats(differing(varied)) if rest else set()
+        made = (yield from whats(varied)) if rest else set()
         blamed.update(dict.fromkeys(rest & made, (factor, varied)))
     if blamed:
-        flaky |= _whats(differing(first))
-    repeated = {varied: _whats(differing(varied)) for _, varied in dict.fromkeys(blamed.values())}
+        flaky |= yield from whats(first)
+    repeated = {}
+    for _, varied in dict.fromkeys(blamed.values()):
+        repeated[varied] = yield from whats(varied)
     sure = {what: factor for what, (factor, varied) in blamed.items() if what in repeated[varied] - flaky}
     rest = _whats(found) - flaky - sure.keys()
-    together = _whats(differing(other)) if rest else set()
+    together = (yield from whats(other)) if rest else set()
     return {place.what: _cause(place, sure, flaky, together) for place in found}
 
 
@@ -300,24 +268,26 @@ def _whats(places: Iterable[Place]) -> set[str]:
     return {place.what for place in places}
 
 
-def verified(replays: Replays, *, runs: int, vary: Collection[str]) -> Verification:
-    """Verify a job that can be replayed; see `agenttape_core.verify`."""
-    cassette = replays.job.cassette
+def _verified(program: InProcesses, *, runs: int, vary: Collection[str]) -> _Script[Verification]:
+    """Yield the replays of a verification, and return its result."""
+    cassette = program.job.cassette
     choices = available(vary, runs, recorded_seed(cassette) if cassette is not None else None)
     surroundings = plan(runs, choices)
-    with replays:
-        produced = replays.each(surroundings)
+    with program:
+        produced = []
+        for variation in independent(map(_varied, surroundings)):
+            produced.append((yield variation))  # noqa: PERF401 - a comprehension can't yield
         redactor = _redactor(produced)
         differences = [
-            *_differences(produced, surroundings, redactor, replays),
+            *(yield from _differences(produced, surroundings, redactor)),
             *_from_recording(produced, redactor),
         ]
         if ORDER in vary and not differences and not produced[0].failed and _has_branches(produced[0]):
-            differences += _in_other_orders(replays, surroundings[0], redactor)
+            differences += yield from _in_other_orders(surroundings[0], redactor)
     first = produced[0]
     outcomes = [redactor.text(printable(one.outcome)) for one in produced]
     return Verification(
-        function=str(replays.job.target),
+        function=str(program.job.target),
         runs=[
             Run(number, around, outcome, same=not places(first, one, redactor))
             for number, (one, around, outcome) in enumerate(zip(produced, surroundings, outcomes, strict=True), start=1)
@@ -336,13 +306,13 @@ def verified(replays: Replays, *, runs: int, vary: Collection[str]) -> Verificat
 
 
 def _said(produced: Sequence[Output], lines: Callable[[Output], Sequence[str]], redactor: Redactor) -> list[str]:
-    """Return what the sessions of all replays say of themselves, each line once."""
+    """Return the remarks of the sessions of all replays, each line once."""
     found = dict.fromkeys(line for one in produced for each in (*one.earlier, one) for line in lines(each))
     return [redactor.text(printable(line)) for line in found]
 
 
 def _redactor(produced: Sequence[Output]) -> Redactor:
-    """Return one that follows the rules of the sessions too, with a key that nobody knows."""
+    """Return one that follows the rules of the sessions too, with a random key."""
     rules = {
         rule["name"]: Rule(rule["name"], rule["pattern"], tuple(rule["keys"]), rule["literal"])
         for one in produced
@@ -352,17 +322,14 @@ def _redactor(produced: Sequence[Output]) -> Redactor:
 
 
 def _differences(
-    produced: Sequence[Output], surroundings: Sequence[Surroundings], redactor: Redactor, replays: Replays
-) -> list[RunDifference]:
+    produced: Sequence[Output], surroundings: Sequence[Surroundings], redactor: Redactor
+) -> _Script[list[RunDifference]]:
     """Return how the first replay that differs from run 1 does so, and why."""
     for number, other in enumerate(produced[1:], start=2):
-        found = places(produced[0], other, redactor)
-        if found:
-
-            def differing(around: Surroundings) -> list[Place]:
-                return places(produced[0], replays.once(around), redactor)
-
-            causes = causes_of(found, surroundings[0], surroundings[number - 1], differing)
+        if found := places(produced[0], other, redactor):
+            causes = yield from causes_of(
+                found, surroundings[0], surroundings[number - 1], lambda one: places(produced[0], one, redactor)
+            )
             return [
                 RunDifference(place.what, place.first, place.other, (1, number), causes[place.what]) for place in found
             ]
@@ -388,9 +355,9 @@ def _has_branches(one: Output) -> bool:
     return len(one.order) > len(one.order[:1])
 
 
-def _in_other_orders(replays: Replays, first: Surroundings, redactor: Redactor) -> list[RunDifference]:
+def _in_other_orders(first: Surroundings, redactor: Redactor) -> _Script[list[RunDifference]]:
     """Return how the outcome changes where calls that overlap are answered in another order than the recorded one."""
-    explored = replays.once(first._replace(completion_order=_ORDERS)).explored
+    explored = (yield _varied(first._replace(completion_order=_ORDERS))).explored
     return [
         RunDifference(
             f"the outcome where {_first_of(finding, explored)} is answered first",
@@ -424,10 +391,10 @@ def verify(
     vary: Collection[str] = EVERY_FACTOR,
     timeout: float = 300.0,
     jobs: int | None = None,
-    on_replay: Callable[[], object] | None = None,
+    on_run: Callable[[], object] | None = None,
     **options: Any,
 ) -> Verification:
-    """Replay a function several times in processes whose surroundings differ, and compare what it produced.
+    """Replay a function several times in processes whose surroundings differ, and compare its output.
 
     Compared, byte for byte: the return value, or the type and message of what was raised; standard output and error;
     which call asked what, and which recording served it; the order of the calls in each branch; the files in the
@@ -445,8 +412,7 @@ def verify(
             `working_directory`, the replays work where this process does.
         timeout: Seconds that one replay may take.
         jobs: How many replays run at the same time; by default one per processor, at most 4.
-        on_replay: Called after each replay, to show that it goes on; from several threads. Looking for a cause takes
-            more than `runs`.
+        on_run: Called after each replay. Looking for a cause takes more than `runs`.
         options: Those of `use_cassette` but `mode` and `live`: nothing is ever recorded or executed here.
 
     Returns:
@@ -463,7 +429,8 @@ def verify(
     if "working_directory" not in vary:
         jobs = 1  # the replays share the folder of the project
     jobs = jobs or min(os.cpu_count() or 1, _MAX_JOBS)
-    return verified(Replays(job, timeout=timeout, jobs=jobs, on_replay=on_replay), runs=runs, vary=vary)
+    program = InProcesses(job, timeout)
+    return drive(program, _verified(program, runs=runs, vary=vary), on_run, jobs)
 
 
 def _check(runs: int, timeout: float, jobs: int | None) -> None:

@@ -181,7 +181,7 @@ def _parameters(site: Site, node: Function) -> Iterator[Edit]:
 
 
 def _renaming(name: str) -> ast.expr:
-    """Return a decorator that gives a function another name, and leaves that by which the code knows it."""
+    """Return a decorator that gives a function another name, and keeps the name in the code."""
     source = f"lambda function: setattr(function, '__name__', {name!r}) or function"
     return ast.parse(source, mode="eval").body
 
@@ -244,17 +244,17 @@ class Mutant:
 
     Args:
         id: The file, the line and the operator, with a number if there are several: `desk.py:12:compare~2`.
-        file: The file, as it is shown.
+        file: The file as messages show it.
         line: The number of the line.
-        last: The number of the last line of what is edited.
+        last: The number of the last edited line.
         kind: What is edited.
         operator: The name of the operator.
-        before: What stands there, on one line.
-        after: What stands there then; empty if it is gone.
+        before: The original text, on one line.
+        after: The text after the edit; empty if it's removed.
         sought: What a recorded request holds if the edit reaches it.
         lines: The first and the last of the lines that are run if the edit is.
-        is_evident: Whether it is worth a line if nothing reaches it.
-        in_function: Whether it stands in a function, and not at the top of a module or a class.
+        is_evident: Whether the report lists it if no test reaches it.
+        in_function: Whether it's in a function, and not at the top of a module or a class.
     """
 
     id: str
@@ -272,7 +272,7 @@ class Mutant:
 
     @property
     def diff(self) -> str:
-        """The edit as a diff of one line: what goes, and what comes."""
+        """The edit as a diff of one line."""
         return f"- {self.before}" + (f"\n+ {self.after}" if self.after else "")
 
 
@@ -280,7 +280,7 @@ def read_source(path: Path) -> str:
     """Return the text of a Python file, in the encoding that it declares.
 
     Raises:
-        ConfigurationError: If it cannot be read, or is no Python.
+        ConfigurationError: If it can't be read, or isn't Python.
     """
     try:
         with tokenize.open(path) as file:
@@ -299,7 +299,7 @@ def mutants_of(source: str, file: str, *, is_test: bool = False) -> list[Mutant]
     Args:
         source: Its text.
         file: Its name, as ids have it.
-        is_test: Whether it holds tests, whose own functions stay as they are.
+        is_test: Whether it holds tests, whose own functions aren't edited.
     """
     edits = _edits_of(ast.parse(source), file, is_test=is_test)
     return [_mutant(one, file, site, edit) for one, site, edit in edits]
@@ -396,7 +396,7 @@ def _is_of_test(site: Site) -> bool:
 
 
 def _shown(site: Site, edit: Edit) -> tuple[str, str]:
-    """Return what stands in a place and what comes there, each as one line that holds what differs."""
+    """Return the old and the new text of a place, each as one line with the difference."""
     if edit.before:
         return _cut(edit.before, edit.after)
     anchor = site.anchor
@@ -407,7 +407,7 @@ def _shown(site: Site, edit: Edit) -> tuple[str, str]:
 
 
 def _exchanged(tree: ast.AST, old: ast.AST, new: ast.AST) -> ast.AST:
-    """Return a small tree with another node in the place of one; what does not change is shared."""
+    """Return a small tree with one node replaced; the others are shared."""
     if tree is old:
         return new
 

@@ -1,4 +1,4 @@
-"""The verdict on each mutant, the scores, and what was left out."""
+"""The verdict on each mutant, the scores, and the excluded tests."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Judged:
     Args:
         mutant: The mutant.
         verdict: The verdict.
-        words: Why, in a few words; empty if there is nothing to say.
+        words: Why, in a few words; empty if the verdict says it all.
         test: The test that has noticed it; empty if none has.
         tests: The tests that reach it.
     """
@@ -176,7 +176,7 @@ class Adequacy:
         excluded: Why each other test did not, by its id.
         reachable: The number of mutants that some test reaches, of which `most` were drawn.
         seed: Of the draw.
-        notes: What has to be known besides, a line each.
+        notes: Further remarks, a line each.
         is_whole: Whether it came to its end.
     """
 
@@ -196,7 +196,7 @@ class Adequacy:
 
     @property
     def survivors(self) -> list[Judged]:
-        """The mutants that nobody noticed: holes in what the cassettes cover."""
+        """The mutants that no test noticed: gaps in the coverage of the cassettes."""
         return [one for one in self.judged if one.verdict == "survived"]
 
     @property

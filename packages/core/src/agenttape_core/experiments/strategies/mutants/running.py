@@ -1,4 +1,4 @@
-"""Runs with an edit, or without one: what a worker does for each, and what came of it."""
+"""Runs with an edit or without one, in a worker, and the facts of each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Facts:
         cassettes: The cassettes that it replayed.
         calls: The calls that were served or stepped into: the cassette, the number, the address and the match_rule.
         unused: The recordings that were not used: their addresses.
-        unrecorded: The calls that got an error result for want of a recording.
+        unrecorded: The calls that got an error result, as they weren't recorded.
         executed: The number of calls that were executed.
         not_run: The tools that were served, each with the reason why its code was not run.
         ignored: The paths of requests that were not compared.
@@ -109,7 +109,7 @@ class Facts:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Facts:
-        """Return the facts that `to_dict` made plain, also after a way through JSON."""
+        """Return the facts that `to_dict` made plain, even if they have been through JSON."""
         made: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
         }
@@ -152,7 +152,7 @@ def changed_lines(revision: str) -> dict[Path, set[int]]:
         revision: A commit, branch or tag, in git's words.
 
     Raises:
-        ConfigurationError: If git does not know the revision, or this is no repository.
+        ConfigurationError: If git doesn't find the revision, or this isn't a repository.
     """
     since = Revision(revision, "--base")
     top = Path(since.tell("rev-parse", "--show-toplevel").strip())
@@ -275,7 +275,7 @@ class Reply:
 
     Args:
         facts: The facts by the tests, or of the function.
-        problem: Why nothing could be run; empty if it could.
+        problem: Why it couldn't be run; empty if it could.
         ended: Why the run was ended by force; empty if it ended by itself.
         is_loaded: Whether the edited file was imported.
         files: The files that hold tests.
@@ -302,7 +302,7 @@ class Job:
         program: `tests`, or `function`, `cassette` and `options`.
         root: The folder of the project.
         live: The kinds and names of calls that are executed.
-        hash_seed: The hash seed with which it was recorded, as far as it is known.
+        hash_seed: The hash seed with which it was recorded, if that's known.
     """
 
     program: Mapping[str, Any]

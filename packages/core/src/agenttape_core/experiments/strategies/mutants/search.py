@@ -43,7 +43,7 @@ class Chosen:
         source: The files and folders that are edited; by default all files of the project that the tests import.
         base: A revision of git: only lines that have changed since are edited.
         most: The most mutants that are tried.
-        seed: Of the draw, if there are more.
+        seed: The seed of the draw, if there are more.
         mutant: The id of the only mutant.
         known: The verdicts of an earlier run as plain data, by the ids of the mutants.
     """
@@ -59,7 +59,7 @@ class Chosen:
 
 @dataclass(slots=True)
 class Search:
-    """The search for edits that nobody notices.
+    """The search for edits that no cassette notices.
 
     Args:
         workers: Run the program, several at the same time.
@@ -295,9 +295,9 @@ def mutants(
 ) -> Adequacy:
     """Edit a program in many small ways, one at a time, and find the edits that no cassette notices.
 
-    Each edit is made when the file is imported, in a process of its own; no file changes. The tests that reach it
-    replay their cassettes strictly: nothing is executed but what is named, and nothing is recorded. An interruption by
-    the keyboard ends it, and what was found so far is returned.
+    Each edit is made when the file is imported, in its own process; no file changes. The tests that reach it
+    replay their cassettes strictly: only the named calls are executed, and none is recorded. An interruption by
+    the keyboard ends it, and the result so far is returned.
 
     Args:
         target: Files, folders or ids of tests, as pytest takes them; or a function without arguments at the top of a
@@ -307,17 +307,17 @@ def mutants(
         source: The files and folders that are edited; by default all files of the project that the tests import.
         base: A revision of git: only lines that have changed since are edited.
         runs: The most mutants that are tried.
-        seed: Of the draw, if there are more.
+        seed: The seed of the draw, if there are more.
         mutant: The id of the only mutant that is tried.
         live: The kinds and names of calls that are executed, edited or not, such as `tool` or the name of one. The
-            bodies of tools that a replay serves cannot be judged otherwise. Name none that acts on the world.
+            bodies of tools that a replay serves can't be judged without this. Name none that acts on the world.
         jobs: How many mutants run at the same time, each in a separate process.
-        resume: The report of an earlier run as JSON, whose verdicts are taken over where nothing has changed.
+        resume: The report of an earlier run as JSON, whose verdicts are kept for unchanged code.
         on_run: Called after each mutant.
         options: Options of `use_cassette`, for a function.
 
     Raises:
-        ConfigurationError: If an argument is not valid, no test takes part, or nothing can be edited.
+        ConfigurationError: If an argument is not valid, no test takes part, or there's no text to edit.
         VerificationError: If the process that runs the tests does not answer.
     """
     known = earlier(resume, "mutants", dict) if resume is not None else []

@@ -49,7 +49,7 @@ class Requests:
         self.schemas |= other.schemas
 
     def holds(self, sought: Sought) -> bool:
-        """Return whether some request holds what an edit would change."""
+        """Return whether some request holds the text that an edit would change."""
         if sought.texts:
             return any(all(text in one for text in sought.texts) for one in self.texts)
         if sought.tool and sought.tool in self.tools:
@@ -102,7 +102,7 @@ class Evidence:
         facts: The facts of the tests that take part.
         lines: The lines that were run, by the part of the run and the file.
         requests: The recorded requests by the tests.
-        compared: The same without what is ignored when they are compared.
+        compared: The same without the ignored paths.
     """
 
     facts: Mapping[str, Facts]
@@ -188,7 +188,7 @@ def sampled(reaching: Sequence[Reaching], most: int, seed: int) -> list[Reaching
     Args:
         reaching: All of them.
         most: The number.
-        seed: Of the draw: the same seed draws the same.
+        seed: The seed of the draw.
     """
     if len(reaching) <= most:
         return list(reaching)

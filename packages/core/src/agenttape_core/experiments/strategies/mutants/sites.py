@@ -1,4 +1,4 @@
-"""Places in the syntax tree of a file, and edits of what stands there."""
+"""Places in the syntax tree of a file, and edits at them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Sought:
     """The parts that a recorded request must hold if an edit is to reach it.
 
     Args:
-        texts: Texts, all of which stand in one request; white space does not count.
+        texts: Texts, all of which are in one request; white space does not count.
         tool: The name of a tool.
         fields: The fields of a schema.
     """
@@ -38,7 +38,7 @@ class Edit:
     Args:
         operator: The name of the operator.
         kind: What it edits.
-        new: The node in the place of the old one.
+        new: The node that replaces the old one.
         sought: What a recorded request holds if the edit reaches it.
         before: The part that it changes, in words, if that is shorter than the statement.
         after: What takes the place of it, in words.
@@ -69,7 +69,7 @@ class Site:
     Args:
         node: The node.
         path: The way to it.
-        parents: The nodes that it stands in, the outermost first.
+        parents: The nodes around it, the outermost first.
     """
 
     node: ast.AST
@@ -78,12 +78,12 @@ class Site:
 
     @property
     def parent(self) -> ast.AST:
-        """The node that it stands in; itself for the root."""
+        """The node around it; itself for the root."""
         return self.parents[-1] if self.parents else self.node
 
     @property
     def field(self) -> str:
-        """The name of the field of the parent that it stands in; empty for the root."""
+        """The name of its field in the parent; empty for the root."""
         return self.path[-1][0] if self.path else ""
 
     @property
@@ -131,7 +131,7 @@ class Site:
 
 
 def sites(tree: ast.AST) -> Iterator[Site]:
-    """Yield all nodes of a tree with their places, each before what stands in it.
+    """Yield all nodes of a tree with their places, each before its children.
 
     Args:
         tree: The root.
@@ -160,7 +160,7 @@ def replace(tree: ast.Module, path: Path, new: ast.AST) -> ast.Module:
     Args:
         tree: The tree, which is changed.
         path: The place.
-        new: The node, which takes the lines of the one that stood there.
+        new: The node, which takes the lines of the old one.
     """
     owner: Any = tree
     for name, index in path[:-1]:
@@ -177,7 +177,7 @@ def replace(tree: ast.Module, path: Path, new: ast.AST) -> ast.Module:
 
 
 def with_fields(node: Node, **fields: Any) -> Node:
-    """Return a copy of a node with other fields; what stands in it is shared.
+    """Return a copy of a node with other fields; its children are shared.
 
     Args:
         node: The node.

@@ -6,18 +6,21 @@ There are three lanes: the recording, the *baseline* (the program's own model ag
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
+from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
-from agenttape_core.errors import counted
+from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.experiments.verdicts import (
     ALPHA,
     Pairs,
     Verdict,
+    difference_of,
     pairs_to_settle,
     share_of,
     verdict_of,
@@ -48,7 +51,7 @@ class Sample:
         run_id: The id of the run, as in its events and its derived cassette.
         cassette: The derived cassette, as messages show it; empty if there is none.
         problem: The first line of what ended the run, if it did not end well.
-        unseen: The reason why it says nothing about the model: it made no call, or lost its endpoint, as with a wrong
+        unseen: The reason why it isn't evidence about the model: it made no call, or lost its endpoint, as with a wrong
             key, or where the provider is down; empty if it does.
         differences: The lines of a unified diff in which a server answered otherwise than it was recorded: what another
             model writes is another answer, and no failure.
@@ -72,7 +75,7 @@ class Sample:
     def left_out(self) -> str:
         """The reason why it does not count; empty if it does.
 
-        After a call that nobody has recorded, how the run would have ended is not known.
+        After an unrecorded call, the end of the run isn't evidence.
         """
         return self.unseen or (_UNRECORDED if self.unrecorded else "")
 
@@ -160,7 +163,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The verdict on a trial among those of its family.
+    """The verdict on a trial within its family.
 
     Args:
         trial: The trial.
@@ -175,13 +178,13 @@ class Judgement:
 
     @property
     def dollars(self) -> float:
-        """The cost of those pairs in US dollars, as far as it is known: 0 if it is not."""
+        """The known cost of those pairs in US dollars: 0 if it's unknown."""
         lanes = [[one.trajectory.dollars for one in self.trial.lane(lane)] for lane in ("baseline", "candidate")]
         return (self.more or 0) * sum(fmean(costs) for costs in lanes if costs)
 
     @property
     def notes(self) -> list[str]:
-        """The things to know besides the verdict: how many samples do not count, and how many more would settle it."""
+        """Further remarks on the verdict: how many samples do not count, and how many more would settle it."""
         told = [f"{count} {reason}" for reason, count in self.trial.left_out.items()]
         notes = [f"not counted: {', '.join(told)}"] if told else []
         if self.verdict == "UNCLEAR" and not self.trial.lane("baseline"):
@@ -216,7 +219,7 @@ def judged(trials: Sequence[Trial]) -> list[Judgement]:
 
 
 def parts_at(recorded: Trajectory, other: Trajectory) -> str:
-    """Return where two runs part: the first call besides those of models that differs; empty if none does."""
+    """Return where two runs part: the first call, except of models, that differs; empty if none does."""
     for before, now in zip_longest(_acts(recorded), _acts(other)):
         if before != now:
             return f"{before or 'the end'} → {now or 'the end'}"
@@ -225,3 +228,166 @@ def parts_at(recorded: Trajectory, other: Trajectory) -> str:
 
 def _acts(trajectory: Trajectory) -> list[str]:
     return [call for call in trajectory.calls if not call.startswith(("chat ", "completion "))]
+
+
+# -- Read back the trials of an earlier run, as their table was written as JSON.
+
+
+_SAMPLE = frozenset(Sample.__dataclass_fields__)
+_PATH = frozenset(Trajectory.__dataclass_fields__)
+
+
+def read_trials(path: Path | str) -> list[Trial]:
+    """Return the trials of a file that `--cassette-report` or `--report` has written.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ConfigurationError: If it cannot be read, or is no such file.
+    """
+    try:
+        plain = json.loads(Path(path).read_text(encoding="utf-8"))
+        return [trial_of(one) for one in plain.get("trials", [plain])]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        said = error.strerror or error if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        raise ConfigurationError(
+            f"{path}: no trials of candidates that could be resumed: {said}\n"
+            "  name the JSON file that --cassette-report (pytest) or --report (agenttape lab model) has written"
+        ) from None
+
+
+def samples_before(
+    known: Sequence[Trial], name: str, candidate: str, recorded: Trajectory
+) -> dict[tuple[Lane, int], Sample]:
+    """Return the samples of an earlier run of a trial, which aren't taken again.
+
+    Args:
+        known: The trials of the earlier run.
+        name: The name of the trial.
+        candidate: The candidate.
+        recorded: The path of the recording.
+
+    Raises:
+        ConfigurationError: If they are of another candidate or recording.
+    """
+    before = [trial for trial in known if trial.name == name]
+    for trial in before:
+        if (trial.candidate, trial.recorded) != (candidate, recorded):
+            now = "another recording" if trial.candidate == candidate else trial.candidate
+            raise ConfigurationError(
+                f"the trial of {name} can't be resumed: its samples are of {now}, so each would be taken again\n"
+                "  leave --resume out to begin again, or name the result of this candidate"
+            )
+    return {(sample.lane, sample.number): sample for trial in before for sample in trial.samples}
+
+
+def trial_of(plain: Mapping[str, Any]) -> Trial:
+    """Return the trial that plain data describe.
+
+    Args:
+        plain: The data, as `plain_of` or `dataclasses.asdict` makes them.
+
+    Raises:
+        KeyError: If a field is missing.
+        TypeError: If one is of another type.
+    """
+    return Trial(
+        plain["name"],
+        plain["candidate"],
+        _path(plain["recorded"]),
+        tuple(_sample(one) for one in plain["samples"]),
+    )
+
+
+def _sample(plain: Mapping[str, Any]) -> Sample:
+    known = {key: value for key, value in plain.items() if key in _SAMPLE}
+    several = {"unrecorded": tuple(plain["unrecorded"]), "differences": tuple(plain.get("differences", ()))}
+    return Sample(**{**known, **several, "trajectory": _path(plain["trajectory"])})
+
+
+def _path(plain: Mapping[str, Any]) -> Trajectory:
+    known = {key: value for key, value in plain.items() if key in _PATH}
+    return Trajectory(**{**known, "calls": tuple(plain["calls"])})
+
+
+# -- The table of trials, as text, as Markdown and as plain data.
+
+
+_HEADS = ("run", "verdict", "passed", "baseline", "not counted", "calls", "tokens", "money", "parts at")
+
+
+def _cells(judgement: Judgement) -> tuple[str, ...]:
+    trial = judgement.trial
+    candidate = trial.lane("candidate")
+    return (
+        trial.name,
+        judgement.verdict,
+        _passed(trial, "candidate"),
+        _passed(trial, "baseline") if trial.lane("baseline") else "-",
+        str(sum(trial.left_out.values())),
+        f"{len(trial.recorded.calls)} → {_mean(len(one.trajectory.calls) for one in candidate)}",
+        f"{trial.recorded.tokens} → {_mean(one.trajectory.tokens for one in candidate)}",
+        _money(trial.recorded, candidate),
+        trial.parts_at or "-",
+    )
+
+
+def _passed(trial: Trial, lane: Lane) -> str:
+    return f"{trial.passed(lane)}/{len(trial.counting(lane))}"
+
+
+def _mean(numbers: Any) -> str:
+    several = list(numbers)
+    return f"{fmean(several):.0f}" if several else "-"
+
+
+def _money(recorded: Trajectory, samples: Sequence[Sample]) -> str:
+    now = fmean([sample.trajectory.dollars for sample in samples]) if samples else 0.0
+    if not recorded.dollars or not now:
+        return "-"
+    return f"{(now / recorded.dollars - 1) * 100:+.0f} %"
+
+
+def lines_of(judgements: Sequence[Judgement]) -> list[str]:
+    """Return the table as lines of text, and a line for each further remark."""
+    rows = [_HEADS, *map(_cells, judgements)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(_HEADS))]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [*table, *(f"{one.trial.name}: {note}" for one in judgements for note in one.notes)]
+
+
+def markdown_of(trials: Sequence[Trial]) -> str:
+    """Return the table as Markdown, and a line for each further remark."""
+    judgements = judged(trials)
+    rows = [_HEADS, ("---",) * len(_HEADS), *map(_cells, judgements)]
+    table = "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n" for row in rows)
+    notes = "".join(f"- {one.trial.name}: {note}\n" for one in judgements for note in one.notes)
+    return f"{table}\n{notes}" if notes else table
+
+
+def plain_of(trials: Sequence[Trial]) -> dict[str, Any]:
+    """Return the trials as plain data."""
+    return {"trials": [_plain(judgement) for judgement in judged(trials)]}
+
+
+def _plain(judgement: Judgement) -> dict[str, Any]:
+    trial = judgement.trial
+    lanes: tuple[Lane, ...] = ("baseline", "candidate")
+    return {
+        "name": trial.name,
+        "candidate": trial.candidate,
+        "verdict": judgement.verdict,
+        "difference": difference_of(trial.pairs),
+        "pairs": trial.pairs._asdict(),
+        "more_pairs": judgement.more,
+        "more_dollars": judgement.dollars or None,
+        "not_counted": trial.left_out,
+        "parts_at": trial.parts_at or None,
+        "recorded": asdict(trial.recorded),
+        "lanes": {
+            lane: {"samples": len(trial.lane(lane)), "counted": len(trial.counting(lane)), "passed": trial.passed(lane)}
+            for lane in lanes
+        },
+        "samples": [asdict(sample) | {"left_out": sample.left_out} for sample in trial.samples],
+    }

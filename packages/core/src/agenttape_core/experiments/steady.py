@@ -1,0 +1,71 @@
+"""Two plain replays, with which an experiment begins: if they differ, nothing can be learned by changing something."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from agenttape_core.errors import AgentTapeError, ConfigurationError, VerificationError, shown_path
+from agenttape_core.experiments.program import Program, Run
+from agenttape_core.experiments.verify import verify
+from agenttape_core.lifecycle.variation import Variation
+from agenttape_core.storage import open_cassette
+
+_TIMES = 3
+
+
+def steady(program: Program, plain: Variation) -> Generator[Variation, Run, tuple[Run, Run]]:
+    """Replay a program twice, unchanged, and return both runs, which are equal: a part of an experiment.
+
+    Args:
+        program: The program.
+        plain: The replay without changes.
+
+    Raises:
+        ConfigurationError: If the cassette holds no call.
+        CassetteError: If it cannot be read.
+        VerificationError: If the replay leaves the recording, or both replays differ; with the cause, where that can
+            be found.
+    """
+    assert plain.cassette is not None
+    shown = shown_path(plain.cassette)
+    if not open_cassette(plain.cassette).entries:
+        raise ConfigurationError(f"{shown} holds no call, so there is nothing in it that could be changed")
+    first = yield plain
+    second = yield plain
+    for ending in (first, second):
+        if ending.left is not None:
+            raise VerificationError(
+                f"{program.name} does not replay {shown} to begin with: {ending.left}\n"
+                "  record it again, or see what has changed:  agenttape update --dry-run"
+            )
+    if _are_alike(first, second):
+        return first, second
+    lines = [
+        f"{program.name} is not the same in two replays of {shown}, so nothing can be learned by changing something",
+        f"first   {first.failure or 'ended well'}, {len(first.calls)} calls",
+        f"second  {second.failure or 'ended well'}, {len(second.calls)} calls",
+        *_causes(program, plain),
+    ]
+    raise VerificationError("\n  ".join(lines))
+
+
+def _are_alike(first: Run, second: Run) -> bool:
+    if first.calls != second.calls:
+        return False
+    return first.failure.is_like(second.failure) if first.failure is not None else second.failure is None
+
+
+def _causes(program: Program, opening: Variation) -> list[str]:
+    """Return why replays differ, as far as `verify` finds it."""
+    source = program.source
+    if source is None or source.is_test:
+        return ["it keeps something from run to run: in a global, in a module or in a file"]
+    try:
+        found = verify(f"{source.file}:{source.name}", opening.cassette, runs=_TIMES, timeout=60, on_unused="ignore")
+    except AgentTapeError as error:
+        return [f"verify could not find why: {error}"]
+    if found.first is None:
+        return [
+            "in processes of its own it is the same: it keeps something from run to run in this one, as in a global"
+        ]
+    return [f"verify: {found.first.what}: {found.first.cause.name}: {found.first.cause.why}", found.first.cause.remedy]
