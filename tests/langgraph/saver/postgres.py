@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ...kit.shared_folder import shared_folder
+
 PACKAGES = Path("/usr/lib/postgresql")
 """Debian's folder of the programs of each version."""
 
@@ -28,7 +30,7 @@ def postgres_server() -> Iterator[str]:
         NoPostgresError: It is not installed, or does not start.
     """
     programs = _programs()
-    folder = Path(tempfile.mkdtemp(prefix="agenttape-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="agenttape-pg-", dir=shared_folder()))
     try:
         user = _user(folder)
         data, options = folder / "data", f"-k {folder} -c listen_addresses='' -c fsync=off"

@@ -32,6 +32,7 @@ from agenttape_langgraph import TapeSaver
 from agenttape_langgraph.saver import Database, packing
 from agenttape_langgraph.saver.schema import STEPS, VERSION, found_version
 
+from ...kit.shared_folder import shared_folder
 from .threads import checkpoint, counts, growing, place, put_thread
 
 
@@ -262,8 +263,8 @@ def test_reading_only(filled: Path) -> None:
 
 @pytest.fixture
 def folder_of_nobody() -> Iterator[Path]:
-    """A folder that everybody can reach; the test is not run as root, to whom nothing is forbidden."""
-    with tempfile.TemporaryDirectory(prefix="agenttape-") as name:
+    """A folder that every user can reach; the test doesn't run as root, who may do everything."""
+    with tempfile.TemporaryDirectory(prefix="agenttape-", dir=shared_folder()) as name:
         folder = Path(name)
         is_root = os.geteuid() == 0
         if is_root:
