@@ -691,8 +691,10 @@ def test_a_project_in_a_folder_of_its_repository(
 
 
 @pytest.mark.process
-def test_an_example_project(folder: Path, command: Any) -> None:
+def test_an_example_project(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The example is red without a recording, green with one, red after an edit, and green once updated."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take longer than the runs
+    monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin")
     assert command("init", "--example", "shop").code == 0
     shop = folder / "shop"
 

@@ -6,9 +6,6 @@ import pytest
 
 from agenttape_core.pytest_plugin.command_line import EXPERIMENTS, add_options
 
-ALONE = ("-p", "no:xdist", "-p", "no:randomly")
-"""Without pytest-randomly, which imports numpy: a run in this process forgets it, and it can't be imported twice."""
-
 JUDGING = {
     "--cassette-lab=live": "",
     "--cassette-lab=model": ":openai:gpt-5-mini",
@@ -44,6 +41,13 @@ NOT_JUDGING = {
 """The other options, each with the reason why a run without a cassette may pass with it."""
 
 
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Load no other plugins, which take longer than the runs."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin")
+
+
 def test_each_option_is_listed() -> None:
     """A new option says here what it does where there is nothing to judge."""
     parser = pytest.Parser(_ispytest=True)
@@ -63,21 +67,21 @@ def test_each_experiment_is_listed() -> None:
 def test_option_without_anything_to_judge(pytester: pytest.Pytester, option: str) -> None:
     """Each option that gives a verdict fails a run in which no test has a cassette, and names itself."""
     pytester.makepyfile("def test_plain(): pass")
-    result = pytester.runpytest_inprocess(option, *ALONE)
+    result = pytester.runpytest_inprocess(option)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines([f"*{option.partition(':')[0].removesuffix('=plan')}* among 0 tests with a cassette*"])
 
 
 def test_no_tests_at_all(pytester: pytest.Pytester) -> None:
     """A run that finds no test ends as pytest says."""
-    assert pytester.runpytest_inprocess("--cassette-lab=faults", *ALONE).ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert pytester.runpytest_inprocess("--cassette-lab=faults").ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 @pytest.mark.process
 def test_cassettes_without_calls(pytester: pytest.Pytester) -> None:
     """A test whose cassette holds no call verifies nothing, though it passes for real."""
     pytester.makepyfile("import pytest\n@pytest.mark.cassette\ndef test_idle(): pass")
-    pytester.runpytest_subprocess("--cassette-mode=once", *ALONE).assert_outcomes(passed=1)
-    result = pytester.runpytest_subprocess("--cassette-lab=live", *ALONE)
+    pytester.runpytest_subprocess("--cassette-mode=once").assert_outcomes(passed=1)
+    result = pytester.runpytest_subprocess("--cassette-lab=live")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*--cassette-lab=live verified no cassette among 1 test with a cassette*"])
