@@ -44,8 +44,10 @@ def commands_of(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
-    """Each link to a file or a heading of this repository resolves."""
+def test_links_and_make_commands_lead_somewhere(page: Path) -> None:
+    """Each link to a file or a heading of this repository resolves, and each `make` command is a target."""
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert commands_of(page.read_text(encoding="utf-8")) <= targets
     for link in LINK.finditer(FENCED.sub("", page.read_text(encoding="utf-8"))):
         target, _, anchor = link["target"].partition("#")
         if "://" in target:
@@ -66,13 +68,6 @@ def test_names_are_where_their_links_lead() -> None:
                 assert re.search(rf"^ *(?:async )?(?:def|class) {part}\b", text, re.MULTILINE), f"{name} in {target}"
             seen += 1
     assert seen
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_make_verbs_exist(page: Path) -> None:
-    """Each `make` command that a page names is a target of the Makefile."""
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    assert commands_of(page.read_text(encoding="utf-8")) <= targets
 
 
 def test_every_make_verb_is_explained() -> None:

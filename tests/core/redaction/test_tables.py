@@ -24,8 +24,8 @@ def unmarked(marked: str) -> tuple[str, int, int]:
 
 
 @pytest.mark.parametrize("each", TABLES.rows, ids=lambda each: each.found[:40])
-def test_row_finds_its_example(redactor: Redactor, each: Row) -> None:
-    """A row finds the secret of its example, and nothing around it."""
+def test_row_finds_its_example_and_keeps_what_looks_like_it(redactor: Redactor, each: Row) -> None:
+    """A row finds the secret of its example, also among plain texts, and nothing around it, and no look-alike."""
     text, start, end = unmarked(each.found)
     view = View(Normal(text))
     literals = next(literals for row, literals in TABLES.near(view) if row is each)
@@ -34,22 +34,11 @@ def test_row_finds_its_example(redactor: Redactor, each: Row) -> None:
     assert text[start:end] not in redacted
     assert redacted.startswith(text[:start])
     assert redacted.endswith(text[end:])
-
-
-@pytest.mark.parametrize("each", TABLES.rows, ids=lambda each: each.kept[:40])
-def test_row_keeps_what_looks_like_it(redactor: Redactor, each: Row) -> None:
-    """A row leaves what only looks like its example."""
     assert list(each.find(View(Normal(each.kept)), each.literals)) == []
     assert redactor.text(each.kept) == each.kept
-
-
-@pytest.mark.parametrize("each", TABLES.rows, ids=lambda each: each.found[:40])
-def test_what_is_foreseen_to_be_plain_holds_no_example(redactor: Redactor, each: Row) -> None:
-    """An example among many plain texts is still found."""
-    text, start, end = unmarked(each.found)
-    texts = [*(f"This is sentence number {number} of a talk." for number in range(20)), text]
-    redactor.foresee(texts)
-    assert text[start:end] not in redactor.text(text)
+    among_plain_texts = Redactor(redactor.key)
+    among_plain_texts.foresee([*(f"This is sentence number {number} of a talk." for number in range(20)), text])
+    assert text[start:end] not in among_plain_texts.text(text)
 
 
 def test_one_row_with_its_two_examples_is_a_rule() -> None:
