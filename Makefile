@@ -37,7 +37,7 @@ TOOLS := --upgrade -c constraints.txt pip hatchling editables
 IN_PLACE := --no-deps --no-build-isolation
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test again quick matrix oldest newest openai identical orders drawn imports servers suites check lint types docs site bench ceilings compatible build viewer clean
+.PHONY: help demo test again quick night matrix oldest newest openai identical orders drawn imports servers suites check lint types docs site bench ceilings compatible build viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -100,8 +100,12 @@ $(OPENAI)/.ready: pyproject.toml constraints.txt $(wildcard packages/*/pyproject
 	@touch $@
 
 identical: $(READY) ## Replay the programs of docs/identical.md as often as it says, and let verify find old defects.
-	$(BIN)/python -m pytest -q -n auto --dist worksteal --replays=20 tests/conformance/identical \
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --night --replays=20 tests/conformance/identical \
 		tests/conformance/defects tests/langgraph/test_verify.py tests/llamaindex/test_verify.py
+
+night: $(READY) ## Run all tests with every cell of each sweep, more replays and more random draws.
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -o faulthandler_timeout=1800 --night --every-check --replays=20 \
+		--orders=100 --programs=20 --fuzz-files=3000 --kills=100 tests
 
 orders: $(READY) ## Answer the calls of programs without a race in a thousand orders each: no alarm.
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -o faulthandler_timeout=1800 --orders=1000 \

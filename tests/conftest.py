@@ -10,12 +10,14 @@ import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from agenttape_core.lifecycle import session_stack
+from agenttape_core.pytest_plugin.swallowed import CAUGHT
 
 from .kit.fixtures import interruptible, often, prices, project, uncollected
 
@@ -44,13 +46,15 @@ settings.register_profile(
     "agenttape", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25, derandomize=True
 )
 settings.register_profile("quick", settings.get_profile("agenttape"), max_examples=10)
+settings.register_profile("night", settings.get_profile("agenttape"), max_examples=500)
 settings.load_profile("agenttape")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the tests that draw at random draw more."""
     group = parser.getgroup("agenttape's own tests")
-    group.addoption("--fuzz-files", type=int, default=300, metavar="N", help="damage so many cassettes")
+    group.addoption("--night", action="store_true", help="run every cell of each sweep, and draw more examples")
+    group.addoption("--fuzz-files", type=int, default=100, metavar="N", help="damage so many cassettes")
     group.addoption("--replays", type=int, default=2, metavar="N", help="replay each program so often at most")
     group.addoption("--orders", type=int, default=6, metavar="N", help="answer sound programs in so many orders")
     group.addoption("--programs", type=int, default=1, metavar="N", help="draw so many programs of each framework")
@@ -60,9 +64,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw fewer examples in `make quick`."""
+    """Draw fewer examples in `make quick`, and more at night."""
     if _is_quick(config):
         settings.load_profile("quick")
+    if config.getoption("night"):
+        settings.load_profile("night")
 
 
 def _is_quick(config: pytest.Config) -> bool:
@@ -74,11 +80,32 @@ _IN_PROCESSES = "test_another_process_finds_the_recordings"
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark that check, before pytest chooses by markers."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark that check, before pytest chooses by markers; leave the rest of sweeps to the night."""
     for item in items:
         if item.name.partition("[")[0] == _IN_PROCESSES:
             item.add_marker(pytest.mark.process)
+    if not config.getoption("night"):
+        kept = _without_rest_of_sweeps(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
+
+
+def _without_rest_of_sweeps(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Return the items without the cells of sweeps whose values of parameters all are in other cells.
+
+    The order is by a hash of the name, so that the kept cells combine all kinds of values, and are always the same.
+    """
+    sweeps = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker("sweep")]
+    seen: set[tuple[str, ...]] = set()
+    kept = set(items).difference(sweeps)
+    for item in sorted(sweeps, key=lambda item: crc32(item.nodeid.encode())):
+        test = item.nodeid.partition("[")[0]
+        cell = {(test, name, repr(value)) for name, value in item.callspec.params.items()}
+        if not cell <= seen:
+            seen |= cell
+            kept.add(item)
+    return kept
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -93,6 +120,12 @@ def _refuse_processes(event: str, args: tuple[Any, ...]) -> None:
     """Hold the tests without the marker `process` to what it promises; git and other small programs are let through."""
     if event == "os.fork" or (event == "subprocess.Popen" and "python" in Path(args[0] or args[1][0]).name):
         raise AssertionError("a test without the marker `process` starts one: mark it, or do without")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Don't list the failures that our tests swallow: they provoke them on purpose."""
+    report.user_properties = [each for each in report.user_properties if each[0] != CAUGHT]
 
 
 @pytest.fixture(autouse=True, scope="session")

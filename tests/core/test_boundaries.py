@@ -177,6 +177,7 @@ async def collected(chunks: AsyncIterator[Any]) -> list[Any]:
     return [chunk async for chunk in chunks]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", FORMS)
 def test_recorded_and_served(world: World, form: str, shape: Any) -> None:
@@ -190,6 +191,7 @@ def test_recorded_and_served(world: World, form: str, shape: Any) -> None:
     assert [(entry.kind, entry.name) for entry in open_cassette("cassettes/c.yaml").entries] == [("tool", "ask")] * 3
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", FORMS)
 def test_one_request(world: World, form: str, shape: Any) -> None:
@@ -200,6 +202,7 @@ def test_one_request(world: World, form: str, shape: Any) -> None:
     assert interaction.request == {"name": "ask", "arguments": {"first": "x", "second": "y"}}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", FORMS)
 def test_outside_any_session(world: World, form: str, shape: Any) -> None:

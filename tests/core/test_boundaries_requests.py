@@ -316,7 +316,7 @@ class Forecast(BaseModel):
     degrees: tuple[float, ...] = ()
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(values, min_size=1, max_size=4))
 def test_any_values(items: list[Any]) -> None:
     """Arguments and results of all recordable types come through, equal and of their types, as positions or names."""

@@ -230,6 +230,7 @@ def observing(handler: TapeCallbackHandler) -> Any:
 # -- an observed run is a cassette ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", RUNS)
 def test_observed_run_replays(name: str, way: str, world: World, handler: TapeCallbackHandler) -> None:
@@ -245,6 +246,7 @@ def test_observed_run_replays(name: str, way: str, world: World, handler: TapeCa
     assert replay.report.recorded == replay.report.unused == ()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", RUNS)
 def test_handler_and_session_identify_calls_alike(name: str, way: str, tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ WAYS = {"ambient": (plain, True), "taped": (tape, False)}
 each_way = pytest.mark.parametrize("way", WAYS)
 
 
+@pytest.mark.sweep
 @each_way
 @pytest.mark.parametrize("fake", FAKES)
 @pytest.mark.parametrize("shape", SHAPES)
@@ -68,6 +69,7 @@ async def test_replays_what_it_recorded(
         assert str(replay.report) == "1 replayed, 0 recorded"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("fake", FAKES)
 @pytest.mark.parametrize("recorded_by", SHAPES)
 async def test_any_shape_serves_any_other(recorded_by: Any, fake: type[FakeChat], world: World, tmp_path: Path) -> None:
@@ -137,6 +139,7 @@ def chat(server: OpenAILoopback, **options: Any) -> ChatOpenAI:
     )
 
 
+@pytest.mark.sweep
 @each_way
 @pytest.mark.parametrize("built", BUILT)
 async def test_what_is_built_around_a_model(built: str, way: str, loopback: OpenAILoopback, tmp_path: Path) -> None:

@@ -166,6 +166,7 @@ FOUR: dict[str, Callable[[Any], Awaitable[list[str]]]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", ["ambient", "taped"])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("shape", FOUR)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_langchain.importers.detection import agenttape01, langsmith, outline_of, vcrpy
@@ -28,14 +28,12 @@ def outline(data: bytes) -> object:
         return outline_of(path)
 
 
-@settings(max_examples=50)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_no_content_fails(data: bytes) -> None:
     """Whatever a file holds, it is of a tool or of none."""
     outline(data)
 
 
-@settings(max_examples=50)
 @given(st.dictionaries(keys, values, min_size=1, max_size=5))
 def test_yaml_and_json_are_seen_alike(value: dict[str, object]) -> None:
     """The outline from the beginning of a YAML file equals that of the whole."""

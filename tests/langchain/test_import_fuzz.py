@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.errors import CassetteFormatError
@@ -87,7 +87,6 @@ def test_any_file(name: str) -> None:
     """A file of any plain data is imported, or refused as malformed."""
     importer, contents = FILES[name]
 
-    @settings(max_examples=40)
     @given(contents | PLAIN)
     def holds(content: Any) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -109,7 +108,6 @@ def test_any_file(name: str) -> None:
 def test_any_request(form: Any) -> None:
     """A request of any form is read as a call, or refused as not importable."""
 
-    @settings(max_examples=80)
     @given(
         st.fixed_dictionaries({}, optional={key: st.lists(OBJECTS, max_size=4) for key in ("messages", "input")}),
         OBJECTS,

@@ -161,6 +161,7 @@ SHAPES: list[Callable[[Any], Awaitable[Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", ["ambient", "taped"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("cls", FAKES)

@@ -160,6 +160,7 @@ def run(world: World, make: Callable[[World], BaseTool], *, is_async: bool, auto
     return by_task(parts), heard.events, graph.get_state(CONFIG).values
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("make", MAKERS)

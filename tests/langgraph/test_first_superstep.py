@@ -176,6 +176,7 @@ def functional(program: Program) -> Any:
 CASES = [two_questions, human_bot_human, chat_loop, static_interrupts, interleaved, turns_beside_beginnings, functional]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("how", ["sync", "async"])
 @pytest.mark.parametrize("case", CASES)
 def test_runs_keep_their_identity(case: Callable[[Program], Any], how: str, tmp_path: Path) -> None:

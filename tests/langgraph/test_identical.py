@@ -178,6 +178,7 @@ def agent_of(kind: str, world: World, saver: Any) -> Any:
     return create_react_agent(model, [look], checkpointer=saver)
 
 
+@pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 @pytest.mark.parametrize("kind", ["create_agent", "create_react_agent"])

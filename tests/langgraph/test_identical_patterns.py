@@ -47,6 +47,7 @@ def history(graph: Any, config: Any = CONFIG) -> list[Any]:
     return list(graph.get_state_history(config))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 @pytest.mark.parametrize("pattern", [name for name in PATTERNS if name != "timed"])
 def test_patterns(pattern: str, durability: Any, world: World, tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ def ids_of(node: Any, drive: Callable[[Any], list[Any]]) -> Any:
     return told, [message.id for message in graph.get_state(CONFIG).values["messages"]]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("drive", [stream, astream, events])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_ids_of_messages_are_the_recorded_ones_in_each_of_many_replays(

@@ -40,6 +40,7 @@ def renamed(value: Any) -> str:
     return _DRAWN.sub(lambda found: numbers.setdefault(found[0], f"<{len(numbers)}>"), repr(value))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_async", [False, True], ids=["threads", "tasks"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_observed_programs(name: str, is_async: bool, world: World, tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ def events(version: str) -> Callable[[Any], Awaitable[list[Any]]]:
     return run
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("run", [streamed, events("v1"), events("v2"), events("v3")], ids=["astream", "v1", "v2", "v3"])
 @pytest.mark.parametrize("beside", [0, 2], ids=["in tasks", "and in threads"])
 def test_branches_that_stream_at_once_stream_in_the_recorded_order(run: Any, beside: int, tmp_path: Path) -> None:

@@ -224,6 +224,7 @@ def _plain(value: Any) -> Any:
 PROGRAMS = [map_reduce, agents, asking, tools, functional, parallel]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("streams", [False, True], ids=["invoke", "stream"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_all_that_can_be_seen_comes_in_the_recorded_order(

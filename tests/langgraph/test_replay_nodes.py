@@ -117,6 +117,7 @@ def run(taped: Any, *, is_async: bool, given: Any = GIVEN) -> Any:
 ALL = ["plain", "model", "fan", "leaf"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("make", [graph, inside])
 @pytest.mark.parametrize("serves", [ALL, ["model", "fan"], ["leaf"], True])

@@ -83,6 +83,7 @@ def same_answers(texts: list[str]) -> list[str]:
     return [_OF_NOW.sub("", text) for text in texts]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("served", [False, True], ids=["run", "served"])
 @pytest.mark.parametrize("name", [name for name in PATTERNS if name != "timed"])
 def test_patterns(name: str, served: bool, tmp_path: Path) -> None:
@@ -92,6 +93,7 @@ def test_patterns(name: str, served: bool, tmp_path: Path) -> None:
     assert_same(same_answers(texts))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("served", [False, True], ids=["run", "served"])
 @pytest.mark.parametrize("name", PATTERNS)
 async def test_patterns_in_tasks(name: str, served: bool, tmp_path: Path) -> None:
@@ -104,6 +106,7 @@ async def test_patterns_in_tasks(name: str, served: bool, tmp_path: Path) -> Non
     assert_same(same_answers(texts))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("served", [False, True], ids=["run", "served"])
 @pytest.mark.parametrize("name", [name for name in PATTERNS if name != "timed"])
 def test_patterns_under_other_ids(name: str, served: bool, tmp_path: Path) -> None:

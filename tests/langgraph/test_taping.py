@@ -91,6 +91,7 @@ GRAPHS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("auto", [False, True])
 @pytest.mark.parametrize("kind", GRAPHS)

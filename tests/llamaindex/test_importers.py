@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 from llama_index.core.tools import FunctionTool
@@ -152,7 +152,6 @@ REQUESTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
 @given(REQUESTS)
 def test_any_request(request: Any) -> None:
     """A request of any form is read as a call, or refused; nothing else is raised than what the importer expects."""

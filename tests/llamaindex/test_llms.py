@@ -52,6 +52,7 @@ KEY = "sk-" + "proj-" + "c4n4ryC4N4RYc4n4ry0123456789"
 CLASSES: list[Callable[[World], Any]] = [LeafLLM, DelegatingLLM, PromptingLLM, PromptLLM, CallingLLM]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 @pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])

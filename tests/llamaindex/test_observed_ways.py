@@ -269,6 +269,7 @@ def _recording(how: str, path: Path) -> AbstractContextManager[Any]:
     return TapeEventHandler(path) if how == "observed" else use_cassette(path, mode="all")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("how", ["observed", "recorded"])
 @pytest.mark.parametrize("name", WAYS)
 async def test_every_way(name: str, how: str, tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ def outcome_of(form: str, llm: Any) -> tuple[Any, list[Any]]:
     return value, [event[:2] for event in events]
 
 
+@pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore:The `json` method is deprecated")  # StructuredLLM calls it
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])

@@ -68,6 +68,7 @@ def put(facts: Facts, path: Path, shelf: Path) -> None:
         made.rename(shelf / made.name)
 
 
+@pytest.mark.sweep  # the test below replays most of the cells, too
 @pytest.mark.parametrize(("name", "driver"), [named(*cell) for cell in cells()])
 def test_the_replay_is_the_same_run(
     name: str, driver: str, tmp_path: Path, shelf: Path, pytestconfig: pytest.Config

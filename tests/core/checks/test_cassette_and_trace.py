@@ -273,7 +273,7 @@ def test_each_check_is_sampled() -> None:
     assert SAMPLES.keys() == WORDS.keys()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(conversations())
 def test_a_check_says_the_same_of_a_cassette_and_of_its_trace(conversation: Any) -> None:
     """For a drawn conversation and each turn of it, each check gives the same result for the cassette and the trace."""

@@ -33,6 +33,7 @@ def test_as_text(command: Any, recorded: Path, subcommand: str) -> None:
     assert ended.out.strip()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("subcommand", [*READING, "check --stale"])
 @pytest.mark.parametrize("words", [[], ["--json"]])
 def test_one_that_is_cut_off(command: Any, recorded: Path, subcommand: str, words: list[str]) -> None:

@@ -165,6 +165,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("where", PLACES, ids=lambda where: where.__name__)
 @pytest.mark.parametrize("draw", [uuid.uuid4, random.random, time.time], ids=["ids", "random", "times"])
 def test_a_bare_thread_draws_what_was_recorded(

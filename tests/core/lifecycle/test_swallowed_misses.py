@@ -169,6 +169,7 @@ def _recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         look("X")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("error", HIDING, ids=repr)
 def test_the_miss_is_raised(way: Callable[[Any], None], error: BaseException | None) -> None:
@@ -178,6 +179,7 @@ def test_the_miss_is_raised(way: Callable[[Any], None], error: BaseException | N
     assert error is None or caught.value.__cause__ is error
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("error", FAILING, ids=repr)
 def test_a_failure_of_the_program_stays(way: Callable[[Any], None], error: BaseException) -> None:

@@ -104,6 +104,7 @@ WAYS: dict[str, Callable[..., str]] = {
 WITHOUT_ARGUMENT = {"check", "a command with a name", "compare", "explore", "record and replay"}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("given", [(), ("setting",), ("variable",), ("setting", "variable"),
                                    ("argument",), ("setting", "variable", "argument")])  # fmt: skip
 @pytest.mark.parametrize("way", WAYS)

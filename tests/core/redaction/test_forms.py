@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.redaction import Redactor, Rule
@@ -34,7 +34,6 @@ secrets = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40)
 @given(secrets)
 def test_round_trip(secret: dict[str, Any]) -> None:
     """What is redacted stays redacted, is known for a pseudonym by its form alone, and comes back with its type."""
@@ -51,7 +50,6 @@ def test_round_trip(secret: dict[str, Any]) -> None:
     assert holds_pseudonym(redacted["passcode"], "passcode")
 
 
-@settings(max_examples=40)
 @given(st.lists(mails, min_size=1, max_size=3), st.lists(st.integers(1, 30), min_size=1, max_size=8))
 def test_streams_that_are_cut_anywhere(mails: list[str], cuts: list[int]) -> None:
     """A pseudonym stands in the chunk in which the secret begins, whole, and is put back there."""

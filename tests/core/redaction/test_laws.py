@@ -62,7 +62,7 @@ def test_streams_give_what_the_whole_text_gives(texts: list[str]) -> None:
         assert redactor.rehydrate(whole) == text
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_texts_put_together(texts: list[str], data: st.DataObject) -> None:
     """Put together at random, redacted texts stay redacted and come back."""

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.redaction import PSEUDONYM, Redactor, Rule
@@ -68,7 +68,6 @@ WORDS = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(data=st.data(), house=st.sampled_from(HOUSES))
 def test_round_trip(data: st.DataObject, house: dict[str, str]) -> None:
     """Whatever is around a place and however it is written, redacting twice is redacting once, and it is put back."""

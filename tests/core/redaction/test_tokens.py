@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.redaction import Redactor
@@ -55,7 +55,6 @@ def in_bytes(plain: Any) -> str:
 
 
 @pytest.mark.parametrize("made", [openai, llama])
-@settings(max_examples=40)
 @given(cuts=st.lists(st.integers(min_value=0), max_size=30))
 def test_tokens_spell_the_redacted_text(made: Any, cuts: list[int]) -> None:
     """However an answer is cut into tokens, they spell what the answer becomes, and as many; rehydration spells it."""
@@ -71,7 +70,6 @@ def test_tokens_spell_the_redacted_text(made: Any, cuts: list[int]) -> None:
 
 
 @pytest.mark.parametrize("made", [openai, llama])
-@settings(max_examples=40)
 @given(cuts=st.lists(st.integers(min_value=0), max_size=20), chunk_cuts=st.lists(st.integers(min_value=0), max_size=5))
 def test_tokens_of_streams(made: Any, cuts: list[int], chunk_cuts: list[int]) -> None:
     """The same holds where the tokens arrive in chunks, several or none in each."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agenttape_core import use_cassette
@@ -116,7 +116,6 @@ LOOKALIKES = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @example(value={"a": {"$asset": {"plain": 1}}}, request={"$asset": {"$asset": None}})
 @given(value=LOOKALIKES, request=st.dictionaries(st.sampled_from(["$asset", "messages", "b"]), LOOKALIKES, max_size=2))
 def test_data_that_looks_like_a_reference_is_not_taken_for_one(value: Any, request: Any, make: MakeInteraction) -> None:

@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.errors import CassetteFormatError
@@ -130,7 +130,6 @@ _requests = st.fixed_dictionaries(
 
 
 @given(st.lists(_requests, max_size=8))
-@settings(max_examples=300)
 def test_every_sequence_of_requests_comes_back(requests: list[dict[str, Any]]) -> None:
     """Whatever the parts are, messages or not lists at all, resolving gives the recorded requests."""
     whole: list[dict[str, Any]] = []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agenttape_core.errors import UnrecordableValueError
@@ -124,7 +124,6 @@ def same(left: Any, right: Any) -> bool:
 
 
 @given(values)
-@settings(max_examples=300)
 @example(NASTY)
 @example({"value": NASTY})
 def test_yaml_text_comes_back_from_every_reader(value: Any) -> None:
@@ -154,7 +153,6 @@ def test_json_text_comes_back(value: Any) -> None:
 
 
 @given(values, st.data())
-@settings(max_examples=300)
 def test_the_fast_reader_never_disagrees_with_the_full_one(value: Any, data: st.DataObject) -> None:
     """Whatever text the fast reader accepts, the full reader accepts with the same result."""
     raw = bytearray(dump_mapping({"value": value, "other": "text"}).encode())
@@ -173,7 +171,6 @@ def test_the_fast_reader_never_disagrees_with_the_full_one(value: Any, data: st.
 
 @pytest.mark.parametrize("suffix", [".yaml", ".jsonl", ".yaml.gz"])
 @given(request_value=values, outcome_value=values, name=texts)
-@settings(max_examples=40, deadline=None)
 def test_values_come_back_from_a_cassette(
     suffix: str, make: Any, request_value: Any, outcome_value: Any, name: str
 ) -> None:

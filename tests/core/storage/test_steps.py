@@ -99,7 +99,6 @@ written_steps = st.builds(
 
 @pytest.mark.parametrize("suffix", [".yaml", ".jsonl"])
 @given(written=written_steps)
-@settings(max_examples=60, deadline=None)
 def test_any_step_comes_back(suffix: str, written: Step) -> None:
     """Whatever a program says of its steps survives both layouts, and the way from one to the other."""
     with tempfile.TemporaryDirectory() as folder:

@@ -145,7 +145,6 @@ plain_chunks = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(plain_chunks, min_size=1, max_size=4))
 def test_joining_changes_no_chunk(stream: list[ChatGenerationChunk]) -> None:
     """The chunks of a stream that is joined are served too: they must be left as they were."""

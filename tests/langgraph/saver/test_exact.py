@@ -110,7 +110,6 @@ PLAIN = st.recursive(
 
 
 @given(states=st.lists(st.dictionaries(st.text(min_size=1, max_size=9), PLAIN, max_size=4), max_size=5))
-@settings(max_examples=40)
 def test_any_thread_comes_back(states: list[dict[str, Any]]) -> None:
     """Any states of plain data come back equal, listed newest first."""
     with TapeSaver(":memory:") as saver:
@@ -125,7 +124,6 @@ def test_any_thread_comes_back(states: list[dict[str, Any]]) -> None:
     times=st.integers(1, 400),
     kind=st.sampled_from(["msgpack", "pickle"]),
 )
-@settings(max_examples=150)
 def test_pieces_are_the_bytes(data: bytes, times: int, kind: str) -> None:
     """Whatever the bytes, their pieces together are the bytes, packed and unpacked as well."""
     whole = b"".join(data + bytes((number & 0xFF,)) for number in range(times))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -45,6 +45,7 @@ def test_a_short_thread_is_read_by_two_queries(name: str, saver: TapeSaver) -> N
     assert len(queries) <= most, queries
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("limit", [None, 1, 15, 16, 17, 33, 100])
 @pytest.mark.parametrize("wanted", [None, {"source": "loop"}, {"run_id": "run-1"}, {"step": 20}, {"step": "none"}])
 def test_listings_of_many_pages_are_those_of_langgraph(wanted: Any, limit: int | None, saver: TapeSaver) -> None:
@@ -91,7 +92,6 @@ def test_what_another_saver_changes_is_seen_at_once(path: Path) -> None:
     times=st.integers(1, 3_000),
     more=st.text(alphabet="xyz,", max_size=3),
 )
-@settings(max_examples=60)
 def test_cuts_of_a_text_are_after_its_punctuation(data: str, times: int, more: str) -> None:
     """A large text is cut after the first punctuation that follows 1 KB, or after 64 KB: as in files of old."""
     whole = ((data + " ") * times + more).encode()

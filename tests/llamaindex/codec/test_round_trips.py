@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core.base.llms.types import (
     AudioBlock,
@@ -119,7 +119,6 @@ def stored(value: Any) -> Any:
     return json.loads(json.dumps(value_codec().encode(value)))
 
 
-@settings(deadline=None, max_examples=150)
 @given(MESSAGES | RESPONSES | COMPLETIONS | BLOCKS)
 def test_objects(value: Any) -> None:
     """Messages, blocks and responses come back equal, of the same class, and with the fields that they were given."""
@@ -131,7 +130,6 @@ def test_objects(value: Any) -> None:
     assert fields_given(back) == fields_given(value)
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.lists(RESPONSES, min_size=1, max_size=4) | st.lists(COMPLETIONS, min_size=1, max_size=4))
 def test_streams(responses: list[Any]) -> None:
     """Any sequence of responses comes back equal as a stream, whether or not each extends the one before."""
@@ -142,7 +140,6 @@ def test_streams(responses: list[Any]) -> None:
     assert sort.join(chunks) == responses[-1].model_copy(update={"delta": None})
 
 
-@settings(deadline=None, max_examples=100)
 @given(RESPONSES | COMPLETIONS)
 def test_whole_as_a_stream(response: Any) -> None:
     """A whole response serves a stream: of one chunk, which says all of it."""
@@ -153,7 +150,6 @@ def test_whole_as_a_stream(response: Any) -> None:
     assert isinstance(chunk.delta, str)
 
 
-@settings(deadline=None, max_examples=200)
 @given(PLAIN, PLAIN)
 def test_changes(before: Any, after: Any) -> None:
     """The change between two pieces of plain data makes the one of the other, also of nothing."""

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core import compare_cassettes, use_cassette
@@ -312,7 +312,6 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(first=PLAIN, other=PLAIN)
 def test_answers_differ_exactly_when_they_are_not_equal(tmp_path_factory: Any, first: Any, other: Any) -> None:
     """Two runs with one different answer are identical exactly if it is the same plain data."""

@@ -26,7 +26,6 @@ from agenttape_core.schema import Outcome, RecordedError
 
 
 @given(st.integers(0, 40), st.data())
-@settings(max_examples=60)
 def test_what_is_needed_is_found(count: int, data: Any) -> None:
     """Of any units, exactly those are left that the failure needs, in their order."""
     needed = set(data.draw(st.sets(st.integers(0, max(count - 1, 0))))) if count else set()
@@ -34,7 +33,6 @@ def test_what_is_needed_is_found(count: int, data: Any) -> None:
 
 
 @given(st.sets(st.integers(0, 30), min_size=2))
-@settings(max_examples=40)
 def test_nothing_can_be_left_out_alone(either: set[int]) -> None:
     """Where one of several units is enough, one of them is left."""
     assert len(ddmin(range(31), lambda some: bool(either & set(some)))) == 1

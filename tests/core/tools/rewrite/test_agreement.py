@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core import boundary, open_cassette, use_cassette
@@ -48,7 +48,6 @@ def leaks(path: Path) -> list[Leak]:
     return list(Scan(Redactor(new_key())).leaks(cassette.header, cassette.records()))
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(plain, plain), min_size=1, max_size=3), st.lists(texts, max_size=1))
 def test_all_three_agree(calls: list[tuple[Any, Any]], tags: list[str]) -> None:
     """A redacted recording has no secret; in any other one, all that is found is replaced, and nothing is left."""

@@ -6,7 +6,7 @@ import base64
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.matching import Canonicaliser, Ignored
@@ -52,7 +52,6 @@ def recorded(redactor: Redactor, request: Any, value: Any) -> Interaction:
     )
 
 
-@settings(max_examples=60)
 @given(requests, plain)
 def test_a_later_rule_is_as_good_as_an_earlier_one(request: Any, value: Any) -> None:
     """Redacting a recording that knew no rule gives what a session with the rules would have recorded.
@@ -66,7 +65,6 @@ def test_a_later_rule_is_as_good_as_an_earlier_one(request: Any, value: Any) -> 
     assert is_merged or after == recorded(Redactor(KEY, rules=RULES), request, value)
 
 
-@settings(max_examples=60)
 @given(requests, plain)
 def test_twice_is_once(request: Any, value: Any) -> None:
     """What is redacted has nothing more to redact."""
@@ -75,7 +73,6 @@ def test_twice_is_once(request: Any, value: Any) -> None:
     assert Replacing(redactor, NO_PATHS, Values((), redactor)).record(item) == item
 
 
-@settings(max_examples=60)
 @given(values, st.sampled_from(["", " ", "a: ", "\xff"]), st.integers(0, 3))
 def test_no_form_of_a_value_is_left(value: str, around: str, nested: int) -> None:
     """A value is gone from text, keys, JSON in JSON, base64 and data of a URL, whatever stands around it."""
@@ -91,7 +88,6 @@ def test_no_form_of_a_value_is_left(value: str, around: str, nested: int) -> Non
     assert not any(form in json.dumps(gone).encode() for form in byte_forms(value))
 
 
-@settings(max_examples=60)
 @given(values, st.binary(max_size=5), st.binary(max_size=5))
 def test_a_value_in_base64_is_seen(value: str, before: bytes, after: bytes) -> None:
     """In base64, a value is seen at whatever place of a group of three bytes it begins."""
