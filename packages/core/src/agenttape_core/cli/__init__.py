@@ -10,14 +10,14 @@ from typing import NoReturn
 EXTRA = "the command agenttape needs click and rich\n  pip install 'agenttape-core[cli]'"
 
 _SELDOM = (50_000, 20, 100)
-"""The thresholds of collections: a command keeps what it has read until it ends, and most of it is no garbage."""
+"""The thresholds of collections: a command keeps its data until it ends, and most of it isn't garbage."""
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command and end the process.
 
     Args:
-        args: The words of the command line; by default those of the process.
+        args: The words of the command line; by default the process's own.
     """
     try:
         from agenttape_core.cli.app import run

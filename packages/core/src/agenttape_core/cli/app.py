@@ -24,7 +24,7 @@ COMMANDS = (
     *(name for group in GROUPS.values() for name in group if name != "cassette"),
     *(f"cassette {name}" for name in OF_CASSETTES),
 )
-"""The commands as they are typed."""
+"""The commands by their names."""
 
 
 class Commands(click.Group):
@@ -125,7 +125,7 @@ def run(args: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Args:
-        args: The words of the command line; by default those of the process.
+        args: The words of the command line; by default the process's own.
 
     Returns:
         The exit code.

@@ -44,13 +44,13 @@ class Found(NamedTuple):
 
 
 def found_in(paths: Sequence[str]) -> list[Found]:
-    """Return the cassettes that paths mean, each once, those of a folder sorted.
+    """Return the cassettes that paths select, each once, sorted within a folder.
 
     Args:
         paths: Files, URLs, folders, names, `-`; by default the current folder.
 
     Raises:
-        CassetteNotFoundError: If there is nothing at a path, or no cassette in a folder.
+        CassetteNotFoundError: If a path doesn't exist, or a folder has no cassette.
     """
     found: dict[str, Found] = {}
     for path in paths or (".",):
@@ -62,7 +62,7 @@ def found_in(paths: Sequence[str]) -> list[Found]:
 def runs_in(paths: Sequence[str]) -> list[Found]:
     """Return the cassettes of runs that paths mean, as `found_in` does.
 
-    A derived one counts only if it's named, or if its folder is, and there's nothing else in it.
+    A derived one counts only if it or its folder is named, and the folder has no others.
     """
     runs: dict[str, Found] = {}
     for path in paths or (".",):
@@ -85,7 +85,7 @@ def found_one(path: str) -> Found:
 
     Raises:
         CassetteNotFoundError: If there is none.
-        UsageError: If the path is a folder with several, or the name that of several.
+        UsageError: If the path is a folder with several, or a name that several have.
     """
     several = found_in([path])
     if len(several) > 1:
@@ -147,7 +147,7 @@ def _opened(path: str) -> Cassette:
 
 
 def _hides(file: Path) -> bool:
-    """Return whether a file in a folder for cassettes cannot be read: a command says so instead of passing it over."""
+    """Return whether a file in a folder for cassettes can't be read: a command reports it instead of skipping it."""
     try:
         file.open("rb").close()
     except OSError:

@@ -67,7 +67,7 @@ def files_in(paths: Sequence[str]) -> Paths:
         paths: Files, folders, names, `-`; by default the current folder.
 
     Raises:
-        CassetteNotFoundError: If there is nothing at a path, or no cassette in a folder.
+        CassetteNotFoundError: If a path doesn't exist, or a folder has no cassette.
     """
     threads = thread_files_in(paths)
     others = [path for path in paths or (".",) if Path(path) not in threads]
@@ -201,7 +201,7 @@ def stale(cassettes: Sequence[Found], checks: Sequence[Check], max_age: str | No
     """Look for cassettes from which a recording of today would differ.
 
     Args:
-        cassettes: The cassettes, which are compared with each other, too.
+        cassettes: The cassettes, which are also compared with each other.
         checks: The things to look at.
         max_age: The greatest age, such as `90d`; `None` for any.
 

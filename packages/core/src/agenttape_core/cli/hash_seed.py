@@ -1,7 +1,7 @@
-"""The hash seed of a command that runs a program in its own process: that of the recording.
+"""Set the hash seed of a command that runs a program in its own process to the recorded one.
 
-Python draws it at its start (https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHASHSEED), so a process that has
-another one ends, and the command begins anew in its place.
+Python draws it at its start (https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHASHSEED), so a process with
+another one ends, and the command starts again in its place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _COMMAND = "from agenttape_core.cli import main; main()"
 
 
 class AnotherSeedError(Exception):
-    """The command has to begin anew, with another hash seed. `main` catches it; nobody else sees it.
+    """The command has to start again, with another hash seed. `main` catches it; no other code sees it.
 
     Args:
         seed: The seed.
@@ -30,7 +30,7 @@ class AnotherSeedError(Exception):
 
 class _Process:
     begins_anew = False
-    """True in the process of the command, which nobody else uses."""
+    """True in the command's own process."""
 
 
 def is_of_the_command() -> None:
@@ -39,13 +39,13 @@ def is_of_the_command() -> None:
 
 
 def pin_hash_seed(cassette: str | Path) -> None:
-    """Go on only with the hash seed of a recording, where that is known and this process may begin anew.
+    """Continue only with the hash seed of a recording, if that is known and this process may start again.
 
     Args:
         cassette: The cassette.
 
     Raises:
-        AnotherSeedError: The command has to begin anew.
+        AnotherSeedError: If the command has to start again.
         CassetteError: The cassette cannot be read.
     """
     if not _Process.begins_anew:

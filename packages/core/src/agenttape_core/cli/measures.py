@@ -53,7 +53,7 @@ class Coverage:
 
     Args:
         offered: How often each tool was offered to a model.
-        called: How often each tool was called, or asked for where calls of it are not recorded.
+        called: How often each tool was called, or requested if its calls aren't recorded.
         failed: How often a call of each tool failed.
         nodes: How often each node ran.
         edges: How often each edge was taken.
@@ -78,7 +78,7 @@ class Coverage:
     graph_events: tuple[EventType, ...] = ()
 
     def add(self, cassette: Cassette) -> None:
-        """Add what a recorded run has exercised.
+        """Add the tools and nodes that a recorded run has exercised.
 
         Args:
             cassette: The recording.
@@ -215,7 +215,7 @@ class Coverage:
             tasks.append(_Task(graph, int(place[1]), step.name, targets, has_ended=step.status == "ended"))
 
     def _add_edges(self, tasks: list[_Task]) -> None:
-        """Add the edges that tasks took. One that says nothing of its edges had one that waits for others, or ended."""
+        """Add the edges that tasks took. A node without recorded edges waited for others, or was the end."""
         for task in tasks:
             if task.superstep == 1:
                 self.edges[START, task.name] += 1
@@ -258,7 +258,7 @@ class Scores:
     """The scores of a run.
 
     Args:
-        of: A hash of what was scored: another recording has another.
+        of: A hash of the scored recording: another recording has another.
         values: The scores by their names.
     """
 
@@ -293,7 +293,7 @@ def hash_of(run: Run) -> str:
 
 
 def read_scores(run: Run) -> Scores | None:
-    """Return the scores that stand beside a run; `None` if there are none.
+    """Return the scores next to a run; `None` if there are none.
 
     Args:
         run: The run.

@@ -180,7 +180,7 @@ def print_text(text: str, style: str = "") -> None:
 
 
 def print_lines(lines: Iterable[tuple[str, str]]) -> None:
-    """Print many lines at once, each as `print_text` does. A terminal cuts off lines that are too long.
+    """Print many lines together, each as `print_text` does. A terminal cuts off lines that are too long.
 
     Args:
         lines: The lines and their styles.
@@ -193,8 +193,8 @@ def print_lines(lines: Iterable[tuple[str, str]]) -> None:
 def print_tree(tree: Tree) -> None:
     """Print a tree of texts.
 
-    Where no terminal is, it is drawn without rich, which takes longer than to read the cassette: nothing is wrapped or
-    coloured there.
+    Without a terminal, it is drawn without rich, whose import takes longer than reading the cassette: its lines aren't
+    wrapped or colored there.
 
     Args:
         tree: The tree; its labels are what `printable` returns.
@@ -208,7 +208,8 @@ def print_tree(tree: Tree) -> None:
 
 
 _GUIDES = {True: ("├── ", "│   ", "└── ", "    "), False: ("+-- ", "|   ", "`-- ", "    ")}
-"""The lines of a tree, by whether there are more than those of ASCII: of a branch, beside it, of the last, below it."""
+"""The line-drawing parts of a tree, with or without non-ASCII characters: of a branch, next to it, of the last, below
+it."""
 
 
 def _drawn(tree: Tree) -> Iterator[str]:

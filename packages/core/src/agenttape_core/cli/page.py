@@ -36,7 +36,7 @@ def write_page(
 
     Args:
         paths: One or two cassettes, or a folder of them.
-        output: The file or folder to write; `None` for a name made of those of the cassettes.
+        output: The file or folder to write; `None` for a name composed of the cassettes' names.
         program: A program whose replays show which answers change which calls.
         text: Only what this text in an answer changes.
         opens: Whether the page is opened in the browser.
@@ -143,7 +143,7 @@ def _page(found: list[Found], flow: dict[str, Any] | None) -> tuple[str, Compari
 
 
 def _name(found: Found) -> str:
-    """Return the name of a cassette on the page: that of its file, without the folders of this machine."""
+    """Return the name of a cassette on the page: its file's name, without the folders of this machine."""
     return found.path.name if found.path is not None else found.shown.rpartition("/")[2]
 
 

@@ -25,11 +25,11 @@ def with_program(target: str, work: Callable[[Program], Result], *, cassette: st
     Args:
         target: `module:function`, `path/to/file.py:function`, or the id of a test.
         work: Runs the program as often as it likes.
-        cassette: The recording; by default that which the program has by itself.
+        cassette: The recording; by default the program's own.
 
     Raises:
-        ConfigurationError: If there is no such program.
-        AnotherSeedError: If the command has to begin anew, with another hash seed.
+        ConfigurationError: If the program doesn't exist.
+        AnotherSeedError: If the command has to start again, with another hash seed.
     """
     if cassette is not None:
         pin_hash_seed(cassette)

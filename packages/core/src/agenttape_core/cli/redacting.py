@@ -27,7 +27,7 @@ def redacting_settings(off: tuple[str, ...]) -> Settings:
     """Return the settings of the project, with the kinds that the option names in their place.
 
     Raises:
-        ConfigurationError: If there is no such kind, or a setting is not valid.
+        ConfigurationError: If the kind doesn't exist, or a setting isn't valid.
     """
     settings = load_settings()
     return settings.chosen({"redaction_off": off}) if off else settings

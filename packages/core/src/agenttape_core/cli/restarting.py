@@ -24,15 +24,15 @@ _RUN_ID = re.compile(r"[0-9a-f]{8,64}")
 
 
 class Again(NamedTuple):
-    """A recorded run that a command line asks for.
+    """The recorded run that a command line selects.
 
     Args:
         source: The recording: a path, a bare name, or the id of its run.
         app: The program, as `module:name`.
         asgi: The ASGI application of a server.
         thread_id: The thread to run again.
-        given: An input in the place of the recorded one, as JSON.
-        headers: Headers that are sent besides the recorded ones.
+        given: An input to use instead of the recorded one, as JSON.
+        headers: Headers to send in addition to the recorded ones.
     """
 
     source: str
@@ -71,12 +71,12 @@ def restart_of(asked: Again, *, is_live: bool = False) -> Restart:
 
     Args:
         asked: The run.
-        is_live: Whether options of the command line make calls live; settings may, too.
+        is_live: Whether options of the command line make calls live; settings may do so as well.
 
     Raises:
-        UsageError: If not exactly one of `app` and `asgi` is given, or the input is no JSON.
+        UsageError: If not exactly one of `app` and `asgi` is given, or the input isn't JSON.
         ConfigurationError: If the recording has no input.
-        CassetteError: If there is no such recording, or it cannot be read.
+        CassetteError: If the recording doesn't exist, or can't be read.
     """
     source, app, asgi, thread_id, given, headers = asked
     if (app is None) == (asgi is None):
@@ -120,7 +120,7 @@ def _json(given: str | None) -> object:
 
 
 def _is_named(source: str) -> bool:
-    """Return True for what names a file, and is no id of a run."""
+    """Return True for the name of a file, as opposed to the id of a run."""
     if _RUN_ID.fullmatch(source) is None or Path(source).exists():
         return True
     path = cassette_path(source, load_settings().cassette_dir)

@@ -74,7 +74,7 @@ def before_command(command: click.Command) -> click.Command:
 
 
 def replayed_with(options: dict[str, Any]) -> dict[str, Any]:
-    """Return those of the options of a recording with which it is replayed: nothing is live."""
+    """Return the options of a recording that also apply to its replay: no call is live."""
     return {**given({name: options[name] for name in _SEVERAL}), "live": []}
 
 
@@ -120,13 +120,13 @@ def run_pytest(
     until_it_ends: bool = False,
     jobs: int = 1,
 ) -> subprocess.CompletedProcess[str]:
-    """Run pytest in a process of its own, with the hash seed with which the tests were recorded.
+    """Run pytest in a separate process, with the hash seed with which the tests were recorded.
 
     Args:
         tests: Files, folders and ids of tests; all that it finds if there are none.
         options: Its options.
         quietly: Whether its output is kept, and not shown.
-        until_it_ends: Whether it's waited for after Ctrl-C, too, as it writes then what it has found.
+        until_it_ends: Whether to wait for it even after Ctrl-C, because it then writes its results.
         jobs: How many tests run at the same time, in processes of pytest-xdist.
 
     Raises:

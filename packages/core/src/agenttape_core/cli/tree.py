@@ -166,7 +166,7 @@ class Branch(Tree):
 
     @property
     def label(self) -> Text:  # type: ignore[override]
-        """The line as it is shown."""
+        """The line for display."""
         return printable(self._text, self._look)
 
     def grow(self, branch: Branch) -> Branch:

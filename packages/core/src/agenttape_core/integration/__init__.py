@@ -10,50 +10,49 @@ serves or executes it:
     crossing = session.cross(Boundary("retrieval"), "my-index", {"query": query})
     return intercept(crossing, lambda: real(query))
 
-The names of this module, by what they are for:
+The names of this module, by purpose:
 
-**Calls.** `Boundary` names a family of calls. `current_session`, `context_session` and `executing` say where a call
-is made; `told_outside` lets handlers of the program be outside of the call that tells them, and `taking_part` makes a
+**Calls.** `Boundary` names a family of calls. `current_session`, `context_session` and `executing` say where a call is
+made; `told_outside` puts handlers of the program outside of the call that notifies them, and `taking_part` makes a
 session ambient for the code inside. `intercept`, `aintercept`, `intercept_stream` and `aintercept_stream` serve or
 execute a call; `serve`, `aserve`, `serve_stream` and `aserve_stream` only serve one.
 
 **Classes that others write.** A `Family` is an interface of the framework with its leaf methods, each a `Leaf`.
 `Family.tape` tapes one object, `wrapping` all objects while sessions are open. `plain`, `coroutine`, `generator` and
-`async_generator` wrap a method or a function, given a `Call` that describes what is special about a call; `leaf_call`
-makes the usual one, `chunks_of` and `achunks_of` the stream of one. `begin` begins its crossing in
-`session_of_call`, with `named_arguments` and `kept` arguments. `note_side_effect` adds a side effect that no
-hook sees, and `passing_on` that what is sent is recorded above. `limiter_leaves` are those of rate limiters, and
-`waiting_first` and `awaiting_first` make calls that wait for them. Underneath are aliases: `alias_class`, `alias_of`,
-`original_of`, `state_of`, `is_alias`. `InMemoryClasses` are those of a family that keep what they hold in the process:
-they run; `holding_in_memory` notes one without leaf methods. A `program_call` is one of a component that runs, unless
-it reaches outside by itself; a `ProgramCall` is one that runs and is watched. `taking_part_here`, `taking_part_while`
-and the two for streams tape what such an object calls.
+`async_generator` wrap a method or a function, given a `Call` with the special features of a call; `leaf_call` makes the
+usual one, `chunks_of` and `achunks_of` the stream of one. `begin` begins its crossing in `session_of_call`, with
+`named_arguments` and `kept` arguments. `note_side_effect` adds a side effect that no hook sees, and `passing_on` marks
+requests that are recorded above. `limiter_leaves` wraps rate limiters, and `waiting_first` and `awaiting_first` make
+calls that wait for them. Underneath are aliases: `alias_class`, `alias_of`, `original_of`, `state_of`, `is_alias`.
+`InMemoryClasses` lists the classes of a family that keep their data in the process: they run; `holding_in_memory` notes
+one without leaf methods. A `program_call` is a call of a component that runs, unless it reaches outside directly; a
+`ProgramCall` is one that runs and is watched. `taking_part_here`, `taking_part_while` and the two for streams tape what
+such an object calls.
 
 **Requests.** `request_value` makes plain data of anything, `KeyedItems` marks items that are compared by a key, and
 `model_of` and `settings_of` read an object's `MODEL_SETTINGS`, `EMBEDDING_SETTINGS`, `SEARCH_SETTINGS` and
-`STORE_SETTINGS`. `public_fields` describes a model that does not describe itself, `warn_unless_identified` says where
-even that is not enough, and `as_recorded` returns what an observer saw of a request, if only that was recorded.
+`STORE_SETTINGS`. `public_fields` describes a model that doesn't describe itself, `warn_unless_identified` warns if even
+that isn't enough, and `as_recorded` returns an observer's view of a request, if only that was recorded.
 
-**Places.** A `Position` is where a call stands in the run; `here` and `below` find it. `register_position`,
+**Places.** A `Position` is the location of a call in the run; `here` and `below` find it. `register_position`,
 `register_scope` and `register_address_reader` connect the framework's own tree; `register_run_reader` lets a miss say
-how the run around it differs. A `Branch` tells concurrent work apart: `current_branch`, `enter_branch`, `task_branch`,
-and `forking_pools` for thread pools. `RecordedRuns` finds the recorded run that an outermost run is, by its
-conversation and its input (compared `without_ids`), and an address for one that is added.
+how the run around it differs. A `Branch` distinguishes concurrent work: `current_branch`, `enter_branch`,
+`task_branch`, and `forking_pools` for thread pools. `RecordedRuns` finds the recorded run that an outermost run is, by
+its conversation and its input (compared `without_ids`), and an address for one that is added.
 
-**Threads.** `in_order`, `steps_in_order` and `visible` are for what a framework lets threads, and the event loop
-beside them, do to each other between calls. `register_lazy_stream` names a stream that works while it is read.
-`Lock` and `RLock` are those of `threading`, but free in a forked child.
+**Threads.** `in_order`, `steps_in_order` and `visible` order the interactions of threads, and of the event loop,
+between calls. `register_lazy_stream` names a stream that works while it is read. `Lock` and `RLock` are like those in
+`threading`, but free in a forked child.
 
 **Values.** `register_codecs` adds a `TypeCodec` for values of the framework, `register_result_attribute` an attribute
 of its errors. `value_codec` and `plain_value` encode; `class_name` and `loaded_class` name classes without importing
-one. `note_text` and `recorded_text` keep the text of a value that another process would write in another way, such as
-that of a set. Readers of recorded chunks and drawings of programs have a face of their own, `agenttape_core.readers`.
+one. `note_text` and `recorded_text` keep the text of a value that another process would write differently, such as a
+set. Readers of recorded chunks and drawings of programs have a separate interface, `agenttape_core.readers`.
 
-**Damages.** `register_damage` says how faults damage the answers of the framework; a `Damage` gets the way (`How`).
+**Damages.** `register_damage` defines how faults damage the answers of the framework; a `Damage` gets the way (`How`).
 
-**Candidates.** `register_candidates` makes a `CandidateModel` of a model or its name, `candidate_of` returns the one
-that is asked in the place of the program's own, and `refuse_tools` ends a run that offers a candidate tools although
-it calls none.
+**Candidates.** `register_candidates` makes a `CandidateModel` of a model or its name, `candidate_of` returns the one to
+call instead of the program's own, and `refuse_tools` ends a run that offers tools to a candidate that can't call any.
 
 **Runs begun again.** A `FirstInput` keeps the input that a run began with; `register_restart` begins a run again from
 the `Source` that has it.
@@ -68,7 +67,7 @@ tracer reports to, `register_thread_files` what yields each `Stored` part of the
 `ExitStack` is closed, and `PatchedOnImport` one of a module that need not be imported; `ConnectedOnImport` does more
 with such a module. `is_sleep_ordered` returns whether a wait in an event loop is part of a recorded order.
 
-Other parts of an integration have modules of their own: `codecs` (building blocks of codecs), `observing` (callback
+Other parts of an integration are in separate modules: `codecs` (building blocks of codecs), `observing` (callback
 handlers), `stand_ins` (objects made of a cassette), `importing` (recordings of other tools), `cassettes` (files).
 
 An integration that is ambient publishes a context manager as an entry point of the group `agenttape.integrations`,

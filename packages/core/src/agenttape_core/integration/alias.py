@@ -1,4 +1,4 @@
-"""Aliases: objects of a dynamic subclass that share the state of the object they stand for."""
+"""Aliases: objects of a dynamic subclass that share the state of the original object."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_alias_class(cls: type) -> bool:
 
 
 def alias_class(cls: type, methods: dict[str, Any], make: Callable[[Any], type]) -> type:
-    """Return a subclass that looks like `cls` but has these methods of its own.
+    """Return a subclass that looks like `cls` but has these methods.
 
     Args:
         cls: The class.
@@ -90,7 +90,7 @@ def alias_of(value: ObjectT, make: Callable[[Any], type], *, again: bool = False
     """Return an alias that shares the state of an object, so that a change of either is seen by both.
 
     Args:
-        value: The object. An alias is returned as it is.
+        value: The object. An alias is returned unchanged.
         make: Gives the class of aliases for a class; called with `type(value)`.
         again: Whether to make an alias of an alias that tapes another kind of call.
 
@@ -104,7 +104,7 @@ def alias_of(value: ObjectT, make: Callable[[Any], type], *, again: bool = False
 
 
 def original_of(value: ObjectT) -> ObjectT:
-    """Return the object that an alias stands for, made anew around their common state; others are returned as they are.
+    """Return the original object of an alias, made again around their common state; others are returned unchanged.
 
     Real work is done by the original: a class may act on which of its methods a subclass has overridden.
     """
@@ -143,5 +143,5 @@ def _slots(cls: type) -> bool:
 
 
 def _reduce(self: Any, _protocol: Any) -> Any:
-    """Pickle an alias as the object it stands for, to be taped again: a dynamic class has no name to load it by."""
+    """Pickle an alias as its original object, to be taped again: a dynamic class has no name to load it by."""
     return alias_of, (original_of(self), getattr(type(self), _MARK))

@@ -1,8 +1,8 @@
 """Tape every object of a family while sessions are open, by wrapping the leaf methods of its classes.
 
-Embeddings, stores and histories are plain classes without a method of the framework that every call passes through.
-So the methods are wrapped where they are written: in each class that exists, and in each that is defined meanwhile.
-Afterwards every class is as it was before.
+Embeddings, stores and histories are plain classes without a method of the framework that every call passes through. So
+the methods are wrapped where they are written: in each class that exists, and in each that is defined meanwhile.
+Afterwards every class is restored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def wrapping(*families: Family, is_program: bool = False) -> Wrapped:
 
     Args:
         families: The families.
-        is_program: Whether their objects are program, of which only what reaches outside by itself is recorded.
+        is_program: Whether their objects are part of the program, so that only calls that reach outside directly are
+            recorded.
 
     Returns:
         A context manager, which may be entered again when it has been left.
@@ -50,7 +51,7 @@ def holding_in_memory(cls: type) -> Iterator[None]:
     A subclass may hold more, and is looked into.
 
     Args:
-        cls: The class. One that a `Family` knows as such need not be noted.
+        cls: The class. One that a `Family` recognizes as such needn't be noted.
     """
     interface = Interface(cls, lambda value, _: type(value) is cls)
     INTERFACES.setdefault(cls, []).append(interface)
@@ -73,9 +74,9 @@ def _mro_of(classes: Iterable[type]) -> list[type]:
 
 
 class _Found(NamedTuple):
-    """The methods of a family that are to be wrapped, and by what it is known that they still are all.
+    """The methods of a family to wrap, and the data to check that they are still all of them.
 
-    Every start of a session asks whether that holds, so what is compared is laid out for loops in C.
+    Every start of a session checks that, so the compared data is laid out for loops in C.
 
     Args:
         classes: The classes of the family.
@@ -153,7 +154,7 @@ class _Wrapping:
                 yield self.family.base, name, real
 
     def follower(self, before: Any) -> Any:
-        """Return what is called for each class that is defined from here on, given what was called before."""
+        """Return the function that is called for each class defined from here on, given the previous one."""
         base: Any = self.family.base
 
         def __init_subclass__(cls: Any, /, **kwargs: Any) -> None:  # noqa: N807 - it becomes the method of that name
@@ -194,7 +195,7 @@ class Wrapped:
     """The methods of families that are wrapped while inside.
 
     Every opening of a session looks at all classes of all families, hundreds in a process with a large test suite. So
-    what was found there is kept, and holds until a class has come, gone or changed; and nothing is called for a family.
+    the findings are cached, and hold until a class has come, gone or changed; and no function of a family is called.
 
     Args:
         wrappings: Those of the families.
@@ -250,8 +251,8 @@ class Wrapped:
     def __exit__(self, *_: object) -> None:
         """Put every method back, the last one first, unless someone else has replaced ours and will restore it.
 
-        Then ours comes back when nobody follows it any more, as after the `monkeypatch` of a test. The next session
-        wraps what stood below it.
+        Then ours comes back when its follower is gone, as after the `monkeypatch` of a test. The next session wraps the
+        function below it.
         """
         for wrapping in reversed(self._wrappings):
             interfaces = INTERFACES.get(wrapping.family.base, [])
@@ -268,7 +269,7 @@ class Wrapped:
 
 
 def _is_implemented(value: Any) -> bool:
-    """Return whether an attribute of a class is a method of its objects, with code of its own."""
+    """Return whether an attribute of a class is a method of its objects, with its own code."""
     if getattr(value, "__isabstractmethod__", False):
         return False
     return isinstance(value, FunctionType | property) or (

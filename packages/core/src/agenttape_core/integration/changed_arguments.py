@@ -1,10 +1,10 @@
-"""Arguments that a call changes: recorded as they are at its end, and changed again where the call is replayed.
+"""Arguments that a call changes: recorded in their final state, and changed again in a replay of the call.
 
 `fill(rows)` may append to the list that it's given. Its caller looks at the list afterwards, so a replay has to change
 it as well. An argument is compared with itself, as plain data, before the call and after it; only while the call runs
 for real, and only if something in it can change at all.
 
-Of the object of a method, the attributes count that are other objects than before, or hold another number of items.
+For a method's object, the attributes count that are different objects than before, or hold another number of items.
 
 What a replay changes is the caller's own object, in place, and the objects inside of it as far as the recording has one
 of the same type for each: other variables may refer to them.
@@ -37,7 +37,7 @@ _NEVER_CHANGE = (
 )
 _ABSENT = object()
 _MOST = 1000
-"""An attribute with more items is a store of its own, and no part of what a call says."""
+"""An attribute with more items is a separate store, and not part of a call's result."""
 
 
 def that_may_change(arguments: Mapping[str, Any], owner: Any = None) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class _Attributes:
         self._before = {name: (value, _size(value)) for name, value in self._held.items()}
 
     def changed(self, write: Callable[[Any], Plain]) -> dict[str, Plain]:
-        """Return those that have changed since, as far as they can be recorded: a client that was made is no answer."""
+        """Return those that have changed since, if they can be recorded: a new client isn't an answer."""
         found: dict[str, Plain] = {}
         for name, value in list(self._held.items()):
             old, size = self._before.get(name, (_ABSENT, 0))
@@ -91,11 +91,11 @@ def _never_changes(value: Any) -> bool:
 def changing_arguments(crossing: Crossing, arguments: Mapping[str, Any]) -> Iterator[None]:
     """Make a call inside: its recording keeps how it changes its arguments, and a replay changes them again.
 
-    Open it around all of the call, up to the end of its stream. A miss has no recorded end, and changes nothing.
+    Open it around all of the call, up to the end of its stream. A miss has no recorded end, and makes no changes.
 
     Args:
         crossing: The call.
-        arguments: Those that may change. One that can't be recorded as it is before the call is left out.
+        arguments: Those that may change. One that can't be recorded in its state before the call is left out.
     """
     if not crossing.is_served:
         _watch(crossing, arguments)
@@ -227,7 +227,7 @@ def _bring_array(old: Any, new: Any) -> bool:
 
 
 def _bring_object(old: Any, new: Any) -> bool:
-    """Bring the attributes of an object, also of a frozen one: what it holds may have changed."""
+    """Bring the attributes of an object, even of a frozen one: their content may have changed."""
     slots = [
         slot
         for base in type(old).__mro__

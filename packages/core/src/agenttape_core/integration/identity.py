@@ -1,7 +1,7 @@
 """The identity of models that do not describe themselves.
 
-A model of a framework's own packages says in its request which model it is. One that a company wrote for itself often
-does not, so two different ones would make the same request. Such a model is described by its public fields.
+A model of a framework's own packages has its identity in its request. One that a company wrote for itself often does
+not, so two different ones would make the same request. Such a model is described by its public fields.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def public_fields(value: Any, base: type) -> dict[str, Any]:
     """Return the attributes that tell a model from others of its class, which does not describe itself.
 
     Its model and its known settings count, and all other public attributes that hold a text, a fraction or a member of
-    an enumeration. Whole numbers and flags do not, nor do collections: those of a model are counters and scripts.
+    an enumeration. Whole numbers and flags don't, nor do collections: in a model, these are counters and scripts.
 
     Args:
         value: The model.
@@ -90,7 +90,7 @@ def public_fields(value: Any, base: type) -> dict[str, Any]:
 
 
 def warn_unless_identified(session: Session, kind: str, value: Any, identity: Mapping[str, Any], base: type) -> None:
-    """Warn at the end of a recording of a model that nothing tells from others of its class.
+    """Warn at the end of a recording of a model that can't be distinguished from others of its class.
 
     The framework's own classes without an identity are doubles for tests.
 
@@ -98,7 +98,7 @@ def warn_unless_identified(session: Session, kind: str, value: Any, identity: Ma
         session: The session.
         kind: The kind of boundary.
         value: The model.
-        identity: The part of its requests that says which model it is.
+        identity: The part of its requests that identifies the model.
         base: The framework's class.
     """
     if not session.policy.records or _root(type(value)) == _root(base):

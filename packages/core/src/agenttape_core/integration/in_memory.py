@@ -1,4 +1,4 @@
-"""Classes that keep what they hold in this process: they are part of the program, so they run on every replay."""
+"""Classes that keep their data in this process: they are part of the program, so they run in every replay."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ DECLARED: WeakSet[type] = WeakSet()
 
 
 def in_memory(cls: ClassT) -> ClassT:
-    """Declare that objects of a class, and of those derived from it, keep what they hold in this process.
+    """Declare that objects of a class, and of its subclasses, keep their data in this process.
 
-    They are no boundaries: they run while recording and in each replay, so that they hold what the program put there.
-    What they call, such as an embedding model, is recorded and served. Decorate a class of yours, or call it with one
-    that is not: `in_memory(Chroma)`.
+    They aren't boundaries: they run while recording and in each replay, so that they hold the program's data. What they
+    call, such as an embedding model, is recorded and served. Decorate a class of yours, or call it with one that is
+    not: `in_memory(Chroma)`.
 
     Args:
         cls: A class of stores, histories or retrievers of a framework.
 
     Raises:
-        ConfigurationError: If it is no class.
+        ConfigurationError: If it isn't a class.
     """
     if not isinstance(cls, type):
         raise ConfigurationError(
@@ -41,7 +41,7 @@ def in_memory(cls: ClassT) -> ClassT:
 
 
 class InMemoryClasses:
-    """The classes of one family whose objects keep what they hold in this process.
+    """The classes of one family whose objects keep their data in this process.
 
     Those are the declared ones, the known ones, and all that derive from either. A class that derives from a known one
     and overrides a leaf does something else if the code of that neither calls the method that it overrides nor uses any
@@ -58,7 +58,7 @@ class InMemoryClasses:
         self._answers: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
     def __contains__(self, cls: type) -> bool:
-        """Return whether the objects of a class keep what they hold in this process."""
+        """Return whether the objects of a class keep their data in this process."""
         if DECLARED and not DECLARED.isdisjoint(cls.__mro__):
             return True
         answer = self._answers.get(cls)

@@ -1,7 +1,7 @@
 """Rate limiters wait as a part of the call that they let through.
 
-A framework asks its limiter before it makes a leaf call. For how long that sleeps follows from a clock that is never
-frozen, so as a step of the program it was another one in each run. In a session, the leaf call waits where it is
+A framework waits for its limiter before it makes a leaf call. For how long that sleeps follows from a clock that is
+never frozen, so as a step of the program it was another one in each run. In a session, the leaf call waits where it is
 executed for real; where it is served, no service has to be spared.
 """
 
@@ -24,8 +24,8 @@ def limiter_leaves(acquire: str, async_acquire: str, *, before: Collection[str])
     Args:
         acquire: The name of the method that waits.
         async_acquire: The name of the one that is awaited.
-        before: The modules of the framework that call these right before a leaf call. A limiter that somebody else
-            calls waits there and then.
+        before: The modules of the framework that call these right before a leaf call. A limiter that other code calls
+            waits immediately.
     """
     return {acquire: _leaf(_plain, _now, before), async_acquire: _leaf(_coroutine, _awaited_now, before)}
 
@@ -42,7 +42,7 @@ def _leaf(shape: Shape, let_through: Callable[[], Any], before: Collection[str])
 
 
 def _plain(real: Callable[..., Any], describe: Describe) -> Callable[..., Any]:
-    """Wrap a limiter's method that returns; it is no leaf call, which would wait for the limiter itself."""
+    """Wrap a limiter's method that returns; it isn't a leaf call, which would wait for the limiter itself."""
 
     @functools.wraps(real)
     def call(*args: Any, **kwargs: Any) -> Any:

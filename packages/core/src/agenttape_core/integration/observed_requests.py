@@ -11,7 +11,7 @@ _WAS_OBSERVED: Slot[bool] = Slot(lambda session: session.source.has_step("gap"))
 
 
 def was_observed(session: Session) -> bool:
-    """Return true if a session serves what an observer recorded, which cannot see everything.
+    """Return True if a session replays an observer's recording, which is never complete.
 
     Args:
         session: The session.
@@ -22,7 +22,7 @@ def was_observed(session: Session) -> bool:
 def as_recorded(
     session: Session, boundary: Boundary, body: Mapping[str, Any], seen: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return the request of a call, or what an observer saw of it if only that was recorded.
+    """Return the request of a call, or an observer's view of it if only that was recorded.
 
     Args:
         session: The session.

@@ -14,7 +14,7 @@ _END: Any = object()
 
 
 def taking_part_here() -> AbstractContextManager[None]:
-    """Let what is called inside take part in the session in force, if there is one."""
+    """Let calls inside take part in the current session, if there is one."""
     session = current_session()
     return taking_part(session) if session is not None else nullcontext()
 
@@ -46,7 +46,7 @@ def taking_part_while(real: Callable[[], Any], shape: Shape) -> Callable[[], Any
 
 
 def stream_taking_part(real: Generator[Any, Any, Any]) -> Iterator[Any]:
-    """Yield what a generator yields; only while its own code runs, the session is ambient.
+    """Yield the items of a generator; the session is ambient only while the generator's own code runs.
 
     Args:
         real: The generator.

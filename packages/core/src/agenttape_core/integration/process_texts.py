@@ -1,6 +1,6 @@
-"""Texts of values that another process would write in another way: those of sets, and of objects by their address.
+"""Texts of values that another process would write differently: sets, and objects shown by their address.
 
-A framework writes what a tool returned as a text, which its model is shown. The order of a set follows the hash seed of
+A framework writes a tool's return value as a text, which its model reads. The order of a set follows the hash seed of
 the process, so the text of an equal set is another one in a replay. So it is recorded beside the value.
 """
 
@@ -23,7 +23,7 @@ _PLAIN = (str, int, float, bool, bytes, type(None))
 
 
 def note_text(crossing: Crossing, value: Any) -> None:
-    """Record the text of what a call has returned, if another process would write it in another way.
+    """Record the text of a call's return value, if another process would write it differently.
 
     Args:
         crossing: The crossing of the call; only one that is executed is recorded.
@@ -34,7 +34,7 @@ def note_text(crossing: Crossing, value: Any) -> None:
 
 
 def recorded_text(crossing: Crossing, text: str) -> str:
-    """Return the recorded text of what a call returned, if a text is the same one as this process writes it.
+    """Return the recorded text of a call's return value, if it is equivalent to this process's text.
 
     Args:
         crossing: The crossing of the call.

@@ -1,4 +1,4 @@
-"""The values of a call as they stand in its request, in the same form for all frameworks."""
+"""The values of a call in the form of its request, which is the same for all frameworks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCALARS = (str, int, float)
 
 
 def request_value(value: Any) -> Any:
-    """Return a request value as plain data; one that no codec knows as the name of its type, never with its address."""
+    """Return a request value as plain data; one without a codec becomes the name of its type, never its address."""
     if value is None or isinstance(value, _SCALARS):
         return value
     if isinstance(value, type):

@@ -1,8 +1,8 @@
 """The four shapes of a call (plain, coroutine, generator, async generator), each an adapter over one description.
 
 An integration describes a call once, as a `Call`: its crossing, the real call, and anything else that is special about
-it. The adapter of the right shape does the rest: it calls the real thing where nothing is taped, and otherwise serves
-the recording or executes and records. Each adapter returns a function of the shape of the real one, so that `inspect`
+it. The adapter of the right shape does the rest: it makes the real call if no session tapes it, and else replays the
+recording or executes and records. Each adapter returns a function of the shape of the real one, so that `inspect`
 reports the truth.
 """
 
@@ -48,14 +48,14 @@ class Call:
     """One call of a taped function.
 
     Args:
-        crossing: Its crossing, or `None` where nothing tapes the call: then only `real` is called.
-        real: Makes the real call, and returns what the function returns: a value, an awaitable, an iterator.
+        crossing: Its crossing, or `None` if no session tapes the call: then only `real` is called.
+        real: Makes the real call, and returns the function's result: a value, an awaitable, an iterator.
         executing: Opens the context in which the real call executes, and gives the function that makes it there.
             By default that is `real`, in no context.
         around: Opens a context around all of a call that crosses, whether it is served or executed.
-        pack: Returns what is recorded for a value, or for a chunk of a stream. The caller of an executed call gets the
+        pack: Converts a value, or a chunk of a stream, to its recorded form. The caller of an executed call gets the
             value itself.
-        unpack: Returns the value that the caller of a served call gets for what was recorded.
+        unpack: Converts the recorded form to the value for the caller.
         apply: Repeats an effect of a served call; see `intercept`.
         aapply: Repeats an effect of a served call that is awaited.
         on_chunk: Called with each chunk that is served, before the reader gets it; awaited in an async stream.
@@ -80,7 +80,7 @@ class Call:
         return nullcontext(self.real) if self.executing is None else self.executing()
 
     def unpacked(self, crossing: Crossing, recorded: Any) -> Any:
-        """Return what the caller gets for what was recorded; a recording that cannot be unpacked fails the session."""
+        """Convert a recorded value for the caller; a recording that can't be unpacked fails the session."""
         if self.unpack is as_it_is:
             return recorded
         with crossing.session.latch:

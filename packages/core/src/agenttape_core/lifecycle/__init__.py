@@ -1,1 +1,1 @@
-"""One use of a cassette: open it, enter its session, commit what was recorded, judge the run."""
+"""One use of a cassette: open it, enter its session, commit the recording, judge the run."""

@@ -25,18 +25,18 @@ _AS_A_CACHE: Mapping[str, object] = {
 class Recording:
     """A cassette that one object serves from and records to. End it with `close`.
 
-    The modes mean what they mean for sessions, except that nothing is frozen, guarded or judged unused.
+    The modes are the same as for sessions, except that a cache doesn't freeze, guard or judge unused recordings.
 
     Args:
         name_or_path: A bare name under the project's cassette folder, or a path.
         mode: The mode, as in `use_cassette`; by default as in the project's settings.
         on_repeat: The reaction to a request that is repeated more often than it was recorded.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets in plain text.
         tags: Words for the header.
-        remedy: Returns how to record what is missing, a line each.
+        remedy: Returns how to record missing calls, a line each.
 
     Raises:
-        CassetteError: If there is nothing to replay, it cannot be read, or it is being recorded elsewhere.
+        CassetteError: If there is no cassette to replay, it can't be read, or it is being recorded elsewhere.
         ConfigurationError: If an option, a rule or a setting is not valid.
     """
 
@@ -68,17 +68,17 @@ class Recording:
         return self._opened.session
 
     def close(self) -> None:
-        """Write what was recorded; without anything recorded the file is left as it is. Once is enough.
+        """Write the recorded calls; without any, the file doesn't change. Once is enough.
 
         Raises:
-            CassetteWriteError: If the file cannot be written; the message says where the recording is kept.
+            CassetteWriteError: If the file can't be written; the message shows where the recording is kept.
         """
         if not self._is_closed:
             self._end()
             settle(self._opened, None)
 
     def abandon(self) -> None:
-        """End without touching the cassette, and forget what was recorded."""
+        """End without touching the cassette, and drop the recorded calls."""
         if not self._is_closed:
             self._end()
             self._opened.abandon()

@@ -29,8 +29,8 @@ def candidates_of(
         must_be_asked: Whether it is an error if the recording has no call of a model at all.
 
     Raises:
-        ConfigurationError: If nothing is recorded that they could be tried on, one cannot be made, a selector selects
-            no recorded call of a model, or one that calls no tools would be offered some.
+        ConfigurationError: If there is no recorded call to try them on, one can't be made, a selector selects no
+            recorded call of a model, or one that can't call tools would be offered some.
     """
     if cassette is None or mode.always_records:
         why = "there is no recording" if cassette is None else f"mode={mode.value} records"

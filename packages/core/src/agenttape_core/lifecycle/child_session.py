@@ -1,4 +1,4 @@
-"""The session of a process that `multiprocessing` has started anew within a replay."""
+"""The session of a process that `multiprocessing` has spawned within a replay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _begun: list[CassetteInUse] = []
 
 
 def begin(options: Mapping[str, Any]) -> None:
-    """Open the session, for the rest of this process. Its calls are served or misses, and nothing is let out.
+    """Open the session, for the rest of this process. Its calls are replayed or missed, and none is made for real.
 
     Args:
         options: Those of `SessionRequest` that the parent has given, and where failures are kept for it.

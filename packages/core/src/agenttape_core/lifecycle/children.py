@@ -1,8 +1,8 @@
-"""The processes that `multiprocessing` starts anew within a replay: each replays the same cassette, guarded as well.
+"""The processes that `multiprocessing` spawns within a replay: each replays the same cassette, under the guard.
 
 A forked child has the session and its guard in its memory. One that is spawned, or forked from a fork server, begins
-with nothing but the *preparation data* of its parent, which it unpickles before it imports the program. So an object is
-put among that data whose unpickling opens the session there.
+with only the *preparation data* of its parent, which it unpickles before it imports the program. So an object is put
+among that data whose unpickling opens the session there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Inheritance:
 
 
 def _begin(options: bytes, failures: tuple[str, int]) -> None:
-    """Open the session of this process, or end it: nothing of the program may run here without one."""
+    """Open the session of this process, or end it: no code of the program may run here without one."""
     try:
         importlib.import_module(_CHILD).begin(pickle.loads(options))  # noqa: S301 - as all that a child gets
     except BaseException as error:  # noqa: BLE001 - whatever it is, the program must not run
@@ -53,9 +53,9 @@ def _begin(options: bytes, failures: tuple[str, int]) -> None:
 
 
 def inherited(opened: Opened) -> AbstractContextManager[None]:
-    """Hand a replay down to the processes that `multiprocessing` starts anew from it, while inside.
+    """Hand a replay down to the processes that `multiprocessing` spawns from it during the block.
 
-    Not where processes may be started at will: they are the user's business then, or have sessions of their own.
+    Not if processes may be started freely: they are the user's business then, or have separate sessions.
     """
     if SUBPROCESS in opened.prepared.hosts_of_program:
         return nullcontext()
@@ -87,8 +87,8 @@ def _handing_down(real: Callable[[str], dict[str, Any]]) -> Callable[[str], dict
 def _look_for_failure(session: Session) -> None:
     """Start no more processes where one could not begin.
 
-    A `multiprocessing.Pool` starts others in a thread of its own, again and again, and who waits for its tasks waits
-    for ever. That thread has to go on, as the pool cannot be closed without it. So the main thread is interrupted
+    A `multiprocessing.Pool` starts others in its own thread, again and again, and code that waits for its tasks waits
+    forever. That thread has to continue, because the pool can't be closed without it. So the main thread is interrupted
     instead, once, as by Ctrl-C; the session then fails with the reason. Where SIGINT is ignored, as `nohup` and shells
     start their background jobs, no interrupt could reach it, and the process ends with 2.
     """

@@ -31,7 +31,7 @@ class Imposing:
     Args:
         order: The order; empty to answer calls in the recorded one.
         pick: Returns the call that is answered next of those that no order names; by default the recorded one.
-        holds_threads: Whether calls of threads are answered in it, too.
+        holds_threads: Whether it also includes calls of threads.
         is_recorded: Whether the session keeps the recorded order in all, and is only looked at.
     """
 
@@ -76,7 +76,8 @@ def choices_of(
         redactor: Hides its secrets.
 
     Raises:
-        ConfigurationError: If the order names no call of the cassette, or the session is no strict replay.
+        ConfigurationError: If the order contains a call that isn't in the cassette, or the session isn't a strict
+            replay.
     """
     test = this_test()
     if order is None and test is not None and test.order is not None and policy.offline:

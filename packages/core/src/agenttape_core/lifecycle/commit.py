@@ -100,8 +100,8 @@ def _note_pending(prepared: Prepared, session: Session) -> None:
 def _keeps_failed(opened: Opened, failed: BaseException) -> bool:
     """Return whether the recording of a failed run is kept, if the option isn't set.
 
-    A first one is if the next run would be served it. What a replay with something live did is, as it takes the place
-    of no cassette, and says why the run failed.
+    A first one is if the next run would be served it. The record of a replay with live calls, which doesn't replace a
+    cassette, and contains the reason why the run failed.
     """
     if "on_error" in opened.prepared.request.options:
         return False
@@ -140,8 +140,8 @@ def _dropped(session: Session) -> list[int]:
 def _left_alone(session: Session) -> list[int]:
     """Return the recordings that stay although no call used them.
 
-    An embedding may be there for a store that is built once in a process, by whoever comes first. It goes if this run
-    has asked for embeddings, too, and for other ones.
+    An embedding may be there for a store that is built once in a process, by whoever comes first. It is removed if this
+    run also embedded texts, and different ones.
     """
     if not session.policy.updates:
         return []

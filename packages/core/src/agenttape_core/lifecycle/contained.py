@@ -1,4 +1,4 @@
-"""Blocks around programs that are replayed to learn something: what the program opens itself only replays, too."""
+"""Blocks around programs that are replayed for an experiment: sessions that the program opens itself only replay."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _running: WeakSet[Session] = WeakSet()
 class ContainedBlock(CassetteBlock):
     """A block in which the sessions that the program opens itself only replay, whatever mode it gives them.
 
-    Without it, a `mode="once"` in the program would execute and record, in a run of which it is said that nothing is
-    executed. It holds for the whole process, since threads do not inherit it otherwise.
+    Without it, a `mode="once"` in the program would execute and record, in a run that must not execute any call. It
+    holds for the whole process, since threads don't inherit it by default.
 
     Args:
-        request: The session of the block itself, which does what it was told.
+        request: The session of the block itself, which follows its own mode.
     """
 
     def __init__(self, request: SessionRequest) -> None:

@@ -1,4 +1,4 @@
-"""`deriving`: replay a run up to a point, depart from it there, and write the new run to a cassette of its own."""
+"""`deriving`: replay a run up to a point, diverge there, and write the new run to a new cassette."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:  # most sessions change nothing
 class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
     """A replay that departs from its cassette, and writes the new run to a *derived* one.
 
-    It begins as a strict replay: every call is served, none is executed, the network is closed. After the departure,
-    calls without a recording are executed, those of tools only if they are named. Served and executed calls are written
-    together, in the order of this run, and nothing else of the old run is. The replayed cassette is never touched.
+    It begins as a strict replay: every call is served, none is executed, the network is closed. After the divergence,
+    calls without a recording are executed, tools only if they are named. Replayed and executed calls are written
+    together, in the order of this run, without the rest of the old run. The replayed cassette is never touched.
 
     Args:
         name_or_path: The cassette to replay.
         to: The derived cassette; by default `NAME.derived.yaml` beside it.
-        origin: A note for its header of what was done: plain data, or a function that returns it at the end. Redacted.
-        changes: What comes of recorded calls instead of what was recorded, by number, address, kind, name or pattern.
+        origin: A note on the change for its header: plain data, or a function that returns it at the end. Redacted.
+        changes: Other answers for recorded calls, by number, address, kind, name or pattern.
         on_landed: Called when one of them is about to land; by default it is `allow_execution`, so that the change is
             the departure.
         live: Which calls without a recording are executed after the departure: `True` for models, embeddings and
             retrievals, which only ask; kinds and names, the only way to execute tools and whatever else may act;
             `False` for none.
-        revise: Returns a step as it is to be kept, or `None` for one that the departure itself broke off.
+        revise: Returns the step to keep, or `None` for one that the divergence itself broke off.
         match_on: As in `use_cassette`.
         redact: As in `use_cassette`.
 

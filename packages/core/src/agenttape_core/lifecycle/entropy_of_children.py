@@ -1,7 +1,7 @@
-"""The draws of a program in processes that `multiprocessing` starts within a replay, which says so.
+"""The draws of a program in processes that `multiprocessing` starts within a replay, for the replay's report.
 
-A process that is begun anew has a session of its own in a replay, and none while it is recorded. A forked one goes on
-with the ids and numbers of its parent, as it did then; but which worker of a pool takes which work is decided by speed.
+A spawned process has its own session in a replay, and none while it is recorded. A forked one continues with the ids
+and numbers of its parent, as in the recording; but speed decides which worker of a pool takes which work.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
 def watch_draws(session: Session, *, is_new: bool) -> None:
-    """Let a replay say what the program draws in other processes than its own.
+    """Let a replay report the program's draws in other processes.
 
     Args:
         session: The replay.
-        is_new: Whether this process was begun anew within one; else it may be forked.
+        is_new: Whether this process was spawned within one; if not, it may be forked.
     """
     if is_new:
         _tell(session, is_of_pool=True)

@@ -1,4 +1,4 @@
-"""Names what a replay draws that is real, and so another one each time."""
+"""Names the real values that a replay draws, which differ each time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNSEEN = "{drawn} that {who} draws are other ones"
 
 
 def _is_drawn(kind: str) -> None:
-    """Name what is drawn: in a thread without a context, by garbage, or in a run that was only observed."""
+    """Name a draw: in a thread without a context, by garbage, or in a run that was only observed."""
     bare = session_of_bare_thread()
     session = bare or context_session()
     if session is None or not session.is_replay or session.frozen is None:

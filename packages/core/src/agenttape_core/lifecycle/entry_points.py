@@ -26,7 +26,7 @@ class Integrations:
     """The installed integrations, connected while at least one session is open. Reference-counted, thread-safe.
 
     Args:
-        *groups: The groups of their entry points; by default that of the frameworks.
+        *groups: The groups of their entry points; by default the frameworks' group.
     """
 
     def __init__(self, *groups: str) -> None:
@@ -61,7 +61,7 @@ class Integrations:
             self._stack = stack.pop_all()
 
     def _catch_up(self) -> None:
-        """Connect what was imported unseen, and watch for the rest.
+        """Connect frameworks that were imported before, and watch for the rest.
 
         An integration may have imported it, or something has put back the finders of before, such as a test tool.
         """
@@ -88,9 +88,9 @@ class Integrations:
         return module in self._waiting
 
     def _imported(self, module: str) -> None:
-        """Connect what has waited for a framework. If that fails, its import does, and fails again when tried again.
+        """Connect what waited for a framework. If that fails, its import does, and fails again when tried again.
 
-        The program may catch that, so it is said to all that watch, too.
+        The program may catch that, so all watchers are notified as well.
         """
         waiting: list[EntryPoint] = []
         try:
@@ -124,11 +124,11 @@ def _connect(point: EntryPoint, stack: ExitStack) -> None:
 
 
 _watchers: list[Callable[[BaseException], object]] = []
-"""Called with what an integration raises that is connected when its framework is imported, in the midst of a run."""
+"""Called with the error of an integration that is connected when its framework is imported, in the middle of a run."""
 
 
 def watch_broken(watcher: Callable[[BaseException], object]) -> None:
-    """Call a function with what an integration raises that is connected in the midst of a run."""
+    """Call a function with the error of an integration that is connected in the middle of a run."""
     _watchers.append(watcher)
 
 
@@ -139,7 +139,7 @@ def _is_imported(module: str) -> bool:
 
 
 def load_integration(framework: str) -> None:
-    """Import the integration of a framework, if one is installed, so that it registers what it knows.
+    """Import the integration of a framework, if one is installed, so that it makes its registrations.
 
     Args:
         framework: The name of the framework's module, as its entry point has it.
@@ -150,10 +150,10 @@ def load_integration(framework: str) -> None:
 
 
 def _loaded(point: EntryPoint) -> Callable[[], AbstractContextManager[None]]:
-    """Import an integration, with what it leaves until it is needed.
+    """Import an integration, with its deferred parts.
 
-    One may be imported in the middle of another one's import, whose framework uses an HTTP client: what was
-    left waits for the end of that.
+    One may be imported in the middle of another one's import, whose framework uses an HTTP client: the deferred parts
+    wait for the end of that.
     """
     is_inside, _loading.is_under_way = getattr(_loading, "is_under_way", False), True
     try:
@@ -178,8 +178,8 @@ def _installed(group: str) -> tuple[EntryPoint, ...]:
 def _all_installed() -> tuple[EntryPoint, ...]:
     """Return the entry points of all distributions that have some for us.
 
-    `importlib.metadata.entry_points` parses those of all others, too, and once for each group: 50 ms in a large
-    environment. Of two distributions of one name, the first one on the path counts, as it does there.
+    `importlib.metadata.entry_points` also parses those of all others, once for each group: 50 ms in a large
+    environment. If two distributions have the same name, the first one on the path counts, as it does there.
     """
     ours = (each for each in distributions() if _OURS in (each.read_text("entry_points.txt") or ""))
     names = dict.fromkeys(each.name for each in ours)

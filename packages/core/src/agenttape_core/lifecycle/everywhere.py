@@ -54,11 +54,11 @@ class ReplacedEverywhere:
         return record if after is before else record._replace(text=dump_line(after).partition(",")[2])
 
     def records(self, records: Sequence[Interaction | Step]) -> Sequence[Interaction | Step]:
-        """Return the records of an earlier run that stay beside those of this one, without them."""
+        """Return the records of an earlier run that stay next to this run's, without them."""
         return [self.record(record) for record in records] if self._secrets else records
 
     def record(self, record: Interaction | Step) -> Interaction | Step:
-        """Return a record without them; the fingerprint of a call is that of its new request."""
+        """Return a record without them; the fingerprint of a call is computed from its new request."""
         if isinstance(record, Interaction):
             return self._interaction(record)
         before = record.model_dump()

@@ -1,4 +1,4 @@
-"""Failures of blocks with a cassette, told to those who watch: the program around a block may catch one."""
+"""Failures of blocks with a cassette, reported to watchers: the program around a block may catch one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The failures of processes that a replay has started, which fail it as those of its threads do, whoever drops them.
+"""The failures of a replay's processes, which fail it like those of its threads, even if the program drops them.
 
-So does what they have to say of their order and of what they draw come to the report of the replay.
+Their lines about order and draws are added to the report of the replay in the same way.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ def redactor_for(
         settings: The settings of the project, with its rules and the key from the environment.
         key: The key that keeps pseudonyms equal to earlier ones; a key from the environment wins over it.
         places: Folders that are others in each run.
-        writes: Whether the session may write what is not in the cassette yet. Then the cassette, which may be a
-            stranger's, does not decide on what is not looked for.
+        writes: Whether the session may add to the cassette. Then the cassette, which may come from a stranger, doesn't
+            decide which secrets are looked for.
 
     Raises:
         ConfigurationError: If the cassette was recorded with a key or rules that are not given now.
@@ -114,7 +114,7 @@ def new_header(
         prior: The header of the cassette that is there already.
         settings: The options.
         redactor: How secrets are replaced.
-        replaces: Whether the recording takes the place of what is there.
+        replaces: Whether the recording replaces the present one.
         clock: The time at which the clock of an imported program stood still, in seconds since the epoch.
     """
     if prior is not None and not replaces:
@@ -172,7 +172,7 @@ def with_beginning(header: Header, run_id: str, begun: RunInput | None, redactor
         run_id: The id of the run.
         begun: Its beginning, if that is known.
         redactor: Replaces secrets.
-        anew: Whether the input takes the place of the one that an earlier recording had.
+        anew: Whether the input replaces the one of an earlier recording.
     """
     update: dict[str, Any] = {"run_id": run_id}
     changes: dict[str, Any] = {}

@@ -17,8 +17,8 @@ _KIND = "http"
 class TapedHosts:
     """Decides whether requests to a port of a host are taped.
 
-    Not to hosts of tracers, nor from threads of theirs, which report what happens; nor to hosts that a replay may reach
-    anyway: unless named as live, they are reached while recording, too. Threads that were there before the session, and
+    Not to hosts of tracers, nor from their threads, which report on the run; nor to hosts that a replay may reach
+    anyway: unless named as live, they are also reached while recording. Threads that were there before the session, and
     have no context, belong to a server or to telemetry; but a pool's thread may do the session's work.
 
     Args:
@@ -49,5 +49,5 @@ class TapedHosts:
 
     @cached_property
     def _left_alone(self) -> Guard:
-        """The hosts that are left alone; those of tracers are known once the frameworks are connected."""
+        """The hosts that are left alone; tracers' hosts are known once the frameworks are connected."""
         return Guard(name=_KIND, allow_hosts=(*self._allow_hosts, *tracer_hosts()))

@@ -33,7 +33,7 @@ class Graded:
     Args:
         place: Its place in the source: `interaction 3`, `run 0198c3…`.
         what: The recorded call: `POST https://api.openai.com/v1/responses`.
-        fidelity: Whether the cassette holds all of it (`exact`), part of it (`lossy`) or nothing of it (`missing`).
+        fidelity: Whether the cassette holds all of it (`exact`), part of it (`lossy`) or none of it (`missing`).
         reason: The loss and its cause; for an exact recording, a note for the reader.
     """
 
@@ -63,7 +63,7 @@ class ImportReport:
 
     @property
     def exact(self) -> tuple[Graded, ...]:
-        """The recordings that replay as they were."""
+        """The recordings that replay exactly."""
         return self._of("exact")
 
     @property
@@ -92,7 +92,7 @@ class Importer:
     A package publishes it as an entry point of the group `agenttape.importers`, under the name of the tool.
 
     Args:
-        recognises: Returns whether a file is of that tool; it raises nothing for any other file.
+        recognises: Returns whether a file is of that tool; it doesn't raise for any other file.
         run: Imports: takes the source, the target and `overwrite`, as `import_vcr` does.
         names: Returns whether a text that names no file names a recording that the tool keeps elsewhere.
     """
@@ -104,7 +104,7 @@ class Importer:
 
 @dataclass(frozen=True, slots=True)
 class CallFacts:
-    """The facts of a call in a foreign recording besides its request and its outcome.
+    """The facts of a call in a foreign recording, without its request and its outcome.
 
     Args:
         position: Its place in the run tree; by default below the root.
@@ -133,7 +133,7 @@ class Importing:
     Args:
         target: The cassette: a bare name under the cassette folder, or a path.
         overwrite: Whether to replace one that is there already.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets in plain text.
         tags: Words for the header.
         ignore: Paths of requests to ignore on replay, because the foreign recording lacks them.
         clock: The time at which the clock of the recorded program was frozen, in seconds since the epoch.

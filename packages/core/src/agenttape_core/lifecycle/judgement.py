@@ -1,4 +1,4 @@
-"""The judgement on a run that did not fail by itself: unused recordings, and names that no boundary has."""
+"""The judgement on a run that ended without an error: unused recordings, and names that no boundary has."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _asks_models(opened: Opened) -> bool:
 
 
 def _untried(opened: Opened) -> ConfigurationError:
-    """Return the error about a trial that looked at nothing."""
+    """Return the error about a trial without any sample."""
     return ConfigurationError(
         f"{shown_path(opened.prepared.shown)}: the candidate was not tried: the run asked no model\n"
         "  replay it without candidate= to see which of its recorded calls it no longer makes"
@@ -102,7 +102,7 @@ def _uncovered(opened: Opened, lines: Sequence[str]) -> str:
 
 
 def _unused(opened: Opened) -> UnusedInteractionsError | None:
-    """Return the error that names what was not asked for. What departs or adds is not expected to ask for all."""
+    """Return the error that lists the calls that weren't made. What departs or adds is not expected to ask for all."""
     request = opened.prepared.request
     if request.derivation is not None or opened.session.policy.records or not request.judges_unused:
         return None

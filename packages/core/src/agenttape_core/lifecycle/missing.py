@@ -52,7 +52,7 @@ def _is_installed(module: str) -> bool:
 
 
 def missing_integration(opened: Opened) -> MissingIntegrationError | None:
-    """Return the error of a recording without a call, if that may be for want of a package of ours.
+    """Return the error of a recording without a call, if one of our packages may be missing.
 
     Args:
         opened: The session, which has ended.

@@ -1,4 +1,4 @@
-"""Events on a NATS server, each a message whose subject says whether it was a replay. Needs the extra `nats`."""
+"""Events on a NATS server, each a message whose subject shows whether it was a replay. Needs the extra `nats`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def sink(url: str) -> Queued:
     """Return the sink for a server.
 
     Args:
-        url: Such as `nats://127.0.0.1:4222`, or with a subject of its own as path: `nats://127.0.0.1:4222/agents`.
+        url: Such as `nats://127.0.0.1:4222`, or with a separate subject as path: `nats://127.0.0.1:4222/agents`.
 
     Raises:
         ConfigurationError: If the client is not installed, or the server does not answer.
@@ -44,7 +44,7 @@ def _connected(server: str, subject: str, shown: str) -> tuple[Callable[[Event],
     from nats.errors import Error
 
     async def quiet(_: Exception) -> None:
-        """Say nothing: what is not passed on is counted."""
+        """Ignore it: lost events are counted."""
 
     async def connect() -> Any:
         # In a time limit of ours: the client tries a server that is not there sixty times.

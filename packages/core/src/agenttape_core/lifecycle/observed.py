@@ -113,7 +113,7 @@ class Observation:
 
         Raises:
             CassetteLockedError: If the same cassette is being recorded elsewhere.
-            CassetteWriteError: If there was no room: recording pauses until the earlier calls are written.
+            CassetteWriteError: If there was no space: recording pauses until the earlier calls are written.
             SessionStateError: If the observation is closed.
         """
         self._mind_forks()
@@ -293,7 +293,7 @@ class Observation:
 
 
 class Pause:
-    """The time in which an observer records nothing because the disk is full. Each pause is reported once.
+    """The time in which an observer doesn't record because the disk is full. Each pause is reported once.
 
     It ends when the earlier records are written, so no more than those are ever left over. Writing is tried
     again after 1, 2, 4, … runs.
@@ -331,7 +331,7 @@ class Pause:
         return True
 
     def is_news(self, error: BaseException) -> bool:
-        """Return whether to report an error: not if it only repeats that there is no room."""
+        """Return whether to report an error: not if it only repeats that there is no space."""
         if not is_of_disk(error):
             return True
         told, self._told = self._told, True

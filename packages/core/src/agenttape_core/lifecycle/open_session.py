@@ -53,7 +53,7 @@ def open_session(request: SessionRequest) -> Opened:
     """Open a session: read the settings and the cassette, and start the journal of what will be recorded.
 
     Raises:
-        CassetteError: If there is nothing to replay, the file cannot be read, or it is being recorded elsewhere.
+        CassetteError: If there is no cassette to replay, the file can't be read, or it is being recorded elsewhere.
         ConfigurationError: If an option, a rule or a setting is not valid.
     """
     return start(prepare(request))
@@ -179,7 +179,7 @@ def _path(project: Project, request: SessionRequest, settings: Settings) -> Loca
 
 
 def _as_test_replays(request: SessionRequest) -> SessionRequest:
-    """Return a request with the options that the test has for replays of its own, where the program names no mode."""
+    """Return a request with the test's options for its own replays, if the program sets no mode."""
     test = this_test()
     is_plain = request.is_current and request.reads and request.derivation is None and request.mode is None
     if test is None or test.options is None or not is_plain or "mode" in request.options:

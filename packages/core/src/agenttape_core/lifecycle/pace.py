@@ -21,7 +21,7 @@ def tempo_of(
     *,
     is_held: bool,
 ) -> Tempo | None:
-    """Return the speed of a session; `None` if nothing waits.
+    """Return the speed of a session; `None` if there are no waits.
 
     Args:
         pace: The setting.

@@ -1,4 +1,4 @@
-"""The packages whose versions a cassette names: those that can change what a run asks and gets."""
+"""The packages whose versions a cassette records: those that can change a run's requests and answers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _distributions: dict[str, str] = {
 def register_packages(distributions: Mapping[str, str]) -> None:
     """Name the versions of packages in the header of each cassette that is recorded while they are imported.
 
-    An integration registers itself and what it records, so that `agenttape check --stale` sees changes. What
-    the objects of these packages hold is taken for a part of the program: they connect what it gave them.
+    An integration registers itself and the libraries it records, so that `agenttape check --stale` sees changes. The
+    content of these packages' objects counts as part of the program: they connect the program's own objects.
 
     Args:
         distributions: The names of distributions by the modules whose import shows that they are in use.

@@ -38,7 +38,7 @@ def places_of_run(given: Mapping[str, str], prior: Header | None) -> Places:
 
 @lru_cache(maxsize=64)
 def _places_among(given: tuple[tuple[str, str], ...], project: str, working: str, home: str) -> Places:
-    """Return places that are given, and those folders that say something besides. The same in most sessions."""
+    """Return the given places, and the folders that add information. The same in most sessions."""
     found = dict(given)
     if project != home:
         _add(found, PROJECT, project)

@@ -42,7 +42,7 @@ def _surviving(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Queue:
-    """A queue of a pool, whose own attributes stay what they are.
+    """A queue of a pool, whose own attributes don't change.
 
     Args:
         queue: The queue.
@@ -71,7 +71,7 @@ class _Tasks(_Queue):
 
 
 def _taken(queue: Any) -> Any:
-    """Return what comes next from a queue of processes, as its `get` does, but never wait without a limit.
+    """Return the next item from a queue of processes, as its `get` does, but never wait without a limit.
 
     Where Python handles SIGTERM, as in the processes of `agenttape record`, a signal that comes right before the system
     begins to wait is looked at when that wait ends. A worker that waits for a lock whose holder was terminated would

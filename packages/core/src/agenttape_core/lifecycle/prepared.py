@@ -32,10 +32,10 @@ class Prepared(NamedTuple):
         is_broken: Whether there is a file that cannot be read, and is to be replaced.
         policy: What the session allows.
         redactor: Replaces secrets.
-        header: The header as it is known at the start.
+        header: The header at the start.
         began: When the run began, in seconds of `perf_counter`.
-        candidates: The models that are tried in the place of the program's own.
-        changes: What comes of recorded calls instead of what was recorded, by their numbers.
+        candidates: The models to try instead of the program's own.
+        changes: Other answers for recorded calls, by their numbers.
         left_over: Calls that earlier runs have recorded over the cassette which did not end. They are served like its
             own.
     """
@@ -65,7 +65,7 @@ class Prepared(NamedTuple):
 
     @property
     def hosts_of_program(self) -> tuple[str, ...]:
-        """The hosts that the whole program may reach: those of `allow_hosts`, if no call of the session can be live."""
+        """The hosts that the whole program may reach: `allow_hosts`, if no call of the session can be live."""
         return of_program(self.settings.hosts) if self.has_live else self.settings.hosts
 
     def timings(self) -> Mapping[int, Timing]:

@@ -16,10 +16,10 @@ from agenttape_core.session import LateCalls, Session, Slot, runs
 
 
 class Aftermath:
-    """The time after a replay in which the caller's context still belongs to it: what is asked there is refused.
+    """The time after a replay in which the caller's context still belongs to it: calls made then are refused.
 
     Args:
-        membership: Of the replay, for contexts that outlive it. While this is kept, the replay stays in force.
+        membership: The replay's, for contexts that outlive it. While this is kept, the replay stays in force.
     """
 
     def __init__(self, membership: Membership[Any]) -> None:
@@ -33,7 +33,7 @@ class Aftermath:
             note_after_replay(follows=True)
 
     def end(self) -> None:
-        """Let the replay go. Does nothing the second time."""
+        """Let the replay go. The second call has no effect."""
         if self._membership is not None and SCOPES.membership() is self._membership:
             SCOPES.swap(self._before)
             note_after_replay(follows=False)
@@ -97,7 +97,7 @@ class Presence:
             enter_branch(self._branch_outside)
 
     def leave(self) -> None:
-        """End the session: streams that are not read to their end are cut, then nothing more is served or executed."""
+        """End the session: streams that aren't read to their end are cut, then all calls are refused."""
         session = self._session
         session.scheduler.settle()
         session.was_cut = bool(session.unfinished)
@@ -126,7 +126,7 @@ PRESENCE: Slot[Presence] = Slot(Presence)
 
 
 def end(session: Session) -> None:
-    """End a session, which serves and executes nothing more: alone, one that no context entered."""
+    """End a session, which then refuses all calls: only this one, which no context entered."""
     session.ledger.close()
     session.closed = True
 

@@ -1,4 +1,4 @@
-"""The proof of a recording of a decorated function: called again at once, it has to replay as it was recorded."""
+"""The replay check of a decorated function: called again right away, it has to replay its recording."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def proves(request: SessionRequest) -> bool:
 
 
 def has_recorded(session: Session) -> bool:
-    """Return whether a session, which has ended, wrote what it recorded."""
+    """Return whether a session, which has ended, wrote its recording."""
     return session.policy.records and session.written is not None
 
 
@@ -55,7 +55,7 @@ class Proof:
         self._replaying = replaying_only(everywhere=False)
         # What was just recorded is what is replayed, also where it waits for review.
         self.request = request._replace(remedy=no_remedy, cassette=_recorded_in(request, recorded))
-        """The session of any later run; to record anew is no remedy."""
+        """The session of any later run; recording again doesn't help."""
 
     def __enter__(self) -> Self:
         self._replaying.__enter__()
@@ -71,7 +71,7 @@ class Proof:
         return True
 
     def compare(self, replayed: object) -> None:
-        """Compare the result of the second call with that of the first."""
+        """Compare the results of the second call and the first."""
         before, now = (self._session.redactor.value(plain_value(value)) for value in (self._result, replayed))
         found = islice(differences(before, now, "result"), _SHOWN)
         lines = [f"{each.path}\n  recorded  {each.recorded}\n  replayed  {each.asked}" for each in found]
@@ -95,7 +95,7 @@ def refuse_block(request: SessionRequest) -> None:
     """Refuse to prove a block of code, which cannot be run again.
 
     Raises:
-        ConfigurationError: If the proof was asked for.
+        ConfigurationError: If the check was requested explicitly.
     """
     if proves(request):
         raise ConfigurationError(

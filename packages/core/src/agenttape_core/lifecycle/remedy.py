@@ -21,7 +21,7 @@ _NO_KEY = re.compile(
 """The words in which clients of providers refuse to be made without a key."""
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_API_KEY\b")
 NO_KEY = "no-key"
-"""A key of no use: whoever reads it in a workflow knows what it is."""
+"""A useless key: readers of a workflow recognize it as a dummy."""
 
 
 def caller() -> str:
@@ -38,7 +38,7 @@ def is_ours(frame: FrameType) -> bool:
 
 
 Remedy = Callable[[bool], list[str]]
-"""Returns how to record what is missing, a line each, given whether there is a cassette already."""
+"""Returns how to record missing calls, a line each, given whether there is a cassette already."""
 
 
 def remedy_for(explicit_at: str | None) -> Remedy:
@@ -68,9 +68,9 @@ def remedy_for(explicit_at: str | None) -> Remedy:
 
 
 def remedy_for_key(error: BaseException | None) -> str:
-    """Return what to do where a client of a provider couldn't be made in a replay, for want of a key.
+    """Return the advice if a provider's client couldn't be made in a replay because there was no key.
 
-    To record again would cost money, and help nobody: the client would still have no key where it's replayed.
+    Recording again would cost money, and not help: the client would still have no key where it's replayed.
 
     Args:
         error: What the program raised.
@@ -89,7 +89,7 @@ def remedy_for_key(error: BaseException | None) -> str:
 
 
 def note_missing_key(error: Exception) -> None:
-    """Add a note to an error for want of a key, which says what to do in a replay."""
+    """Add a note about replays to an error about a missing key."""
     note = f"AgentTape: {said}" if (said := remedy_for_key(error)) else ""
     if note and note not in getattr(error, "__notes__", ()):
         error.add_note(note)

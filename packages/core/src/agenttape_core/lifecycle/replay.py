@@ -31,7 +31,7 @@ def open_replay(
         pace: The time that an answer takes, as in `use_cassette`; by default as in the project's settings.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If the cassette doesn't exist, or can't be read.
         ConfigurationError: If it was recorded with a redaction key or rules that are not given now, or an option is
             not valid.
     """

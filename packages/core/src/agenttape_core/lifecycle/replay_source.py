@@ -49,13 +49,13 @@ def replay_source(
         app: A graph, a chain, an agent, a workflow, or a function; for a request that `TapeInbound` has recorded, the
             ASGI application.
         thread_id: The thread to run again, where the recording holds several.
-        given: An input in the place of the recorded one.
-        headers: Headers that are sent besides those of a recorded request, as `Name: value`.
+        given: An input to use instead of the recorded one.
+        headers: Headers to send in addition to those of a recorded request, as `Name: value`.
         options: More options of `use_cassette`, such as `candidate`.
 
     Raises:
-        ConfigurationError: If the recording has no input, the program is nothing that can be run, an option is wrong,
-            or an event loop is running: await `areplay_source` then.
+        ConfigurationError: If the recording has no input, the program can't be run, an option is wrong, or an event
+            loop is running: await `areplay_source` then.
         CassetteMissError: If the program makes a call that was not recorded.
         UnusedInteractionsError: If it does not make every recorded call.
         CassetteError: If the recording cannot be read.

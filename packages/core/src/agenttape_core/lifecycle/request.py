@@ -109,10 +109,10 @@ class SessionRequest(NamedTuple):
             this run.
         mode: The mode, where no option and no setting may choose another one.
         is_current: Whether the session surrounds a block of code, with freeze and guard. The session of a stand-in, a
-            cache or an observer doesn't: it has no live or replay-only calls, and freezes nothing.
+            cache or an observer doesn't: it has no live or replay-only calls, and doesn't freeze.
         is_of_process: Whether all that the process does belongs to the session, in threads without a context too.
-        takes_strays: Whether a thread without a context belongs to the session where it is the only open one. To that
-            of a request of a server it does not.
+        takes_strays: Whether a thread without a context belongs to the session where it is the only open one. For a
+            server's request it doesn't.
         is_unique: Whether the name of the cassette was drawn for this recording, as for a request of a server.
         auto: Whether integrations record objects in it that the user didn't wrap.
         reads: Whether recordings that are there are opened; if not, they are replaced unread.

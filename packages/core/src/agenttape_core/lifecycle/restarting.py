@@ -36,8 +36,8 @@ class Source(NamedTuple):
         input: Its input as plain data.
         entry: The call that began it.
         thread_id: The thread to run again, where the recording holds several.
-        is_replaced: Whether the user gave the input in the place of the recorded one.
-        headers: Headers that are sent besides those of a recorded request, as `Name: value`.
+        is_replaced: Whether the user gave an input instead of the recorded one.
+        headers: Headers to send in addition to those of a recorded request, as `Name: value`.
     """
 
     cassette: Cassette
@@ -90,8 +90,8 @@ def source_of(
     Args:
         cassette: Its recording.
         thread_id: The thread to run again, where it holds several.
-        given: An input in the place of the recorded one, as plain data.
-        headers: Headers that are sent besides those of a recorded request, as `Name: value`.
+        given: An input to use instead of the recorded one, as plain data.
+        headers: Headers to send in addition to those of a recorded request, as `Name: value`.
 
     Raises:
         ConfigurationError: If the recording has no input.
@@ -112,7 +112,7 @@ def begin_of(app: Any, source: Source) -> Begin:
         source: The run.
 
     Raises:
-        ConfigurationError: If it is nothing that can be run, or the input cannot be rebuilt.
+        ConfigurationError: If it can't be run, or the input can't be rebuilt.
     """
     for framework in sorted(installed_names() & sys.modules.keys()):
         load_integration(framework)

@@ -1,6 +1,6 @@
 """The test that runs in this process, if one does: its folder, and the mode that the command line gives.
 
-The plugin of pytest sets it around each test of any project, so this module imports nothing that takes time.
+The plugin of pytest sets it around each test of any project, so this module has no slow imports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FailedBlock(NamedTuple):
     Args:
         cassette: The cassette.
         session: The session of the block; `None` if it could not be opened.
-        said: The message of the failure, whether or not somebody catches it.
+        said: The message of the failure, whether or not the program catches it.
         file: The file with the code of the block.
     """
 
@@ -62,13 +62,13 @@ class RunningTest:
         reports: The reports of its sessions that have ended.
         failed: Its blocks with a cassette that have failed, or could not begin.
         pending: The recordings that wait for review since a session of the test, by their cassettes.
-        sessions: Its sessions that have ended, where somebody wants them.
+        sessions: Its sessions that have ended, if a caller wants them.
         options: The options of replays that it opens itself, which then need no cassette; `None` leaves them to the
             program. One that names a mode keeps its own.
-        pace: The time that its replays take, if the command line says so.
-        order: The order in which calls of its replays are answered, if the command line says so.
+        pace: The time that its replays take, if the command line sets it.
+        order: The order in which calls of its replays are answered, if the command line sets it.
         varied: The differences of its replays from plain ones, the innermost last.
-        derive_to: Returns the file of what a replay of a cassette with something live did; `None` leaves it beside.
+        derive_to: Returns the file for a replay of a cassette with live calls; `None` leaves it beside.
         is_part: Returns whether a session that is opened now serves several tests, of which only some run here.
     """
 

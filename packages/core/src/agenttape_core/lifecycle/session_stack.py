@@ -239,8 +239,7 @@ class _OfProcess(NamedTuple):
 
     Args:
         session: The session.
-        apart: The threads that are real all the same: those that were there before, but for the main one, and those
-            of telemetry.
+        apart: The threads that stay real: those that were there before, except the main one, and those of telemetry.
         within: The threads that are not.
     """
 
@@ -275,9 +274,9 @@ def _frozen_here() -> Frozen | None:
     """Return the frozen values for the caller.
 
     A thread without a context that the program has begun in the session has its own scope to draw from. In older ones,
-    time and ids are real: a server that the test runs beside the agent must not draw from the agent's ids. Where the
-    session is that of the process, such as that of a command, there is nothing beside it: the threads of a server are
-    its own.
+    time and ids are real: a server that the test runs beside the agent must not draw from the agent's ids. If the
+    session belongs to the process, such as a command's, there is no other work next to it: the threads of a server
+    belong to it.
     """
     session = context_session()
     if session is None and (frozen := frozen_of_bare_thread()) is not None:

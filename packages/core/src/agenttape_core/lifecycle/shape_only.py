@@ -1,4 +1,4 @@
-"""Recordings of the shape of a run without its content: that calls were made, and not what was said in them."""
+"""Recordings of the shape of a run without its content: its calls, but not their texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEFT_OUT = "left_out"
 
 
 class WithoutContent:
-    """Keeps the kinds, names, places, times, endings and tokens of calls, and no byte of what was said.
+    """Keeps the kinds, names, places, times, endings and tokens of calls, and no byte of their texts.
 
     Args:
         sink: Keeps the records.
@@ -99,7 +99,7 @@ def _named(tools: Iterable[Any]) -> Iterable[Plain]:
 
 
 def _outcome(outcome: Outcome) -> Outcome:
-    """Return how a call ended, its tokens, and the size of what came back."""
+    """Return how a call ended, its tokens, and the size of its answer."""
     is_value = outcome.status == "returned"
     return outcome.model_copy(
         update={

@@ -1,4 +1,4 @@
-"""The sinks of events: a file, standard error, a function, or what a package brings for a scheme of URLs.
+"""The sinks of events: a file, standard error, a function, or a package's sink for a scheme of URLs.
 
 A sink never breaks a run and never delays it: it counts the events that it can't take. A file drops none, unless
 the disk is full.

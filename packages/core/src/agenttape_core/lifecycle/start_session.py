@@ -61,7 +61,7 @@ class Opened(NamedTuple):
     Args:
         prepared: All that was decided before.
         session: The session.
-        journal: The journal of what it records; `None` where it can record nothing.
+        journal: The journal of its recording; `None` if it can't record.
     """
 
     prepared: Prepared
@@ -69,7 +69,7 @@ class Opened(NamedTuple):
     journal: Journal | None
 
     def abandon(self) -> None:
-        """Give up without touching the cassette, and forget what was recorded."""
+        """Give up without touching the cassette, and drop the recorded calls."""
         if self.journal is not None:
             self.journal.abandon(keep=False)
         self.tell_end("abandoned")
@@ -94,11 +94,11 @@ def start(prepared: Prepared, *, run_id: str = "", events: Events | None = None)
     Args:
         prepared: The session before anything is written.
         run_id: The id of the run, where it is known already.
-        events: Where what happens is told, where that is open already.
+        events: The stream of events, if it is open already.
 
     Raises:
         CassetteError: If the cassette is being recorded elsewhere, or its folder cannot be written to.
-        ConfigurationError: If what is to be kept fixed is not known.
+        ConfigurationError: If a kind to freeze is unknown.
     """
     policy, request = prepared.policy, prepared.request
     journal = None
@@ -254,7 +254,7 @@ def _sink(prepared: Prepared, journal: Journal | None, ignored: Ignored) -> Sink
 
 
 def _events(prepared: Prepared, run_id: str) -> Events | None:
-    """Return the events of a session that surrounds a run, if they are to be told."""
+    """Return the events of a session that surrounds a run, if they are to be sent."""
     option = prepared.request.events or prepared.settings.events
     if option is None or not prepared.request.is_current:
         return None
@@ -277,7 +277,7 @@ def _source(prepared: Prepared, ignored: Ignored) -> Source:
 
 
 def _frozen(prepared: Prepared) -> Frozen | None:
-    """Return what is kept fixed for the session. A replay has it in any case: it skips the waits between attempts."""
+    """Return the frozen state of the session. A replay has it in any case: it skips the waits between attempts."""
     freeze, volatile, policy = prepared.header.freeze, prepared.header.volatile, prepared.policy
     if not prepared.request.is_current or not (freeze.kinds or policy.offline):
         return None

@@ -30,7 +30,8 @@ class _Failure(NamedTuple):
 
 
 _failures: dict[object, _Failure] = {}
-"""The failures that are not reported so far, by the numbers of their sessions; those of no caller by their texts."""
+"""The failures that haven't been reported yet, by the numbers of their sessions; those without a caller by their
+texts."""
 _last: list[_ExitsWithOne] = []
 
 

@@ -144,9 +144,9 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
     Args:
         name_or_path: A bare name (`"weather"` means `cassettes/weather.yaml`), a path that ends with `.yaml`, `.yml` or
             `.jsonl`, optionally with `.gz` or `.zst`, or a URL such as `s3://bucket/a.yaml` (with the extra `fsspec`).
-        mode: `replay` (the default; VCR's `none`), `once` records if there is no cassette, `add` (VCR's
-            `new_episodes`) records the calls that are missing, `update` also drops calls that are no longer made,
-            `record` (VCR's `all`) records everything again.
+        mode: `replay` (the default; VCR's `none`), `once` records if there is no cassette, `add` (VCR's `new_episodes`)
+            records missing calls, `update` also drops calls that are no longer made, `record` (VCR's `all`) records
+            everything again.
         live: Calls to make for real in any mode, by kind (`"chat"`, `"tool"`), name (`"get_weather"`), number (`4`),
             node (`"planner"`), location or a pattern of places (`"**/planner/**"`). With `"idempotent"`, embeddings,
             and tools that are safe to repeat, are made where they have no recording. The result goes to a derived
@@ -158,15 +158,15 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             with `on_miss="return"`), `warn` or `ignore`.
         redact: Rules for secrets that the built-in detectors don't know, or `False` to store everything unchanged. A
             rule with the name of a kind of secret replaces its detector.
-        allow_hosts: Hosts that a replay may reach, as `HOST` or `HOST:PORT`, and the words `loopback`, `subprocess`
-            and `tracing` (report to tracers such as LangSmith). If calls may be live, the hosts are open inside these
-            calls only, and these calls reach no others; `program:HOST` opens a host to all code. By default a replay
-            reaches nothing, and a live call everything.
+        allow_hosts: Hosts that a replay may reach, as `HOST` or `HOST:PORT`, and the words `loopback`, `subprocess` and
+            `tracing` (report to tracers such as LangSmith). If calls may be live, the hosts are open inside these calls
+            only, and these calls reach no others; `program:HOST` opens a host to all code. By default a replay reaches
+            no host, and a live call any.
 
     Other Parameters:
         cassette_dir: Folder for bare names; by default `cassettes`.
-        step_into: Calls whose code runs in a replay, with the calls inside replayed. Tools without side effects of
-            their own that made recorded calls are stepped into without being named.
+        step_into: Calls whose code runs in a replay, with the calls inside replayed. Tools that had no other side
+            effects and made recorded calls are stepped into by default.
         match_on: Rules for finding a recording, tried in turn: `exact` (the same request at the same location),
             `request` (the same request elsewhere), `address` (another request at the same location), `ordered` (the
             next one of the same kind and name), or a function of `(asked, recorded)`. By default
@@ -189,7 +189,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             check that it replays: `True` warns of a difference, `"fail"` raises it. By default it isn't.
         review: Whether a new recording waits for `agenttape review`, as `NAME.pending.yaml` next to the cassette,
             which doesn't change.
-        events: Where to stream what the session does: a file that ends with `.jsonl`, `stderr`, a URL such as
+        events: Where to stream the session's events: a file that ends with `.jsonl`, `stderr`, a URL such as
             `nats://127.0.0.1:4222` (with the extra `nats`), or a function. It never fails or delays the run.
         redaction_off: Kinds of secrets to store unchanged, such as `email`.
         tags: Words for the header of the cassette.
@@ -205,7 +205,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
 
     Raises:
         ConfigurationError: An option or setting is not valid; on construction or entry.
-        CassetteNotFoundError: There is nothing to replay; on entry.
+        CassetteNotFoundError: If there is no cassette to replay; on entry.
         CassetteError: The file can't be read or written, or is being recorded elsewhere.
         CassetteMissError: A call has no recording; at the call, and again on exit if the program swallowed it.
         UnusedInteractionsError: The run ended without using every recording; on exit.

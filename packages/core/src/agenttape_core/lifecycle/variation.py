@@ -22,19 +22,19 @@ if TYPE_CHECKING:  # most sessions change nothing
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """All that may differ from a plain replay. Unless something is live, nothing is executed in it.
+    """All that may differ from a plain replay. Without live calls, no call is executed in it.
 
     Args:
         cassette: The cassette; by default the one of the program or of the block.
-        options: Options of `use_cassette`, in the place of those that the program or the block has chosen.
-        changes: What comes of recorded calls instead of what was recorded: `raises`, `returns`, `edits`, `cut` or
-            `late`, by the number, address, kind or name of the call, or a pattern of places such as `"**/search"`. The
-            first attempt is changed, and the next one gets what was recorded; `always` changes each.
+        options: Options of `use_cassette`, which replace those of the program or the block.
+        changes: Other answers for recorded calls: `raises`, `returns`, `edits`, `cut` or `late`, by the number,
+            address, kind or name of the call, or a pattern of places such as `"**/search"`. The first attempt is
+            changed, and the next one gets the recorded answer; `always` changes each.
         write_to: The file of the derived cassette; `None` if none is written.
-        keeps: Whether that is written if the program fails, too.
-        origin: A note of what was done, for the header of the derived cassette.
+        keeps: Whether that is also written if the program fails.
+        origin: A note on the change, for the header of the derived cassette.
         live: The kinds and names of calls that are executed.
-        candidate: The models that are asked in the place of recordings, as for `use_cassette`.
+        candidate: The models to call instead of using recordings, as for `use_cassette`.
         on_new_call: The answer to a call without a recording, once a change was reached: `"stop"` raises a miss,
             `"address"` takes the recording at its address, and kinds or names are made for real.
         departs: Apply `on_new_call` from the first call on, since the program itself has changed.
@@ -108,7 +108,7 @@ class Variation:
         )
 
     def replayed_by(self, request: SessionRequest) -> SessionRequest:
-        """Return the request of a replay from which something is to be learned: whatever it leaves unused is no error.
+        """Return the request of a replay for an experiment: unused recordings aren't an error.
 
         Args:
             request: The request of the program.

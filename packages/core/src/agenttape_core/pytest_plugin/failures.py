@@ -63,7 +63,7 @@ def missing_key(config: pytest.Config, error: BaseException) -> str:
 
 
 def note_missing_key_of(item: pytest.Item, error: Exception, session: Session | None) -> None:
-    """Add advice to an error about a missing key, and note that recording again is no remedy for this test.
+    """Add advice to an error about a missing key, and note that recording again doesn't help this test.
 
     Args:
         item: The test.

@@ -342,7 +342,7 @@ class TestCassette:
 
 
 def _in_places(item: Interaction, redactor: Redactor) -> Interaction:
-    """Return a call with the paths of this run, which the test knows, instead of their pseudonyms."""
+    """Return a call with the paths of this run, which the test uses, instead of their pseudonyms."""
     return Interaction.model_validate(redactor.with_places(item.model_dump()))
 
 

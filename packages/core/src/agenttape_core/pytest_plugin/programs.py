@@ -38,8 +38,8 @@ class TestProgram:
         item: The test.
         nextitem: The next one; there is none, as one test is run at a time.
         key: The place of the test's cassette among its stashed objects.
-        varied: The session of the test, among all that it opens, whose cassette is varied, as it was in a plain replay;
-            by default the one of its marker.
+        varied: The session of the test, among all that it opens, whose cassette is varied, as in a plain replay; by
+            default the one of its marker.
     """
 
     __test__ = False  # not a class of tests for pytest

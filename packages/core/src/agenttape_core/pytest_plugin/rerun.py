@@ -32,7 +32,7 @@ _OFTEN = 25
 
 @contextlib.contextmanager
 def keeping_wider_fixtures(item: pytest.Item) -> Iterator[None]:
-    """Let the teardown of a test end only the fixtures of its own scope: the test is about to be run again."""
+    """Let the teardown of a test end only the fixtures of its own scope: the test is about to run again."""
     state: Any = item.session._setupstate  # noqa: SLF001 - there is no public way to say which test comes next
     ends = state.teardown_exact
     again = copy.copy(item)  # another item below the same module and class
@@ -99,7 +99,7 @@ def run_again(item: pytest.Item, nextitem: pytest.Item | None) -> Excinfo | None
     """Run a test again whose own fixtures have been torn down, and tear them down again.
 
     Returns:
-        The first exception raised, if any; a skip is one, too.
+        The first exception raised, if any; a skip counts as one.
     """
     again: Any = item
     if isinstance(item.parent, pytest.Class) and again.__dict__.get("_instance") is not None:

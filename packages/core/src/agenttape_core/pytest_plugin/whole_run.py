@@ -103,8 +103,8 @@ class WholeRun:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Run those first that are recorded again because they failed.
 
-        What they share with others and make when they first need it, such as a store behind a cache, nobody has made
-        for them then: they record it, and are green in any order.
+        Things that they share with others and make on first use, such as a store behind a cache, aren't there yet: they
+        record them, and are green in any order.
         """
         if self._config.option.rerecord == "failed" and getattr(self._config, "cache", None) is not None:
             from agenttape_core.pytest_plugin.cassette_options import failed_last_time

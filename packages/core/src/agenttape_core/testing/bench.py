@@ -95,7 +95,7 @@ class Bench(Hooks):
             yield session
 
     def record(self, name: str = CASSETTE, **options: Any) -> Any:
-        """Open a session that records everything anew."""
+        """Open a session that records everything again."""
         return self.session("all", name, **options)
 
     def replay(self, name: str = CASSETTE, **options: Any) -> Any:
@@ -113,13 +113,13 @@ class Bench(Hooks):
         return {str(file): file.read_bytes() for file in sorted(self.folder.rglob("*")) if file.is_file()}
 
     def subject(self, world: World | None = None) -> Any:
-        """Return what is tested, taped; by default around a world that is switched off."""
+        """Return the object under test, taped; by default around a world that is switched off."""
         return self.tape(self.make(world or gone()))
 
     # -- shapes ------------------------------------------------------------------------------------------------
 
     def of_shapes(self, *wanted: Shape) -> Sequence[Shape]:
-        """Return those of some shapes that this integration has.
+        """Return the ones of some shapes that this integration has.
 
         Raises:
             SkipTest: If it has none of them.
@@ -148,7 +148,7 @@ class Bench(Hooks):
         return self.text(self.ask(shape, subject, text))
 
     def refused(self, shape: Shape, subject: Any, text: str) -> BaseException | None:
-        """Ask in one shape, and return what was raised, if anything was."""
+        """Call in one shape, and return the exception, if any."""
         try:
             self.ask(shape, subject, text)
         except (Exception, AgentTapeHalt) as error:  # noqa: BLE001 - the check says which one it expects

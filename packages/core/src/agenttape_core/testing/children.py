@@ -26,7 +26,7 @@ _TIMEOUT_S = 120
 
 
 class Child:
-    """A child process: started with the first replay, and anew after one that failed; it ends with the block.
+    """A child process: started with the first replay, and again after one that failed; it ends with the block.
 
     Args:
         seed: Its `PYTHONHASHSEED`.

@@ -1,4 +1,4 @@
-"""Branches: pieces of work that run at once, and end in an order that the test chooses."""
+"""Branches: pieces of work that run in parallel, and end in an order that the test chooses."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def current_branch() -> Branch | None:
 
 
 class Branch:
-    """One of several pieces of work that run at once. Call it in a thread, or await `arun()` in a task.
+    """One of several pieces of work that run in parallel. Call it in a thread, or await `arun()` in a task.
 
     Args:
         work: Its work: a function of the branch, or a coroutine function of it.
-        turns: Decides when it may go on.
+        turns: Decides when it may continue.
         numbers: The numbers of its calls, which must not depend on which branch is faster.
         patience: Seconds after which waiting is given up.
     """
@@ -64,7 +64,7 @@ class Branch:
         await asyncio.wait_for(asyncio.wrap_future(self.may_go), self._patience)
 
     def leave(self) -> None:
-        """Let the next one go on: the answer has reached its caller."""
+        """Let the next one continue: the answer has reached its caller."""
         self.begun.set()
         self._turns.left(self)
 
@@ -74,7 +74,7 @@ class Branch:
 
 
 class Turns:
-    """Lets branchs go on one after the other, once all of them wait.
+    """Lets branches continue one after the other, once all of them wait.
 
     Args:
         order: The indices of the branchs, that which ends first first.
@@ -117,7 +117,7 @@ class Turns:
 
 
 def run_in_threads(works: Sequence[Branch], patience: float) -> list[Any]:
-    """Run each work in a thread of its own, with a copy of the context, begun when the one before it has begun."""
+    """Run each work in a separate thread, with a copy of the context, begun when the one before it has begun."""
     futures: list[Future[Any]] = []
     for work in works:
         future: Future[Any] = Future()
@@ -128,7 +128,7 @@ def run_in_threads(works: Sequence[Branch], patience: float) -> list[Any]:
 
 
 async def run_in_tasks(works: Sequence[Branch]) -> list[Any]:
-    """Run each work in a task of its own."""
+    """Run each work in a separate task."""
     return await asyncio.gather(*(work.arun() for work in works))
 
 

@@ -25,7 +25,7 @@ class Hooks:
     options: ClassVar[Mapping[str, Any]] = {}
     """Options of `use_cassette` that the integration needs."""
     patience: ClassVar[float] = 10.0
-    """Seconds after which calls that should run at once are given up."""
+    """Seconds after which calls that should run in parallel are given up."""
 
     # -- the subject -------------------------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ class Hooks:
         return await subject(question)
 
     def stream(self, subject: Any, question: Any) -> Iterator[Any]:
-        """Return the stream of a call. Closing it must close what is below it."""
+        """Return the stream of a call. Closing it must close the object below it."""
         chunks: Iterator[Any] = subject(question)
         return chunks
 
@@ -68,7 +68,7 @@ class Hooks:
     # -- answers ------------------------------------------------------------------------------------------------
 
     def text(self, answer: Any) -> str:
-        """Return the text that the world said, from an answer or from the list of the chunks of a stream."""
+        """Return the world's text, from an answer or from the list of the chunks of a stream."""
         return "".join(map(self.text, answer)) if isinstance(answer, list) else str(answer)
 
     def same(self, first: Any, second: Any) -> bool:
@@ -111,12 +111,12 @@ class Hooks:
         return ()
 
     def run_threads(self, works: Sequence[Branch]) -> list[Any]:
-        """Run works at once in threads, and return their results; by default each begins after the one before it.
+        """Run works in parallel threads, and return their results; by default each begins after the one before it.
 
-        Override it if the framework has a way of its own. It must run each in a copy of this context.
+        Override it if the framework has a special way. It must run each in a copy of this context.
         """
         return run_in_threads(works, self.patience)
 
     async def run_tasks(self, works: Sequence[Branch]) -> list[Any]:
-        """Run works at once in tasks, and return their results; by default with `asyncio.gather`."""
+        """Run works in parallel tasks, and return their results; by default with `asyncio.gather`."""
         return await run_in_tasks(works)

@@ -29,14 +29,14 @@ Facts: TypeAlias = Mapping[str, Plain]
 """All that could be seen of a run, by part, as raw plain data."""
 
 Program: TypeAlias = "Callable[[Capture], Any]"
-"""A program: it runs, and gives its capture what can be seen. A coroutine function is run in an event loop of its own.
+"""A program: it runs, and gives its capture what can be seen. A coroutine function is run in a new event loop.
 
 What it returns, or the error that it raises, is the part `result`.
 """
 
 
 class Capture:
-    """Takes down what can be seen of one run, part by part, as it is at that moment. Thread-safe."""
+    """Takes down the visible state of one run, part by part, at that moment. Thread-safe."""
 
     def __init__(self) -> None:
         self._parts: dict[str, list[Plain]] = {}
@@ -48,7 +48,7 @@ class Capture:
 
         Args:
             part: The name of the part.
-            value: The item; it is taken down raw, as it is now.
+            value: The item; it is taken down raw, in its present state.
         """
         with self._lock:  # around the conversion too: the order is that in which the program came here
             try:
@@ -95,8 +95,8 @@ def record_run(program: Program, path: Path, **options: Any) -> Facts:
     An error of the program, or of the session, is the part `result`.
 
     Args:
-        program: The program; the next one to run it must find the world as it was.
-        path: The cassette, which is written anew.
+        program: The program; it must leave the world in its initial state for the next run.
+        path: The cassette, which is written again.
         options: Further options of `use_cassette`.
 
     """
@@ -106,13 +106,14 @@ def record_run(program: Program, path: Path, **options: Any) -> Facts:
 def replay_run(program: Program, path: Path, *, told: list[str] | None = None, **options: Any) -> Facts:
     """Run a program in a session that replays, and return what could be seen of it.
 
-    Switch off what it reaches outside before: a replay that reaches it must fail. A miss and any other failure of the
-    session are the part `result`.
+    Switch off its outside world first: a replay that reaches it must fail. A miss and any other failure of the session
+    are the part `result`.
 
     Args:
         program: The program.
         path: The cassette that `record_run` has written.
-        told: Gets what the replay says of an order that could not be imposed: `report.nondeterminism`, and `unseen`.
+        told: Gets the replay's lines about an order that could not be imposed: `report.nondeterminism`, and
+            `unobserved`.
         options: Further options of `use_cassette`.
     """
     return _run(program, path, {"mode": "replay", **options}, told)

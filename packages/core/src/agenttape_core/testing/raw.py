@@ -1,4 +1,4 @@
-"""Values as they are: plain data that is equal only for values that nobody could tell apart."""
+"""Raw values: plain data that is equal only for indistinguishable values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agenttape_core.schema import Plain
 
 _ATOMS = frozenset({type(None), bool, int, float, str})
 _REPR = (date, time, timedelta, Decimal, Fraction, UUID, PurePath, complex, range)
-"""Types whose `repr` says all that there is to say."""
+"""Types whose `repr` is complete."""
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 
 _Above = list[int]
@@ -30,14 +30,14 @@ _Spell = Callable[[Any, _Above], Plain]
 
 
 def raw(value: Any) -> Plain:
-    """Return a value as plain data, with all that tells it from another; nothing is normalised.
+    """Return a value as plain data, with everything that distinguishes it from another, without normalization.
 
     Two values have the same data if they are of the same type and equal in all their parts: floats to the last bit, the
     order of keys, ids, times, private fields of pydantic models, the notes of an error. What is compared by identity,
     such as a lock, is its class only. A set has no order. Which fields of a pydantic model were given does not count.
 
     Args:
-        value: Any value. It is taken down as it is now: later changes of it change nothing.
+        value: Any value. It is taken down in its present state: later changes don't affect it.
     """
     return _spelled(value, [])
 
@@ -113,7 +113,7 @@ _HELD: tuple[tuple[Any, _Spell], ...] = (
 
 
 def _held(kind: Any) -> _Spell | None:
-    """Return how to take down what values of a class hold besides their fields; `None` if they hold nothing."""
+    """Return how to take down the content of a class's values in addition to their fields; `None` if there is none."""
     if hasattr(kind, "dtype") and hasattr(kind, "tobytes"):  # an array or a scalar of numpy
         return lambda value, _: [str(value.dtype), list(value.shape), value.tobytes().hex()]
     return next((spell for kinds, spell in _HELD if issubclass(kind, kinds)), None)

@@ -67,7 +67,7 @@ def run_conformance(suite: type[CheckSuite], checks: Collection[str] | None = No
         A result for each check, in the order of the suite.
 
     Raises:
-        ConfigurationError: If there is no check of a name.
+        ConfigurationError: If there is no check with a name.
     """
     known = checks_of(suite)
     if checks is not None and (unknown := sorted(set(checks) - set(known))):

@@ -1,4 +1,4 @@
-"""The scripted world, which a conformance test puts in the place of the real thing."""
+"""The scripted world, which a conformance test uses instead of the real one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PIECE = 6
 
 
 class ScriptedError(Exception):
-    """The error of the scripted world, unless the integration under test names one of its own.
+    """The error of the scripted world, unless the integration under test provides its own.
 
     Args:
         message: The message.
@@ -38,8 +38,8 @@ class World:
     Let the taped client call the one of `ask`, `aask`, `stream` and `astream` that fits. Thread-safe.
 
     Args:
-        says: Makes the answer to a question and the number of the call, from 1. Calls in branchs are numbered by
-            branch, so that the order in which they arrive changes nothing.
+        says: Makes the answer to a question and the number of the call, from 1. Calls in branches are numbered by
+            branch, so that their order of arrival doesn't matter.
     """
 
     def __init__(self, says: Callable[[str, int], str] = numbered) -> None:
@@ -52,7 +52,7 @@ class World:
         self.gone = False
         """Set to switch it off: each call then raises `AssertionError`."""
         self.fails: Exception | None = None
-        """An error that each call raises at once."""
+        """An error that each call raises immediately."""
         self.breaks: Exception | None = None
         """An error that each stream raises after its first chunk."""
         self.hangs = False

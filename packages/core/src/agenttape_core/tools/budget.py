@@ -1,4 +1,4 @@
-"""A limit on what the calls of models may cost that this process executes."""
+"""A limit on the cost of the model calls that this process makes."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ from agenttape_core.tools.reading.summary import MODELS, cost_of, tried_with
 class Budget:
     """A limit in US dollars. The call that would exceed it is not made: its session fails, its cassette stays.
 
-    A call is taken to cost what the tokens of its recording cost with the model that is asked, or as much as the
-    dearest call that was made so far. A call whose tokens nobody has counted is taken to have cost what its recording
-    would.
+    A call is assumed to cost the price of its recorded tokens with the model that is called, or the cost of the most
+    expensive call so far. A call without counted tokens is assumed to have cost the price of its recording.
 
     Args:
         dollars: The limit.
         prices: The prices of tokens.
 
     Raises:
-        ConfigurationError: If there are no prices, or the limit is no amount.
+        ConfigurationError: If there are no prices, or the limit isn't an amount.
     """
 
     def __init__(self, dollars: float, prices: Prices) -> None:
@@ -65,7 +64,7 @@ class Budget:
 
     @property
     def spent(self) -> float:
-        """The cost in US dollars of what was executed so far, as far as its models have a known price."""
+        """The cost in US dollars of the calls so far, if their models have a known price."""
         with self._lock:
             self._count()
             return self._spent
@@ -104,7 +103,7 @@ class Budget:
         return cost if cost is not None else self._recorded(session, item.address, item.metadata)
 
     def _recorded(self, session: Session, address: str, metadata: Mapping[str, Any]) -> float:
-        """Return what the recording at a place would cost with the candidate of a call, if that has one.
+        """Return the price of the recording at a place with the candidate of a call, if it has one.
 
         It is 0 if there is none, or its cost is not known.
         """

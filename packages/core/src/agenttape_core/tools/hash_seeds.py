@@ -1,4 +1,4 @@
-"""The hash seed of a process in which a program is replayed: that of its recording.
+"""The hash seed of a process in which a program is replayed: the recorded one.
 
 It decides the order of sets of texts, and is chosen when a process starts; see `agenttape_core.session.hash_seed`.
 """
@@ -20,7 +20,7 @@ _FOLDER = "cassettes"
 
 
 def recorded_seed(cassette: str | Path) -> int | None:
-    """Return the hash seed of a recording; `None` if it is not known, or there is no cassette that can be read.
+    """Return the hash seed of a recording; `None` if it is unknown, or no cassette can be read.
 
     Args:
         cassette: The cassette: its path or URL.
@@ -47,10 +47,10 @@ def seed_of_tests(words: Sequence[str]) -> int | None:
 
 
 def with_seed(seed: int | None) -> dict[str, str]:
-    """Return the variable that gives a hash seed to a process; without one, that of this process is inherited.
+    """Return the variable that gives a hash seed to a process; without one, the process inherits this one's.
 
     Args:
-        seed: The seed, as far as it is known.
+        seed: The seed, if it is known.
     """
     return {} if seed is None else {HASH_SEED: str(seed)}
 

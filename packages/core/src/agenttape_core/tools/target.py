@@ -88,7 +88,7 @@ def load(target: Target) -> Callable[[], Any]:
 
 
 def load_object(target: Target) -> Any:
-    """Return what a name means, in the child; `None` if its module has nothing of that name."""
+    """Return the object behind a name, in the child; `None` if its module has no such name."""
     module = _imported(target.module, target.file) if target.module else _script(target.file)
     return _attribute(module, target.qualname)
 
@@ -120,7 +120,7 @@ def _root(file: Path, name: str) -> Path | None:
 
 
 def _script(file: str) -> Any:
-    """Load a script as its own folder would import it: what stands below `if __name__ == "__main__"` does not run."""
+    """Load a script as its own folder would import it: the block below `if __name__ == "__main__"` doesn't run."""
     sys.path.insert(0, str(Path(file).parent))
     name = Path(file).stem
     module = _from_file(name if name not in sys.modules else f"{name}_script", file)
@@ -139,7 +139,7 @@ def _from_file(name: str, file: str) -> Any:
 
 
 def load_program(name: str) -> Any:
-    """Return the program that a name stands for; a function without arguments that it names makes the program.
+    """Return the program behind a name; if it names a function without arguments, that makes the program.
 
     Args:
         name: `module:name` or `path/to/file.py:name`.
@@ -158,7 +158,7 @@ def load_program(name: str) -> Any:
 
 
 def run_to_end(function: Callable[[], Any]) -> Any:
-    """Call a function, and run what it returns to its end: a coroutine in a loop, a generator item by item."""
+    """Call a function, and run its result to its end: a coroutine in a loop, a generator item by item."""
     result = function()
     if inspect.iscoroutine(result) or inspect.isasyncgen(result):
         return asyncio.run(awaited(result))
@@ -166,5 +166,5 @@ def run_to_end(function: Callable[[], Any]) -> Any:
 
 
 async def awaited(result: Any) -> Any:
-    """Await what a function has returned, or read it to its end."""
+    """Await a function's result, or read it to its end."""
     return [item async for item in result] if isinstance(result, AsyncIterator) else await result

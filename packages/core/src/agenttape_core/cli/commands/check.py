@@ -109,7 +109,7 @@ class Baseline:
     path: str
 
     def judge(self, run: Run) -> Iterator[Judged]:
-        """Yield what is more than it was in a run."""
+        """Yield the figures of a run that have grown."""
         before = self.runs.get(run.key or run.name)
         findings = tuple(self._findings(run, before)) if before is not None else (self._is_new(run),)
         yield Judged(RULE, "baseline", findings)
@@ -163,7 +163,7 @@ def read_baseline(path: Path | str, slack: Mapping[str, Slack]) -> Baseline:
 
 
 def facts_of(run: Run) -> dict[str, Any]:
-    """Return what a baseline keeps of a run."""
+    """Return the figures of a run for a baseline."""
     known = {what: round(measured(run, what), _DIGITS) for what in MEASURES if not why_unknown(run, what)}
     return {**known, "tools": _tools(run)}
 
@@ -172,7 +172,7 @@ def baseline_text(facts: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the baseline of runs: sorted, so that it is the same bytes for the same runs.
 
     Args:
-        facts: By the name of the run, what it took.
+        facts: The figures by the name of the run.
     """
     return json.dumps({"baseline": _VERSION, "runs": facts}, indent=2, sort_keys=True) + "\n"
 

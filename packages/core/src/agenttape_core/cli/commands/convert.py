@@ -24,7 +24,7 @@ def convert(source: str, target: str, *, overwrite: bool, keep: bool, as_json: b
     """Convert a cassette to another format or compression.
 
     The suffix of TARGET is the format. If TARGET has the folder and the name of SOURCE, it replaces SOURCE, so that the
-    name means one cassette; otherwise SOURCE is kept.
+    name refers to one cassette; in all other cases SOURCE is kept.
     """
     found = found_one(source)
     path = storage.convert(found.open(), target, overwrite=overwrite)

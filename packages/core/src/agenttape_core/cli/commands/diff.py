@@ -1,4 +1,4 @@
-"""`agenttape diff`: two cassettes or folders, or the recordings here and those of a git revision."""
+"""`agenttape diff`: two cassettes or folders, or the recordings here and in a git revision."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Opener = Callable[[], Cassette]
 def cassettes_at(revision: str, paths: Sequence[str]) -> dict[str, Opener]:
     """Return the cassettes of a revision, by their paths from the current folder.
 
-    A file whose name could be that of a cassette is one only if it can be read; opening the others raises.
+    A file with a cassette's name counts as one only if it can be read; opening the others raises.
 
     Args:
         revision: A commit, branch or tag, in git's words.
         paths: Files and folders; by default the current folder.
 
     Raises:
-        ConfigurationError: If git does not know the revision, or this is no repository.
+        ConfigurationError: If git can't find the revision, or this isn't a repository.
     """
     base = Revision(revision, "--base")
     listed = base.tell("ls-tree", "-r", "-z", "--name-only", revision, "--", *(paths or ["."]))
@@ -114,8 +114,8 @@ def diff(
     For two cassettes, prints the first divergence, then each record that differs; they are aligned by their locations
     in the run. For two folders, compares cassettes with the same name, a line each: same, words, path, new, gone.
 
-    With --base, or without two paths, compares the recordings here with those of a revision: by default the base of
-    the pull request, or HEAD. A run took another path if it makes other calls, or calls tools with other arguments.
+    With --base, or without two paths, compares the recordings here with a revision's: by default the base of the pull
+    request, or HEAD. A run took another path if it makes other calls, or calls tools with other arguments.
     """
     compares_two = base is None and len(paths) == 2 and not github  # noqa: PLR2004 - which are compared with each other
     are_folders = compares_two and all(Path(path).is_dir() for path in paths)

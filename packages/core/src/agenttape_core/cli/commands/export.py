@@ -190,7 +190,7 @@ def _mask(found: Sequence[Found]) -> Mask:
 def _write(output: str, lines: Iterator[_Line]) -> int:
     """Write lines and return their number.
 
-    A file is written whole or not at all, and never over a cassette. It is packed if its suffix says so.
+    A file is written whole or not at all, and never over a cassette. It is packed if its suffix requires it.
     """
     if output == STDIN:
         return _put(sys.stdout, lines)

@@ -32,7 +32,7 @@ class Source(NamedTuple):
 
     Args:
         path: The file.
-        relative: Where it lies below the folder that was named; its name, if the file was named itself.
+        relative: Its path below the given folder; its name, if the file was given itself.
     """
 
     path: Path
@@ -40,7 +40,7 @@ class Source(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A file, what reads it, and what it becomes."""
+    """A file, its reader, and the resulting cassette."""
 
     source: Path
     tool: str
@@ -48,7 +48,7 @@ class Planned(NamedTuple):
 
 
 def importers(tool: str = AUTO, framework: str = AUTO) -> dict[str, Importer]:
-    """Return the importer of a tool, or those of all tools, which loads the packages that they are in.
+    """Return the importer of a tool, or all importers, which loads their packages.
 
     Args:
         tool: The tool.
@@ -84,10 +84,10 @@ def _framework_of(point: EntryPoint) -> str:
 
 
 def sources_in(paths: Sequence[str]) -> list[tuple[Source, bool]]:
-    """Return the files that paths name, and whether each was named itself; of a folder those that are no cassettes.
+    """Return the files behind paths, and whether each was given itself; from a folder, those that aren't cassettes.
 
     Raises:
-        CassetteNotFoundError: A path is nothing.
+        CassetteNotFoundError: If a path doesn't exist.
     """
     found: dict[Path, tuple[Source, bool]] = {}
     for path in map(Path, paths):
@@ -103,7 +103,7 @@ def sources_in(paths: Sequence[str]) -> list[tuple[Source, bool]]:
 
 
 def recognised(path: Path, known: Mapping[str, Importer]) -> str | None:
-    """Return the tool that wrote a file, if one of the importers knows it.
+    """Return the tool that wrote a file, if an importer recognizes it.
 
     Args:
         path: The file.
@@ -130,7 +130,7 @@ def target_of(source: Source, out: str | None, cassette_dir: str) -> Path:
     Args:
         source: The file.
         out: A folder, or the cassette itself if it has the suffix of one.
-        cassette_dir: The folder of the project's cassettes, if nothing else was said.
+        cassette_dir: The folder of the project's cassettes, unless another was given.
     """
     if out is not None and out.endswith(SUFFIXES):
         return Path(out)
@@ -141,7 +141,7 @@ def target_of(source: Source, out: str | None, cassette_dir: str) -> Path:
 
 
 def check_targets(planned: Sequence[Planned]) -> None:
-    """Refuse to write two files into one cassette, or a cassette over what it is made of.
+    """Refuse to write two files into one cassette, or a cassette over its own source.
 
     Raises:
         ConfigurationError: That would happen.

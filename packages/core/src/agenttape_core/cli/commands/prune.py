@@ -41,11 +41,11 @@ from agenttape_core.storage.recovery import ASIDE
 
 _COLLECTING = "agenttape_core.pytest_plugin.collecting"
 _TOLD = 2_000
-"""Characters of what pytest said that are handed on."""
+"""The number of characters of pytest's output that are passed on."""
 
 
 def cassettes_of_no_test(tests: Sequence[str]) -> list[Path]:
-    """Collect tests with pytest, in a process of their own, and return the cassettes that belong to none of them.
+    """Collect tests with pytest, in a separate process, and return the cassettes that belong to none of them.
 
     Only cassettes that are named after a test are looked at: the users of any other name are not known.
 
@@ -53,7 +53,7 @@ def cassettes_of_no_test(tests: Sequence[str]) -> list[Path]:
         tests: What pytest is given: files and folders.
 
     Raises:
-        ConfigurationError: If the tests cannot be collected, so that nobody knows which there are.
+        ConfigurationError: If the tests can't be collected, so that their cassettes are unknown.
     """
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder, "found.json")
@@ -87,12 +87,12 @@ _QUIET = 3600
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """A file or folder that nobody needs, or one that a person has to decide about.
+    """An unneeded file or folder, or one that you have to decide about.
 
     Args:
         path: The file.
         kind: Its kind.
-        why: The reason why nobody needs it; for one that is kept, the advice.
+        why: The reason why it's unneeded; for one that is kept, the advice.
         size: Its size in bytes.
         is_removable: Whether it can go without the loss of a recording.
     """
@@ -129,14 +129,14 @@ def cassettes_around(path: Path) -> list[Path]:
 
 
 def garbage_of(cassette: Path, *, is_locked: bool = False) -> list[Garbage]:
-    """Return what is beside a cassette that nobody needs; nothing while it is being recorded.
+    """Return the unneeded files next to a cassette; none while it is being recorded.
 
     Args:
         cassette: The cassette, whether or not it is there.
         is_locked: Whether the caller holds its lock.
 
     Raises:
-        CassetteError: If the cassette cannot be read, so that nobody knows what it needs.
+        CassetteError: If the cassette can't be read, so that its needs are unknown.
     """
     if cassette.is_symlink() or (not is_locked and recording_process(cassette) is not None):
         return []
@@ -148,7 +148,7 @@ def garbage_of(cassette: Path, *, is_locked: bool = False) -> list[Garbage]:
 
 
 def remove_garbage_of(cassette: Path) -> list[Garbage]:
-    """Remove what is beside a cassette that nobody needs, while nobody can record to it; return what was removed.
+    """Remove the unneeded files next to a cassette, while no session can record to it; return them.
 
     Raises:
         CassetteError: If the cassette cannot be read, or something cannot be removed.
@@ -189,7 +189,7 @@ def remove(path: Path) -> None:
 
 
 def whole_cassette(path: Path) -> Garbage:
-    """Return a cassette that nobody needs, with what it takes."""
+    """Return an unneeded cassette, with its companion files."""
     return _garbage(path, "cassette", "it belongs to no test")
 
 

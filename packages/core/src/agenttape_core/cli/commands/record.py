@@ -46,9 +46,9 @@ def record(
     WORDS are a command with its arguments, or a function: module:function or path/to/file.py:function. The main
     process records NAME.yaml, and each further process a cassette in NAME.processes.
 
-    Exits with the code of the command, or with 3 if a cassette cannot be written; with --check-replay also with 1, if
-    the command does not replay. Its side effects happen again then. With --json, the command
-    writes to standard error only, as it does while it is proved.
+    Exits with the code of the command, or with 3 if a cassette cannot be written; with --check-replay also with 1 if
+    the command does not replay. Its side effects happen again then. With --json, the command writes to standard error
+    only, as it does while it is proved.
     """
     from agenttape_core.cli.cassettes import found_one
     from agenttape_core.cli.commands.export import write_trace

@@ -31,9 +31,9 @@ _OPTIONS = {name: value for name, value in PLANNING.items() if name != "mode"}
 
 
 def plan_of_command(words: Sequence[str], cassette: str | None = None) -> list[Plan]:
-    """Return what it would take to update the cassettes of a command: of its main process, and of each further one.
+    """Return the plan for updating the cassettes of a command: of its main process, and of each further one.
 
-    The command is replayed, and nothing is executed but what it does itself. Its own exit code means nothing.
+    The command is replayed, without any real call. Its exit code doesn't count.
 
     Args:
         words: The words of the command, as for `run`.
@@ -41,7 +41,7 @@ def plan_of_command(words: Sequence[str], cassette: str | None = None) -> list[P
 
     Raises:
         CassetteError: A cassette is not there, or cannot be read.
-        ConfigurationError: There is no such command.
+        ConfigurationError: If the command doesn't exist.
     """
     outcome = run(words, mode="replay", cassette=cassette, options=dict(_OPTIONS), apart=True, proves=True)
     settings = project_settings()
@@ -107,7 +107,7 @@ def update(
     """Record only the calls that changed, and what depends on them.
 
     TESTS are files, folders or ids of tests, by default all that pytest finds; COMMAND is a command or a function, as
-    for `agenttape record`. They are replayed first, offline, to see what has changed, and at the end once more.
+    for `agenttape record`. They are replayed first, offline, to find the changes, and at the end once more.
 
     Exits with 0 if all is well in the end, and with 1 if a test fails, the limit does not suffice, or something is left
     to do.

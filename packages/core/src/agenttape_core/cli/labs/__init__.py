@@ -1,4 +1,4 @@
-"""The experiments of `agenttape lab`, a module each, and what they share: the target, its recording, the report."""
+"""The experiments of `agenttape lab`, a module each, and their shared parts: the target, its recording, the report."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Option = Callable[[Function], Function]
 
 EXPERIMENTS: Mapping[str, str] = {
     "bisect": "Find the first commit whose program doesn't replay its recording.",
-    "change": "Replay what was recorded with two revisions, and show which recordings the change affects.",
-    "faults": "Let each recorded call fail once in each way, offline, and show what came of it.",
+    "change": "Replay recordings with two revisions, and show which ones the change affects.",
+    "faults": "Make each recorded call fail once in each way, offline, and show the outcomes.",
     "flaky": "Find the part of a flaky program that makes it so: code, order, a tool, the model, or the judge.",
-    "model": "Try another model on what was recorded, and compare it with the program's own.",
+    "model": "Try another model on recordings, and compare it with the program's own.",
     "mutants": "Edit prompts, tools and schemas, one at a time, and list the edits that no cassette notices.",
     "orders": "Answer recorded calls in other orders, and show which of them change the outcome.",
-    "shrink": "Find the smallest cassette with which a program still fails alike.",
+    "shrink": "Find the smallest cassette with which a program still fails the same way.",
     "why": "Find which recorded answers have moved a call, each link tested by a replay.",
 }
 """Each is a function in a module of its name, imported when it's used; with the first sentence of its help."""
@@ -42,7 +42,7 @@ def experiment(example: str, *options: Option) -> Callable[[Function], click.Com
 
     Args:
         example: An example command line.
-        options: Its options, besides the recording and the files of the result, which all have.
+        options: Its options, in addition to the recording and the result files, which all have.
     """
 
     def made(function: Function) -> click.Command:
@@ -162,13 +162,13 @@ def recording_of(cassette: str | None) -> str | Path | None:
 
 
 def finished(found: Result, reports: tuple[str, ...], *, as_json: bool, text: str | None = None) -> int:
-    """Print what an experiment has found, write it to files, and return the exit code.
+    """Print the result of an experiment, write it to files, and return the exit code.
 
     Args:
         found: The result.
         reports: The files.
         as_json: Whether it is printed as JSON.
-        text: The text in place of its own.
+        text: A text to print instead of the result's.
     """
     text = str(found) if text is None else text
     if as_json:

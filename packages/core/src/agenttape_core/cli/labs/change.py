@@ -1,4 +1,4 @@
-"""`agenttape lab change`: a changed program on what was recorded, compared with its base."""
+"""`agenttape lab change`: run a changed program on its recordings, and compare it with its base."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from agenttape_core.experiments.strategies.change import change as run_change
 def change(
     targets: tuple[str, ...], *, cassettes: tuple[str, ...], reports: tuple[str, ...], as_json: bool, **options: Any
 ) -> int:
-    """Replay what was recorded with two revisions, and show which recordings the change affects.
+    """Replay recordings with two revisions, and show which ones the change affects.
 
     TARGET is the id of a test, or with --cassette module:function or path/to/file.py:function. Both revisions replay
     each recording strictly: what makes the same calls is decided, for free. With --max-usd, the calls that the change

@@ -1,4 +1,4 @@
-"""`agenttape lab faults`: each recorded call fails once in each way, and a matrix shows what came of it."""
+"""`agenttape lab faults`: make each recorded call fail once in each way, and show the outcomes in a matrix."""
 
 from __future__ import annotations
 
@@ -50,14 +50,15 @@ def faults(
     reports: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Let each recorded call fail once in each way, offline, and show what came of it.
+    """Make each recorded call fail once in each way, offline, and show the outcomes.
 
     TARGET is a file, a folder or the id of a test, by default all that pytest finds; or a function with --cassette, as
     module:function or path/to/file.py:function. What passes with its recording is run again for each fault. No model
     or tool is called, and no file changes.
 
     Exits with 0 if all is well, and with 1 if a run passed although its agent did something else (SILENT), or a test
-    was excluded because it fails without a fault. Ctrl-C ends it with what was found, which --resume takes over.
+    was excluded because it fails without a fault. Ctrl-C ends it with the results so far, which --resume continues
+    from.
     """
     chosen = None if kinds == "all" else [name.strip() for name in kinds.split(",") if name.strip()]
     if chosen is not None:

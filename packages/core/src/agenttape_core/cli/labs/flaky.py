@@ -34,6 +34,6 @@ def flaky(program: Program, path: Path | None, *, live: tuple[str, ...], **given
     """Find the part of a flaky program that makes it so: code, order, a tool, the model, or the judge.
 
     TARGET is the id of a test, module:function, or path/to/file.py:function. Each part varies alone, while all others
-    are replayed: first what costs nothing, and models only with --max-usd. Exits with 1 if something has failed.
+    are replayed: first the free ones, and models only with --max-usd. Exits with 1 if something has failed.
     """
     return run_flaky(program, path, live=live or None, **given)

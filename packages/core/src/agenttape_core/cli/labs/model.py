@@ -1,4 +1,4 @@
-"""`agenttape lab model`: another model on what was recorded, compared with the program's own."""
+"""`agenttape lab model`: try another model on recordings, and compare it with the program's own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OF_PYTEST = {
     "resume": "--cassette-resume",
     "fail_under": "--cassette-fail-under",
 }
-"""The options that a run of pytest has, too."""
+"""The options that a run of pytest also has."""
 
 
 class _BeforeCommand(Experiment):
@@ -72,7 +72,7 @@ def model(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Try another model on what was recorded, and compare it with the program's own.
+    """Try another model on recordings, and compare it with the program's own.
 
     TARGET is a file or the id of a test; a function with --run, as module:function or path/to/file.py:function; or a
     command, after the options and --. With --app (or --asgi), each run begins again from its recorded input or request.

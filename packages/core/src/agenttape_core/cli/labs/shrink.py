@@ -21,7 +21,7 @@ from agenttape_core.experiments.strategies.shrink import shrink as run_shrink
     click.option("--no-test-file", is_flag=True, help="Write no pytest file."),
 )
 def shrink(program: Program, path: Path | None, *, no_test_file: bool, **given: Any) -> Minimised:
-    """Find the smallest cassette with which a program still fails alike.
+    """Find the smallest cassette with which a program still fails the same way.
 
     TARGET is the id of a test, module:function, or path/to/file.py:function. Writes NAME.minimal.yaml, and a pytest
     file that replays it. No model or tool is called.

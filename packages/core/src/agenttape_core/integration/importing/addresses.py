@@ -25,7 +25,7 @@ def kind_of(exchange: Exchange) -> str:
 
 
 def addressed(exchange: Exchange) -> Exchange:
-    """Return an exchange with a URL: its own, or that of the service whose form its bodies have.
+    """Return an exchange with a URL: its own, or the URL of the service whose form its bodies have.
 
     Many recordings have their URLs and headers filtered away.
     """

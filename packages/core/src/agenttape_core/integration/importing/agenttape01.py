@@ -52,14 +52,14 @@ def import_agenttape01(
         target: The cassette: a bare name under the cassette folder, or a path.
         framework: Makes the calls.
         overwrite: Whether to replace a cassette that is there already.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets in plain text.
         tags: Words for the header.
 
     Returns:
         The report, with a grade for each interaction.
 
     Raises:
-        CassetteFormatError: If the source is no such cassette.
+        CassetteFormatError: If the source isn't such a cassette.
         CassetteNotFoundError: If there is none.
         ConfigurationError: If the target is there already, or an option is not valid.
     """

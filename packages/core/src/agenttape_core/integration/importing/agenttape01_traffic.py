@@ -13,7 +13,7 @@ from agenttape_core.integration.importing.http_exchanges import Exchange, Header
 from agenttape_core.integration.importing.request_parts import NotImportableError
 
 PLACEHOLDER = "***REDACTED***"
-"""Written by 0.1 in the place of secrets."""
+"""Written by 0.1 instead of secrets."""
 REDACTED = f"agenttape 0.1 wrote {PLACEHOLDER} over parts of it, which are lost"
 
 _LONGEST = 1e12
@@ -128,7 +128,7 @@ def from_base64(text: Any, what: str) -> bytes:
     """Return the bytes that a text holds.
 
     Raises:
-        NotImportableError: If it is no base64.
+        NotImportableError: If it isn't base64.
     """
     try:
         return base64.b64decode(text, validate=True)

@@ -1,4 +1,4 @@
-"""Files of other tools, read as plain data: nothing in them is executed or imported, and size and depth are bounded."""
+"""Files of other tools, read as plain data: no part of them is executed or imported, and size and depth are bounded."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _GZIP = b"\x1f\x8b"
 
 
 def read_source(path: Path) -> bytes:
-    """Return the content of a file, decompressed if its first bytes are those of gzip, whatever its name.
+    """Return the content of a file, decompressed if its first bytes are gzip's, whatever its name.
 
     Raises:
-        CassetteNotFoundError: If there is no file.
-        CassetteFormatError: If it cannot be read or decompressed, or is larger than `MAX_BYTES`, or than what a packed
-            file of its size may hold.
+        CassetteNotFoundError: If the file doesn't exist.
+        CassetteFormatError: If it can't be read or decompressed, or is larger than `MAX_BYTES`, or than a packed file
+            of its size may be.
     """
     limit = MAX_BYTES
     try:
@@ -45,10 +45,10 @@ def read_source(path: Path) -> bytes:
 
 
 def parse_yaml(path: Path, data: bytes) -> Any:
-    """Return the one document of a YAML file. JSON is YAML, too.
+    """Return the one document of a YAML file. JSON is valid YAML.
 
     Raises:
-        CassetteFormatError: If it is no YAML, or has a tag for a Python object.
+        CassetteFormatError: If it isn't YAML, or has a tag for a Python object.
     """
     try:
         return load_yaml(_text(path, data))

@@ -10,7 +10,7 @@ from typing import Any
 
 _SCALARS = (str, int, float, bool, bytes, type(None))
 AS_JSON = "agenttape 0.1 made JSON of the result, so its types may be lost"
-"""The loss of a value that is no scalar."""
+"""The loss of a value that isn't a scalar."""
 
 
 def is_scalar(value: Any) -> bool:
@@ -21,7 +21,7 @@ def is_scalar(value: Any) -> bool:
 def literal_arguments(text: str) -> Any:
     """Return the arguments from the text that Python's `str` made of them, or the text if it is none.
 
-    Only literals are read (`ast.literal_eval`); nothing is evaluated.
+    Only literals are read (`ast.literal_eval`); no code is evaluated.
     """
     try:
         value = ast.literal_eval(text)

@@ -11,11 +11,11 @@ MAX_DEPTH = 128
 """Levels of lists and mappings inside each other."""
 
 MAX_VALUES = 20_000_000
-"""The number of values that a document may have; an alias counts as all the values that it stands for."""
+"""The number of values that a document may have; an alias counts as all the values behind it."""
 
 
 class MalformedYamlError(Exception):
-    """A document that is no YAML of plain data.
+    """A document that isn't YAML of plain data.
 
     Args:
         problem: The problem.
@@ -40,7 +40,7 @@ def load_yaml(text: str) -> Any:
     """Return the value of a document.
 
     Raises:
-        MalformedYamlError: If it is no YAML, nested too deeply, too large, or has a tag for an object.
+        MalformedYamlError: If it isn't YAML, is nested too deeply, is too large, or has a tag for an object.
     """
     size = _Size()
     try:
@@ -56,7 +56,7 @@ def load_yaml(text: str) -> Any:
 
 
 def events_of(text: str) -> Iterator[Any]:
-    """Yield the parser's events of a document, of which nothing is built. Invalid YAML raises PyYAML's errors."""
+    """Yield the parser's events of a document, without building it. Invalid YAML raises PyYAML's errors."""
     events: Iterator[Any] = yaml.parse(text, Loader=_Loader)
     return events
 

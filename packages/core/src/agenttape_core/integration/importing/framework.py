@@ -1,4 +1,4 @@
-"""The part of an import that each framework has of its own: calls, made of exchanges and of plain data."""
+"""The part of an import that each framework has to provide: calls, made from exchanges and from plain data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Framework(Protocol):
         """Its name, for messages."""
 
     def chat(self, importing: Importing, exchange: Exchange) -> str:
-        """Record an exchange with a chat model, and return what is lost; empty if it is exact.
+        """Record an exchange with a chat model, and return its lost parts; empty if it is exact.
 
         Raises:
             NotImportableError: If no interaction can be made of it.
@@ -50,7 +50,7 @@ class Framework(Protocol):
         """Return the boundary of tools, and the request of a call."""
 
     def tool_value(self, plain: Any) -> tuple[Any, str]:
-        """Return the value of a tool, and what is lost of it."""
+        """Return the value of a tool, and the lost parts of it."""
 
     def retrieval_request(self, query: str) -> tuple[Boundary, dict[str, Any]]:
         """Return the boundary of retrievers, and the request of a call."""

@@ -39,7 +39,7 @@ _CLASSES = {"anthropic": "ChatAnthropic", "openai": "ChatOpenAI", "azure.ai.open
 
 
 def operation_of(span: Span) -> str:
-    """Return the operation that a span tells of; empty if it is none of these conventions."""
+    """Return the operation of a span; empty if it doesn't follow these conventions."""
     older = {"completion": "text_completion", "embedding": "embeddings", "tool": "execute_tool"}
     named = span.text("gen_ai.operation.name", "llm.request.type")
     kind = span.text("traceloop.span.kind")
@@ -47,7 +47,7 @@ def operation_of(span: Span) -> str:
 
 
 def genai_call(span: Span) -> Convention | None:
-    """Return the call that a span tells of; None if it is no call of a model, a tool or a retriever.
+    """Return the call that a span describes; None if it isn't a call of a model, a tool or a retriever.
 
     Raises:
         NotImportableError: If its content is not in the trace.

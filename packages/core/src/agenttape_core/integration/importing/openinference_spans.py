@@ -32,7 +32,7 @@ _NOT_SENT = frozenset({"messages", "tools", "functions", "_type", "stream"})
 
 
 def openinference_call(span: Span) -> Convention | None:
-    """Return the call that a span tells of; None if it is no call of a model, a tool or a retriever.
+    """Return the call that a span describes; None if it isn't a call of a model, a tool or a retriever.
 
     Raises:
         NotImportableError: If its content is not in the trace.

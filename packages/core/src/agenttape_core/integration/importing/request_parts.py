@@ -1,4 +1,4 @@
-"""Parts of requests that went over the wire, as they are read back."""
+"""Read parts of requests back from their wire format."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def embedded_texts(request: Mapping[str, Any], detokenize: Callable[[str, list[i
         detokenize: Makes text of tokens, given the name of the model.
 
     Raises:
-        NotImportableError: If it holds none, or tokens that nothing makes text of.
+        NotImportableError: If it holds none, or tokens without a known text.
     """
     given = request.get("input")
     if isinstance(given, str):

@@ -35,7 +35,7 @@ class Span:
 
     Args:
         id: Its id, in whatever form the file has it.
-        parent: The id of the span that it lies in; empty for an outermost one.
+        parent: The id of the span around it; empty for an outermost one.
         name: Its name.
         start_ns: Its start: nanoseconds since the epoch; 0 if unknown.
         end_ns: Its end.
@@ -77,7 +77,7 @@ def parsed(text: str) -> Any:
 
 
 def spans_of(path: Path, data: Any) -> list[Span]:
-    """Return the spans of a file, in the order in which they began; of equal ones, in that of the file.
+    """Return the spans of a file, in the order in which they began; equal ones in the order of the file.
 
     Args:
         path: The file.
@@ -168,7 +168,7 @@ def _flat(prefix: str, plain: Any, depth: int) -> Iterator[tuple[str, Any]]:
 
 
 def _value(plain: Any, depth: int = 0) -> Any:
-    """Return a value of OTLP: a mapping that says its type."""
+    """Return a value of OTLP: a mapping that contains its type."""
     if depth > _DEEPEST:
         raise RecursionError
     if not isinstance(plain, dict):
@@ -186,7 +186,7 @@ def _value(plain: Any, depth: int = 0) -> Any:
 
 
 def _scalar(value: Any, cls: type) -> Any:
-    """Return a number that JSON holds as a text, as protobuf's mapping asks for with 64 bits."""
+    """Return a number that JSON holds as a text, as protobuf's mapping requires for 64 bits."""
     if cls in (int, float) and isinstance(value, str):
         try:
             return cls(value)

@@ -27,8 +27,8 @@ class TracedModelCall:
     """A call of a chat model.
 
     Args:
-        model_class: The class of the model, or the nearest to it that the trace tells.
-        params: The model and its parameters, as they are sent.
+        model_class: The class of the model, or the nearest to it in the trace.
+        params: The model and its parameters, in their wire form.
         messages: The conversation.
         tools: The tools that it may call, as OpenAI's interface has them.
         answer: The message that came back; None if it failed.
@@ -58,7 +58,7 @@ class TracedToolCall:
     Args:
         name: The tool.
         arguments: Its arguments.
-        result: What it returned, as far as the trace tells.
+        result: Its return value, as far as the trace has it.
         call_id: The id that a model gave to the call; empty if unknown.
     """
 
@@ -88,7 +88,7 @@ Traced = TracedModelCall | TracedToolCall | TracedRetrieval
 
 @dataclass(frozen=True, slots=True)
 class Convention:
-    """The call that a span tells of, and the parts of it that are lost."""
+    """The call that a span describes, and the lost parts of it."""
 
     call: Traced
     losses: tuple[str, ...] = field(default=())

@@ -1,6 +1,6 @@
 """The content of messages of traces, for whatever framework they are read.
 
-The form is that of OpenTelemetry's GenAI conventions: https://github.com/open-telemetry/semantic-conventions-genai
+The form follows OpenTelemetry's GenAI conventions: https://github.com/open-telemetry/semantic-conventions-genai
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def results_in(message: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def tool_calls_in(parts: list[dict[str, Any]]) -> list[tuple[str | None, str, Any, Any]]:
-    """Return the tool calls among parts: the id, the name, the arguments as they stand there, and as they are read."""
+    """Return the tool calls among parts: the id, the name, the arguments in raw and in parsed form."""
     found = []
     for part in parts:
         if part.get("type") == "tool_call":

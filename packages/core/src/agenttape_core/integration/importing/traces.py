@@ -67,12 +67,12 @@ def import_otel(
     """Make a cassette of the spans in a file.
 
     Args:
-        source: The file: OTLP/JSON or spans in JSON, also in JSON lines, also compressed by gzip.
+        source: The file: OTLP/JSON or spans in JSON; JSON lines and gzip work as well.
         target: The cassette: a bare name under the cassette folder, or a path.
         framework: Makes the calls.
         whole: Imports spans that hold more of that framework's values than a convention names.
         overwrite: Whether to replace a cassette that is there already.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets in plain text.
         tags: Words for the header.
 
     Returns:
@@ -107,7 +107,7 @@ class _Import:
         self._crossings: dict[str, ExecutedCall | None] = {}
 
     def all(self, spans: Sequence[Span]) -> list[Graded]:
-        """Record the calls among the spans, in their order, each below the span that it lies in."""
+        """Record the calls among the spans, in their order, each below its parent span."""
         return [graded for span in spans if (graded := self._graded(span)) is not None]
 
     def _graded(self, span: Span) -> Graded | None:

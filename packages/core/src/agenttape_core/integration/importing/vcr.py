@@ -1,4 +1,4 @@
-"""Cassettes of vcrpy, version 1: YAML or JSON, also compressed, also in the form of `langchain-tests`.
+"""Cassettes of vcrpy, version 1: YAML or JSON, even compressed, even in the form of `langchain-tests`.
 
 The form: https://vcrpy.readthedocs.io/. Bodies are text, bytes, or the result of a filter.
 """
@@ -43,14 +43,14 @@ def import_vcr(
         target: The cassette: a bare name under the cassette folder, or a path.
         framework: Makes the calls.
         overwrite: Whether to replace a cassette that is there already.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets in plain text.
         tags: Words for the header.
 
     Returns:
         The report, with a grade for each exchange.
 
     Raises:
-        CassetteFormatError: If the source is no vcrpy cassette.
+        CassetteFormatError: If the source isn't a vcrpy cassette.
         CassetteNotFoundError: If there is none.
         ConfigurationError: If the target is there already, or an option is not valid.
     """
@@ -138,7 +138,7 @@ def _status(path: Path, where: str, response: dict[str, Any]) -> int:
 
 
 def _response_body(response: dict[str, Any]) -> Any:
-    """Return the body: under `body`, or under `content` as vcrpy wrote those of httpx for some time."""
+    """Return the body: under `body`, or under `content` as some versions of vcrpy wrote it for httpx."""
     return response["content"] if "content" in response and "body" not in response else response.get("body")
 
 

@@ -1,9 +1,8 @@
 """Observers: recording a run from what its framework reports, without substituting anything.
 
-An `Observation` is a recording whose session is never the current one. An `Observer` is the base of a callback
-handler over one: it keeps the runs that are open (`OpenRun`) with the calls among them (`ObservedCall`,
-`ObservedStream`), writes the cassette when none is open any more, and never lets an error of its own reach the
-observed run.
+An `Observation` is a recording whose session is never the current one. An `Observer` is the base of a callback handler
+over one: it keeps the open runs (`OpenRun`) with the calls among them (`ObservedCall`, `ObservedStream`), writes the
+cassette when all have ended, and never lets its own errors reach the observed run.
 """
 
 from typing import TYPE_CHECKING

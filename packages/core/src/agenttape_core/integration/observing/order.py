@@ -1,8 +1,8 @@
 """The order in which the calls of an observed run ended, where a replay would have another one.
 
-An observer is not in the event loop, so it knows only the ends of calls and the chunks of streams, and not what the
-program did in between. A replay answers them in that order. It does know which calls answered without letting the loop
-go on, as those of a cache do. Calls of threads are answered by their recorded times: see `observed_threads`.
+An observer is not in the event loop, so it only sees the ends of calls and the chunks of streams, and not the program's
+steps in between. A replay answers them in that order. It does see which calls answered without yielding to the loop,
+such as those of a cache. Calls of threads are answered by their recorded times: see `observed_threads`.
 """
 
 from __future__ import annotations
@@ -125,13 +125,14 @@ class OrderOfEnds:
     def take(self) -> tuple[list[list[str]], list[Scheduled]]:
         """Forget the calls that have ended; return the addresses of those whose order matters.
 
-        Calls that were made inside of others stand for these: a replay that serves the others finds their places by
-        those inside.
+        Calls that were made inside of others represent these: a replay of the others finds their places by the inner
+        ones.
 
         Returns:
             Groups of calls in the order of their ends: all calls of event loops, or else those that overlapped. A
-            stream of an event loop stands there for each of its chunks, too. Where calls ended as they began, a replay
-            answers them in that order without being told. And the calls of several tasks that answered at once.
+            stream of an event loop also has an entry for each of its chunks. If calls ended in the order in which they
+            began, a replay answers them in that order by default. And the calls of several tasks that answered
+            immediately.
         """
         with self._lock:
             calls, self._ended = self._ended, []

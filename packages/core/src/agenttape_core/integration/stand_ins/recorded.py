@@ -1,7 +1,7 @@
 """Replay objects, each with its own cassette, which answer from recordings without a real backend.
 
-A stand-in does not know the settings of the object it stands for: they are taken from the recording. Whatever a call
-itself gives must be equal.
+A stand-in doesn't have the settings of the original object: they are taken from the recording. Whatever a call itself
+gives must be equal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The base of replay objects, which tells automatic sessions not to record them."""
+"""The base of replay objects, which automatic sessions don't record."""
 
 from __future__ import annotations
 

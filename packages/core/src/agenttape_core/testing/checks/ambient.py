@@ -18,7 +18,7 @@ class AmbienceChecks(Bench):
             raise SkipTest("is not ambient: there is no `ambient` hook")
 
     def test_ambient_session_tapes_the_original(self) -> None:
-        """An ambient session records and replays an object that nobody has taped."""
+        """An ambient session records and replays an untaped object."""
         self._need_ambience()
         for shape in self.shapes:
             with self.record():
@@ -28,7 +28,7 @@ class AmbienceChecks(Bench):
             expect(live == served, f"{shape}: recorded {live!r}, replayed {served!r}")
 
     def test_without_ambience_only_the_taped_take_part(self) -> None:
-        """With `auto=False` an object that nobody has taped stays real, and is not recorded."""
+        """With `auto=False` an untaped object stays real, and is not recorded."""
         self._need_ambience()
         for shape in self.shapes:
             with self.record(auto=False):

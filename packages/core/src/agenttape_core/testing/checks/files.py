@@ -14,7 +14,7 @@ from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World
 
 ASKED, SAID = (f"sk-proj-{sha256(text.encode()).hexdigest()[:40]}" for text in ("asked", "said"))
-"""Secrets of a form that every redaction knows."""
+"""Secrets of a form that every redaction detects."""
 THIS_RUN, OTHER_RUN = "6f0a3b52-4c1d-4e8a-9d27-1b5c8e0f7a34", "c2d94e71-8b3f-4a60-b5e9-70d1f6a2c85b"
 """Ids that belong to a run."""
 
@@ -58,7 +58,7 @@ class FileChecks(Crowd):
             expect(served == expected, f"{shape}: replayed {served!r}, expected {expected!r}")
 
     def test_recording_again_changes_nothing(self) -> None:
-        """Recording the same again changes nothing but the volatile block of the header."""
+        """Recording the same again only changes the volatile block of the header."""
         texts = []
         for _ in range(2):
             with self.record():
@@ -78,7 +78,7 @@ class FileChecks(Crowd):
             self.refused(shape, subject, QUESTION)
 
     def test_order_of_completion_changes_nothing(self) -> None:
-        """Calls at once are recorded in the same order, whichever of them ends first."""
+        """Parallel calls are recorded in the same order, whichever of them ends first."""
         for shape in self.shapes:
             ask = self.ask_in_threads if shape in {"call", "stream"} else self.ask_in_tasks
             texts = []

@@ -19,7 +19,7 @@ class MissChecks(Bench):
             self.ask(shape, self.subject(World()), QUESTION)
 
     def test_another_question_is_a_miss(self) -> None:
-        """A question that differs from what was recorded is not answered."""
+        """A question that isn't in the cassette is not answered."""
         for shape in self.shapes:
             self._recorded(shape)
             world = gone()
@@ -63,7 +63,7 @@ class MissChecks(Bench):
             raise AssertionError(f"{shape}: a session ended well although it held a miss")
 
     def test_miss_explains_itself(self) -> None:
-        """The message of a miss names the boundary and the cassette, and says what differs."""
+        """The message of a miss has the name of the boundary and the cassette, and the differences."""
         for shape in self.shapes:
             self._recorded(shape)
             with self.missing() as session:

@@ -27,7 +27,7 @@ class ResultChecks(Bench):
             expect(ids[0] == ids[1], f"{shape}: recorded the ids {ids[0]}, replayed {ids[1]}")
 
     def test_recording_makes_the_real_call_once(self) -> None:
-        """While it is recorded, a call really happens, once, and its caller gets what it gave."""
+        """While recording, a call really happens, once, and its caller gets its result."""
         for shape in self.shapes:
             world = World()
             with self.record():
@@ -49,7 +49,7 @@ class ResultChecks(Bench):
             expect(not world.trespasses, f"{shape}: the replay touched the real thing")
 
     def test_one_call_is_one_interaction(self) -> None:
-        """A call is recorded once, also if its shapes are built on each other."""
+        """A call is recorded once, even if its shapes are built on each other."""
         for shape in self.shapes:
             with self.record(auto=False) as session:
                 self.ask(shape, self.subject(World()), QUESTION)

@@ -1,4 +1,4 @@
-"""Equal questions: one after the other, and at once."""
+"""Equal questions: one after the other, and in parallel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORWARDS, BACKWARDS = (0, 1, 2, 3), (3, 2, 1, 0)
 
 
 class Crowd(Bench):
-    """Asks the same question several times at once."""
+    """Calls with the same question several times in parallel."""
 
     def ask_in_threads(self, shape: Shape, world: World, order: Sequence[int]) -> list[Any]:
         """Ask from as many threads as the order has, whose real answers come in that order.
@@ -32,7 +32,7 @@ class Crowd(Bench):
         return self.run_threads(works)
 
     def ask_in_tasks(self, shape: Shape, world: World, order: Sequence[int], times: int = 1) -> list[Any]:
-        """Ask from as many tasks, each of which asks again when it has its answer.
+        """Call from as many tasks, each of which calls again when it has its answer.
 
         Returns:
             The texts that each task got.
@@ -68,7 +68,7 @@ class SequenceChecks(Crowd):
             expect(live == served, f"{shape}: recorded {live}, replayed {served}")
 
     def test_one_question_too_many_is_a_miss(self) -> None:
-        """A question that is asked more often than it was recorded finds nothing; embeddings are served again."""
+        """A question that is repeated more often than it was recorded is a miss; embeddings are replayed again."""
         for shape in self.shapes:
             with self.record() as session:
                 self.ask(shape, self.subject(World()), QUESTION)
@@ -91,7 +91,7 @@ class SequenceChecks(Crowd):
             expect(live == served, f"{shape}: recorded {live}, replayed {served}")
 
     def test_equal_questions_in_tasks(self) -> None:
-        """Equal questions in several tasks each find their own answer, also when the first to end goes on first."""
+        """Equal questions in several tasks each find their own answer, even if the first to end continues first."""
         for shape in self.of_shapes("acall", "astream"):
             with self.record():
                 live = self.ask_in_tasks(shape, World(), BACKWARDS, times=2)
@@ -101,7 +101,7 @@ class SequenceChecks(Crowd):
             expect(live == served, f"{shape}: recorded {live}, replayed {served}")
 
     def _forget_the_order(self) -> None:
-        """Remove from the cassette what a replay imposes an order by, so that only the addresses can tell."""
+        """Remove the recorded order from the cassette, so that only the addresses are left to match by."""
         path = self.folder / CASSETTE
         cassette = open_cassette(path)
         volatile = cassette.header.volatile.model_copy(update={"admissions": None, "schedule": [], "threads": ""})
@@ -109,7 +109,7 @@ class SequenceChecks(Crowd):
         write_cassette(path, header, list(cassette.records()))
 
     def test_cancelled_call_is_cancelled_again(self) -> None:
-        """A call that is cancelled is recorded as that, and waits on replay to be cancelled; the session goes on."""
+        """A cancelled call is recorded as such, and waits in a replay to be cancelled; the session continues."""
         for shape in self.of_shapes("acall", "astream"):
             world = World()
             world.hangs = True

@@ -19,7 +19,7 @@ class SessionChecks(Bench):
     """The checks about sessions."""
 
     def test_outside_a_session_nothing_changes(self) -> None:
-        """Outside a session a taped object does what the original does: the same answers and errors, the same calls."""
+        """Outside a session a taped object behaves like the original: the same answers and errors, the same calls."""
         for shape in self.shapes:
             worlds = World(), World()
             subjects = self.make(worlds[0]), self.subject(worlds[1])
@@ -55,7 +55,7 @@ class SessionChecks(Bench):
             expect(live == [first, second, third], f"{shape}: recorded {live}, replayed {[first, second, third]}")
 
     def test_two_sessions_at_once(self) -> None:
-        """Two sessions that are open at once, in two threads or in two tasks, do not mix."""
+        """Two sessions that are open in parallel, in two threads or in two tasks, don't mix."""
         for shape in self.shapes:
             at_once = self._in_threads if shape in {"call", "stream"} else self._in_tasks
             live = at_once(shape)

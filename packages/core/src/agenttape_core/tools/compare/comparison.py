@@ -38,7 +38,7 @@ class StepRow(IndexRow):
 def is_same_place(first: str, other: str) -> bool:
     """Return whether two addresses are the same, of a run that a session recorded or a handler observed.
 
-    A session knows that a run is in another task than the one that began it, such as that of a workflow; a handler not.
+    A session sees that a run is in another task than the one that began it, such as a workflow's; a handler doesn't.
     """
     return first == other or _rooted(first) == _rooted(other)
 
@@ -75,7 +75,7 @@ def _shifted(row: IndexRow) -> Hashable:
 
 
 def _whatever_model(row: IndexRow) -> Hashable:
-    """Ignore the class of what is called: another model at the same place is the counterpart of the recorded one."""
+    """Ignore the class of the called object: another model at the same place is the counterpart of the recorded one."""
     around, _, leaf = row.address.rpartition("/")
     return type(row), row.kind, around, _ordinal(leaf)
 
@@ -114,7 +114,7 @@ def _are_models(first: IndexRow, other: IndexRow) -> bool:
 def aligned(first: Sequence[IndexRow], other: Sequence[IndexRow]) -> Iterator[tuple[IndexRow | None, IndexRow | None]]:
     """Yield each row of both with its counterpart, or with None, in the order of the files.
 
-    A row that only one file has keeps its place. Where the orders of both files cross, that of the first counts.
+    A row that only one file has keeps its place. If the orders of both files cross, the first file's counts.
     """
     partners = _partners(first, other)
     taken = set(partners.values())
@@ -159,7 +159,8 @@ _ENDS = {"step": frozenset({"output", "status", "error", "data"}), "interaction"
 """The parts of a record that tell how it ended."""
 _PLACES = 8
 _FIRST = 8
-"""The number of records among which an observer's note of what it cannot see stands, as it is written first."""
+"""The number of records at the start in which an observer's note of its blind spots is found, since it is written
+first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +248,7 @@ class Comparison:
         first: The first cassette.
         other: The other one.
         ignored: Paths in requests, outcomes, inputs and outputs to ignore.
-        steps: Whether steps are compared, too.
+        steps: Whether to compare steps as well.
     """
 
     def __init__(self, first: Cassette, other: Cassette, ignored: Ignored, *, steps: bool = True) -> None:
@@ -287,7 +288,7 @@ class Comparison:
 
     @property
     def identical(self) -> bool:
-        """True if nothing differs except ids and pseudonyms that correspond to each other."""
+        """True if only ids and pseudonyms differ, and correspond to each other."""
         return self.first_divergence is None
 
     def __bool__(self) -> bool:
@@ -303,7 +304,7 @@ class Comparison:
         """Return the comparison as plain data.
 
         Args:
-            same: Whether to list records that are the same, too.
+            same: Whether to list equal records as well.
         """
         divergence = self.first_divergence
         return {
@@ -443,22 +444,22 @@ def compare_cassettes(
     ignore: Collection[str] = (),
     steps: bool = True,
 ) -> Comparison:
-    """Compare two cassettes: the records of a run, and those of another run of the same program.
+    """Compare two cassettes: the records of two runs of the same program.
 
     Interactions and steps are aligned by address first, then by fingerprint, then by the address without supersteps: a
     run that is one step longer has its calls one step later. Last, calls of one kind at one place are counterparts, of
-    whatever class the model is. Ids are equal if they stand in corresponding places
-    everywhere; so are pseudonyms, unless both cassettes have the same key. Times are not compared.
+    whatever class the model is. Ids are equal if their places correspond everywhere; so are pseudonyms, unless both
+    cassettes have the same key. Times are not compared.
 
     Args:
         first: A cassette, its path, or its bare name in the project's folder.
         other: The cassette to compare with it.
         ignore: Paths in requests, outcomes, inputs and outputs to ignore, as in `use_cassette`.
-        steps: Whether to compare steps, too. If one run was observed by a callback handler, which sees other steps
+        steps: Whether to compare steps as well. If one run was observed by a callback handler, which sees other steps
             than a session, only those steps are compared that both have.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read. A malformed record raises when it is reached.
+        CassetteError: If the cassette doesn't exist, or can't be read. A malformed record raises when it is reached.
         ConfigurationError: If `ignore` holds something other than paths.
     """
     return Comparison(named_cassette(first), named_cassette(other), Ignored.of(ignore), steps=steps)

@@ -10,7 +10,7 @@ def named_cassette(cassette: str | Location | Cassette) -> Cassette:
     """Return the opened cassette of a name.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
+        CassetteError: If the cassette doesn't exist, or can't be read.
         ConfigurationError: If the name is malformed.
     """
     if isinstance(cassette, Cassette):

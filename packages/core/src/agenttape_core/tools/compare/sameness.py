@@ -1,7 +1,7 @@
 """The differences of two records, up to ids and pseudonyms. Everything in them was redacted when it was recorded.
 
-Two recordings of one run never have the same ids, and seldom the same pseudonyms. These count as equal if they stand in
-corresponding places everywhere.
+Two recordings of one run never have the same ids, and seldom the same pseudonyms. These count as equal if their places
+correspond everywhere.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Counterparts:
     """The corresponding ids of two cassettes, learnt while comparing.
 
     Args:
-        pseudonyms: Whether pseudonyms correspond to each other, too: those of two keys differ for the same secret.
+        pseudonyms: Whether pseudonyms correspond to each other as well: with two keys, they differ for the same secret.
     """
 
     def __init__(self, *, pseudonyms: bool) -> None:
@@ -55,7 +55,7 @@ class Counterparts:
         return self._pair(list(zip(words.findall(first), words.findall(other), strict=True)))
 
     def _is_number_of(self, path: str, first: Plain, other: Plain) -> bool:
-        """Return True if two values are pseudonyms that only the name of their place tells."""
+        """Return True if two values are pseudonyms that only the key of their place identifies."""
         name = path.rpartition(".")[2]
         if self._words is None or type(first) is not type(other):
             return False
@@ -74,7 +74,7 @@ class Counterparts:
 def interaction_differences(
     first: Interaction, other: Interaction, ids: Counterparts, ignored: Ignored
 ) -> list[Difference]:
-    """Return the differences of two interactions, those of the request first."""
+    """Return the differences of two interactions, first those between the requests."""
 
     def leaves() -> Iterator[tuple[str, Plain, Plain]]:
         if first.name != other.name:

@@ -148,7 +148,7 @@ def sdk_spans(spans: Iterable[Span]) -> Iterator[ReadableSpan]:
 
 
 def _tracer() -> tuple[Tracer, Any]:
-    """Return a tracer and its source of ids, which are those of the `current` span there."""
+    """Return a tracer and its source of ids, which returns the ids of the `current` span."""
     from opentelemetry.sdk.trace import SpanLimits, TracerProvider
     from opentelemetry.sdk.trace.id_generator import IdGenerator
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON
@@ -276,8 +276,8 @@ _OF_RECORDS = {"timings", "steps"}
 def rows_of(cassette: Cassette) -> Iterator[dict[str, Any]]:
     """Yield a row for the header, then one for each record, in the order of the file.
 
-    Requests are whole, and large binary parts stand in their places. The key of the redaction is left out: its only use
-    is to guess at secrets.
+    Requests are whole, and large binary parts are inserted. The key of the redaction is left out: its only use is to
+    guess at secrets.
 
     Args:
         cassette: The cassette.

@@ -237,7 +237,7 @@ class _Spans:
         self._ends = _ends(times)
 
     def _first_pass(self, times: list[_Times]) -> Iterator[Interaction]:
-        """Yield the interactions, and learn of each record what the spans of others need: no record is kept."""
+        """Yield the interactions, and note for each record the data that other spans need: no record is kept."""
         for order, placed in enumerate(placed_in(self._cassette, self._timeline)):
             times.append((placed.id, placed.parent, placed.start_ms, placed.duration_ms))
             thread = _thread(placed, self._threads)
@@ -325,7 +325,7 @@ def _name_of(placed: Placed) -> str:
 
 
 _Times = tuple[str, str | None, float, float | None]
-"""Of a record: its id, that of its parent, its start and its duration; see `Placed`."""
+"""For a record: its id, its parent's id, its start and its duration; see `Placed`."""
 
 
 def _ends(records: Sequence[_Times]) -> dict[str, float]:
@@ -341,7 +341,7 @@ def _ends(records: Sequence[_Times]) -> dict[str, float]:
 
 
 def _thread(placed: Placed, threads: Mapping[str, str]) -> str | None:
-    """Return the thread of a record: its own, or that of the record around it."""
+    """Return the thread of a record: its own, or the one of the record around it."""
     own = placed.record.metadata.get("thread_id")
     if isinstance(own, str | int):
         return str(own)

@@ -8,7 +8,7 @@ from agenttape_core.tools.git.filtered import filtered
 
 
 def main(words: list[str]) -> int:
-    """Do what git asks for.
+    """Do the task that git passes.
 
     Args:
         words: As git's settings give them, which `agenttape init` writes.
@@ -53,7 +53,7 @@ def _diffable(file: str) -> bytes:
 
 
 def _visible(text: str) -> str:
-    """Return a text with its control characters as escapes: it may name what a stranger wrote."""
+    """Return a text with its control characters as escapes: it may contain a stranger's text."""
     return "".join(char if char == "\n" or char.isprintable() else ascii(char)[1:-1] for char in text)
 
 

@@ -34,9 +34,9 @@ class Slot:
     """One place of a merged cassette.
 
     Args:
-        ours: The record there, or that of our side if the two disagree; `None` if a side has none.
+        ours: The record there, or our side's if the two disagree; `None` if a side has none.
         theirs: The record of their side, if the two disagree.
-        why: The reason why a person has to choose; empty if there is no conflict.
+        why: The reason why you have to choose; empty if there is no conflict.
     """
 
     ours: Record | None
@@ -100,9 +100,9 @@ class _Side:
 def merged(base: Cassette | None, ours: Cassette, theirs: Cassette) -> Merged | None:
     """Merge two versions of a cassette that were made of a third.
 
-    A record that one side changed, added or removed is taken from there. Where both did, and not alike, somebody has to
-    choose; also where a record of one side was asked with words that the other side's recording does not have any more,
-    as such a run never was.
+    A record that one side changed, added or removed is taken from there. If both did, in different ways, you have to
+    choose; even if a record of one side was made with a text that the other side's recording no longer has, since such
+    a run never happened.
 
     Args:
         base: What both were made of, if there was something.
@@ -179,7 +179,7 @@ def _texts(value: Plain) -> dict[str, None]:
 
 
 def _numbered(header: Header, slots: Mapping[Key, Slot], ours: _Side, theirs: _Side) -> Merged:
-    """Number the records anew, and tell when each happened by its new number."""
+    """Number the records again, and file their times under the new numbers."""
     counts = Counter[str]()
     numbers: dict[Key, int] = {}
     for key, slot in slots.items():
@@ -211,7 +211,7 @@ def _renumbered(record: Record | None, side: _Side, numbers: Mapping[Key, int], 
 
 
 def _merged_header(base: Header | None, ours: Header | None, theirs: Header | None) -> Header | None:
-    """Merge what is said of the recording: what differs from run to run is that of the side that was recorded later."""
+    """Merge the facts about the recording: volatile ones come from the side that was recorded later."""
     assert ours is not None, "only the version that both were made of may be missing"
     assert theirs is not None, "likewise"
     fields: dict[str, Any] = {}
@@ -249,11 +249,10 @@ def merge_files(base: Path, ours: Path, theirs: Path, *, marker: int, name: str)
         ours: Our side, and where the result is written.
         theirs: Their side.
         marker: How long the markers of conflicts are.
-        name: The path of the file in the repository, whose suffix says how it is written.
+        name: The path of the file in the repository, whose suffix determines its format.
 
     Returns:
-        `CLEAN`; `CONFLICTS`, where the file has markers in it; or `UNABLE`, where it is as it was. And what to tell the
-        user.
+        `CLEAN`; `CONFLICTS`, if the file has markers in it; or `UNABLE`, if it's unchanged. And what to tell the user.
     """
     try:
         target = Path(name)
@@ -299,7 +298,7 @@ def _marked(sign: bytes, length: int, label: bytes = b"") -> bytes:
 
 
 def _alone(target: Path, record: Record | None) -> bytes:
-    """Return a record that continues no other one, so that none is lost with the side that it stands on."""
+    """Return a record that doesn't continue another one, so that none is lost with its side."""
     return pieces_of(target, Header(name=""), [record], whole=True)[1] if record is not None else b""
 
 

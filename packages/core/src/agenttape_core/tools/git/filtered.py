@@ -1,7 +1,7 @@
 """The text for `git diff` of a cassette that stands as AgentTape writes it: some of its lines, without parsing them.
 
-Git starts a process for each side of each file, so what that process imports is what a diff costs. This module imports
-nothing of AgentTape. What it cannot tell is left to `texts`, which gives the same text.
+Git starts a process for each side of each file, so the imports of that process are the cost of a diff. This module
+doesn't import any of AgentTape. What it cannot tell is left to `texts`, which gives the same text.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def filtered(data: bytes) -> bytes | None:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each key of a document, what stands on its line, and all its lines."""
+    """Yield each key of a document, the rest of its line, and all its lines."""
     key, value, lines = "", "", []
     for line in re.findall("[^\n]*\n", text):
         match = _KEY.fullmatch(line)

@@ -1,4 +1,4 @@
-"""The origin of the installed packages of AgentTape, from which a workflow can install them, too (PEP 610)."""
+"""The origin of the installed packages of AgentTape, from which a workflow can also install them (PEP 610)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def installed_origins() -> dict[str, Origin]:
 
 
 def steps_from(origins: Mapping[str, Origin]) -> Iterator[str]:
-    """Yield the lines of a workflow's step that installs what came from a repository here; none if nothing did.
+    """Yield the lines of a workflow's step that installs the packages that came from a repository here, if any.
 
     Args:
         origins: The origins of distributions by their names.

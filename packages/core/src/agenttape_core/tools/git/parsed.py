@@ -1,7 +1,7 @@
-"""The text for `git diff` of a cassette with streams: its records as plain data, without a check of what they are.
+"""The text for `git diff` of a cassette with streams: its records as plain data, unchecked.
 
 Git starts a process for each side of each file, and the models of records take longer to import than all else. Nothing
-here imports them. What stands otherwise than AgentTape writes it is left to `texts`, which gives the same text.
+here imports them. Records in another form than AgentTape's are left to `texts`, which gives the same text.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def parsed(data: bytes) -> bytes | None:
 
 
 def text_of_records(records: Collection[dict[str, Any]]) -> Iterator[str]:
-    """Yield the text of records, streams joined: where one was cut into chunks is no difference.
+    """Yield the text of records, streams joined: the cuts between chunks aren't a difference.
 
     Args:
-        records: All records of a cassette as they are stored.
+        records: All records of a cassette in their stored form.
     """
     for said in stamped([_joined(record) for record in records]).records:
         yield f"--- {' '.join(_one_line(said[key]) for key in HEADING)}\n"
@@ -50,7 +50,7 @@ def text_of_records(records: Collection[dict[str, Any]]) -> Iterator[str]:
 
 
 def _joined(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with a stream as what it amounts to."""
+    """Return a record with a stream replaced by its joined content."""
     outcome = record.get("outcome", {})
     if "chunks" not in outcome:
         return record

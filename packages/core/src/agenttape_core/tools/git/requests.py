@@ -31,7 +31,7 @@ class Revision:
             words: The command and its arguments.
 
         Raises:
-            ConfigurationError: If git does not know the revision, or this is no repository.
+            ConfigurationError: If git can't find the revision, or this isn't a repository.
         """
         try:
             ended = subprocess.run(["git", *words], capture_output=True, check=False)  # noqa: S603, S607
@@ -43,5 +43,5 @@ class Revision:
         return ended.stdout
 
     def tell(self, *words: str) -> str:
-        """Return what git prints as a text, in which names of files stay what they are: see `ask`."""
+        """Return git's output as text, with unchanged names of files: see `ask`."""
         return self.ask(*words).decode("utf-8", "surrogateescape")

@@ -15,7 +15,7 @@ _BESIDE = (".*.lock", ".*.journal", "*.derived.*", "*.pending.*", "*.broken*", "
 
 
 def attribute_lines(folder: str) -> list[str]:
-    """Return the lines of `.gitattributes`: who compares and merges cassettes, and that nobody changes assets.
+    """Return the lines of `.gitattributes`: the drivers that compare and merge cassettes, and the protection of assets.
 
     Args:
         folder: What folders with cassettes are called.
@@ -31,14 +31,14 @@ def generated_lines(folder: str) -> list[str]:
 
 
 def ignore_lines(folder: str) -> list[str]:
-    """Return the lines of `.gitignore`: what recordings leave beside their cassettes, and nobody means to commit."""
+    """Return the lines of `.gitignore`: uncommitted files that recordings leave next to their cassettes."""
     return [*(f"**/{folder}/**/{name}" for name in _BESIDE), "**/runs/**/*.sqlite*"]  # savers keep values as they are
 
 
 def clone_settings(python: str = sys.executable) -> dict[str, str]:
     """Return the settings that each clone needs, which git does not keep in the repository.
 
-    Both commands do what git does without them where this Python is gone, so that nobody is left without `git diff`.
+    If this Python is gone, both commands do the same as git without them, so that `git diff` always works.
 
     Args:
         python: The interpreter that AgentTape is installed for.

@@ -307,7 +307,7 @@ def _missing(needed: set[str]) -> list[str]:
 
 
 def _requirements(declared: Mapping[str, Any], files: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is needed, as it is written."""
+    """Yield the needed lines, in their written form."""
     project, groups = _table(declared, "project"), _table(declared, "dependency-groups")
     extras = _table(project, "optional-dependencies")
     yield from _texts(project.get("dependencies"))
@@ -353,8 +353,8 @@ class Change(NamedTuple):
 
     Args:
         what: The path of the file, or the name of the setting.
-        state: `written` if it was not there, `extended` if something was added, `unchanged` if nothing is missing,
-            `left` if a person has to add something.
+        state: `written` if it's new, `extended` if lines were added, `unchanged` if it's complete, `left` if you have
+            to add lines yourself.
         text: Its new content; for one that is left, the text to add.
     """
 

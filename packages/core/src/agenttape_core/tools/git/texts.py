@@ -1,4 +1,4 @@
-"""A cassette as a text whose differences are those that somebody would want to see."""
+"""A cassette as a text whose differences are the ones that you want to see."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def diffable(path: Path) -> bytes:
         path: The file, which git may have copied to another name.
 
     Returns:
-        The text; of a file that cannot be read as a cassette, what it holds.
+        The text; for a file that can't be read as a cassette, its content.
     """
     try:
         with path.open("rb") as stream:

@@ -1,8 +1,8 @@
 """A tool oracle over HTTP, on this machine alone.
 
-`POST /tool` with `{"tool_name": ..., "args": ...}` answers 200 with an entry as in an oracle file, or 404 with what is
-nearest. `args_hash` may stand in the place of the arguments, and `occurrence` beside them, where the caller counts.
-`GET /unrecorded` counts what was answered, and lists what was not.
+`POST /tool` with `{"tool_name": ..., "args": ...}` answers 200 with an entry as in an oracle file, or 404 with the
+closest one. `args_hash` may replace the arguments, and `occurrence` be added, if the caller counts. `GET /unrecorded`
+counts the answered requests, and lists the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAX_BYTES = 4 * 1024 * 1024
 _MAX_PARTS = 20_000
 """The most lists and objects in a request: a few bytes each, they take a hundred times as much memory when read."""
 _MAX_CLIENTS = 32
-"""The most connections that are answered at once: each has a thread."""
+"""The most parallel connections: each has a thread."""
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 """The names of this machine. A page of another name may point it at this address, and would be given answers."""
 _MAX_DIGITS = 10
@@ -33,7 +33,7 @@ _SECONDS = 30
 class OracleServer(ThreadingHTTPServer):
     """Serves an oracle on the loopback interface.
 
-    As a context manager it answers in a thread of its own until the end of the block.
+    As a context manager it answers in a separate thread until the end of the block.
 
     Args:
         oracle: The oracle.
@@ -54,7 +54,7 @@ class OracleServer(ThreadingHTTPServer):
         self._thread = Thread(target=self.serve_forever, args=(0.05,), name="agenttape-oracle", daemon=True)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a client in a thread of its own, unless there are too many already."""
+        """Answer a client in a separate thread, unless there are too many already."""
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -126,10 +126,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.OK, found.plain())
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name for it
-        """Print nothing: standard error is the command's."""
+        """Don't print: standard error belongs to the command."""
 
     def _is_foreign(self) -> bool:
-        """Refuse what a page of another site can send. An agent sends no Origin, which a page cannot leave out."""
+        """Refuse requests that another site can send. An agent sends no Origin, which a page cannot leave out."""
         host = self.headers.get("Host", "")
         if host.removesuffix(f":{cast('OracleServer', self.server).server_port}").lower() not in _NAMES:
             self._refuse(HTTPStatus.FORBIDDEN, f"expected the host {HOST}, found {host[:100]!r}")
@@ -161,7 +161,7 @@ def _found(oracle: ToolOracle, body: bytes) -> Entry | Unknown:
     """Return the answer to the call in the body of a request.
 
     Raises:
-        ValueError: If it is not what the module docstring says.
+        ValueError: If it doesn't have the form in the module's docstring.
         ConfigurationError: If the arguments have no canonical JSON.
     """
     if body.count(b"[") + body.count(b"{") > _MAX_PARTS:

@@ -50,7 +50,7 @@ class Command(NamedTuple):
 
 
 def refuse_cassette(words: Sequence[str]) -> None:
-    """Refuse a cassette in the place of a command, or of the first test.
+    """Refuse a cassette in place of a command, or of the first test.
 
     Args:
         words: The words of the user.
@@ -74,7 +74,7 @@ def command_of(given: Sequence[str]) -> Command:
         given: The words of a command; or one that names a function, `module:function` or `path/to/file.py:function`.
 
     Raises:
-        ConfigurationError: There is no such command, or one that AgentTape cannot be in.
+        ConfigurationError: If the command doesn't exist, or AgentTape can't be loaded into it.
     """
     words = tuple(given)
     if len(words) == 1 and _FUNCTION.fullmatch(words[0]) and shutil.which(words[0]) is None:

@@ -71,7 +71,7 @@ def register_exit_hooks(process: Process) -> None:
 
 
 def _noting(process: Process, shown: Callable[[threading.ExceptHookArgs], Any]) -> Callable[..., Any]:
-    """Return the hook of exceptions of threads, which notes what to do about one for want of a key."""
+    """Return the hook of exceptions of threads, which adds the advice for an error about a missing key."""
 
     def show(args: threading.ExceptHookArgs, /) -> None:
         process.note_missing_key(args.exc_value)
@@ -152,11 +152,11 @@ _CASSETTE = 3
 _KNOWN = 10
 """The number of sessions of a program that are known by their cassettes: a server may open one for each request."""
 _watched: list[Process] = []
-"""Processes with exit hooks: a fork inherits those of its parent."""
+"""Processes with exit hooks: a fork inherits its parent's."""
 
 
 def _request(config: RunConfig, address: str, member: str, has_others: Callable[[], bool]) -> SessionRequest:
-    """Return the session of a process: one of several may have no recordings, and each writes a part of its own."""
+    """Return the session of a process: one of several may have no recordings, and each writes its own part."""
     own, project = config.cassette_of(address), Path(config.project)
     unrecorded, recorded = config.remedies
     oracle: dict[str, Any] = {}
@@ -225,7 +225,7 @@ class ProcessSession:
             release_waiting_parent(self._process)
 
     def _note_own(self, session: Session) -> None:
-        """Note a session of the program itself, and not that of a test or of the process."""
+        """Note a session of the program itself, as opposed to one of the test or of the process."""
         report = session.report
         is_busy = bool(report.replayed or report.recorded or report.stepped_into)
         is_own = this_test() is None and session is not self._in_use.session
@@ -293,7 +293,7 @@ def _held_to(max_usd: float | None, request: SessionRequest) -> Budget | None:
 def open_process_session(process: Process) -> ProcessSession:
     """Open the session of a process.
 
-    A process without one ends at once, because it would run unrecorded or unguarded.
+    A process without one ends right away, because it would run unrecorded or unguarded.
 
     Args:
         process: The process.

@@ -44,7 +44,7 @@ class Merged(NamedTuple):
     Args:
         address: The address of the processes.
         path: The file.
-        is_aside: Whether it stands beside a cassette that was not changed.
+        is_aside: Whether it is next to a cassette that didn't change.
         broken: The new place of the unreadable file that it replaces, if there was one.
     """
 
@@ -106,7 +106,7 @@ def _parts(part: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _beside(target: Path, word: str) -> Path:
-    """Return where something stands beside a cassette; a derived one replaces the one before it."""
+    """Return the path of a file next to a cassette; a derived one replaces the one before it."""
     numbers = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
     paths = (with_infix(target, f"{word}{number}") for number in numbers)
     return next(path for path in paths if word == "derived" or not path.exists())
@@ -204,19 +204,19 @@ class Outcome:
         command: The words that were given.
         code: Its own exit code.
         config: The configuration of its processes.
-        records: Whether it was recorded, so that nothing is judged.
+        records: Whether it was recorded, so that unused recordings don't count.
         on_unused: The policy for recordings that were not used.
         reports: The reports of its processes.
-        missing: If nothing at all was recorded: by framework that is in use, the package that is not installed.
+        missing: If there are no recordings at all: for each framework in use, the package that isn't installed.
         made: The cassettes that were written.
         removed: The cassettes of processes that it no longer has.
         findings: The findings of a replay.
-        notes: Facts that stand in no report.
+        notes: Facts that are in no report.
         blocked: The attempts that were refused to processes without a report.
         not_run: The reasons why processes were not run.
-        on_unrecorded: The treatment of calls that had no recording, after which the run went on.
+        on_unrecorded: The treatment of calls that had no recording, after which the run continued.
         own: The cassettes of sessions that the command opened itself and made calls in.
-        tries: Whether a candidate was to answer in the place of the recorded models.
+        tries: Whether a candidate was to answer instead of the recorded models.
         answered_otherwise: The lines in which a server whose calls are live differs from its recorded answer.
         run_id: The id of the run, which all its processes share.
     """
@@ -242,7 +242,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 2 if a process was not run, 3 for a cassette, 1 for a finding, else that of the command."""
+        """The exit code: 2 if a process was not run, 3 for a cassette, 1 for a finding, else the command's."""
         if self.code == _INTERRUPTED:
             return self.code
         if self.not_run:
@@ -275,7 +275,7 @@ class Outcome:
             yield explain(str(self._path("")), self.missing)
 
     def _untried(self) -> Iterator[str]:
-        """Yield that the candidate was asked nothing: a trial of nothing doesn't pass."""
+        """Yield a finding if the candidate was never called: such a trial doesn't pass."""
         if self.tries and not self.code and not any(report.asked for report in self.reports):
             yield (
                 f"{self._path('')}: the candidate was not tried: the command asked no model\n"
@@ -283,7 +283,7 @@ class Outcome:
             )
 
     def _idle(self) -> Iterator[str]:
-        """Yield that all recordings are unused: you can ignore some of them, but a replay of none shows nothing."""
+        """Yield a finding if all recordings are unused: you can ignore some of them, but not all."""
         count = sum(map(len, self.findings.unused.values()))
         is_idle = not self.own and not any(report.is_busy for report in self.reports)
         if is_idle and count and not (self.records or self.tries or self.code):
@@ -360,7 +360,7 @@ class Outcome:
         }
 
     def _unused(self) -> Iterator[str]:
-        """Yield the unused recordings. They mean nothing for a command that did not get to its end."""
+        """Yield the unused recordings. They don't count for a command that didn't reach its end."""
         if self.records or self.code:
             return
         for address, lines in self.findings.unused.items():

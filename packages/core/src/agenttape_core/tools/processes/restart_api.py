@@ -37,8 +37,8 @@ class RestartSpec:
         app: The program, as `module:name` or `path/to/file.py:name`; empty for a server.
         asgi: The ASGI application of a server, named in the same way; empty for a program.
         thread_id: The thread to run again, where the recording holds several.
-        given: An input in the place of the recorded one, as JSON; empty for none.
-        headers: Headers that are sent besides the recorded ones, as `Name: value`.
+        given: An input to use instead of the recorded one, as JSON; empty for none.
+        headers: Headers to send in addition to the recorded ones, as `Name: value`.
         is_live: Whether calls are live, so a different answer isn't a failure.
     """
 
@@ -67,8 +67,8 @@ def main(words: str) -> int:
         words: The `RestartSpec`, as JSON.
 
     Returns:
-        The exit code: 2 if it cannot begin, 1 if a server answered otherwise than it did, or, where calls are live,
-        with a status of 500 or more.
+        The exit code: 2 if it can't begin, 1 if a server answered differently than in the recording, or, if calls are
+        live, with a status of 500 or more.
     """
     spec = RestartSpec(**json.loads(words))
     try:

@@ -54,11 +54,11 @@ _STDERR = 2
 _PATIENCE, _PAUSE = 5.0, 0.02
 """Seconds to wait for the processes that a command leaves behind, and between two looks at them."""
 _GRACE = 0.5
-"""Seconds after which a termination is forwarded: whoever ends a whole group has reached the command already, and many
-servers take a second signal as an order to stop at once. One whose session has ended gets the first one only if it
+"""Seconds after which a termination is forwarded: a signal to a whole group has reached the command already, and many
+servers take a second signal as an order to stop immediately. One whose session has ended gets the first one only if it
 still lives after the patience above."""
 _KILLED = 128
-"""The number that shells add to that of the signal which ended a command."""
+"""The number that shells add to the number of the signal which ended a command."""
 
 
 def run_child(
@@ -66,8 +66,8 @@ def run_child(
 ) -> int:
     """Run a command to its end, and return its exit code.
 
-    An interruption reaches the command from the terminal as well; this waits for what the command makes of it.
-    A termination is forwarded to it.
+    An interruption also reaches the command from the terminal; this waits for the command's reaction. A termination is
+    forwarded to it.
 
     Args:
         command: Its words.
@@ -131,12 +131,12 @@ def _forwarding_signals(children: Sequence[subprocess.Popen[bytes]], run_folder:
 
 
 def _end(child: subprocess.Popen[bytes], number: int, run_folder: RunFolder | None) -> None:
-    """Send a child a signal, unless it ends by itself.
+    """Send a child a signal, unless it ends on its own.
 
     Args:
         child: The child.
         number: The signal.
-        run_folder: The folder of its run; `None` for somebody who does not wait for its end any longer.
+        run_folder: The folder of its run; `None` if the caller no longer waits for its end.
     """
     deadline = time.monotonic() + _PATIENCE
     while run_folder is not None and time.monotonic() < deadline:
@@ -202,16 +202,16 @@ def run(
     Args:
         given: The words of the command; or one that names a function; or the command.
         mode: The mode of the sessions. With `once`, the command is replayed if any process of it has a cassette.
-        cassette: The name or the path of the cassette of the main process; by default that of the program.
+        cassette: The name or the path of the cassette of the main process; by default the program's name.
         options: Those of `use_cassette`, as plain data.
         apart: Whether the standard output of the command goes to the standard error.
-        proves: Whether it was recorded just now, so that to record it anew is no remedy for a difference.
+        proves: Whether it was recorded just now, so that recording again doesn't remove a difference.
         max_usd: The most that the calls of models of one process may cost, in US dollars.
         oracle: A file or the URL of an oracle, which answers calls of tools without a recording; empty for none.
 
     Raises:
         ConfigurationError: The command, an option or a setting is wrong.
-        CassetteNotFoundError: There is nothing to replay.
+        CassetteNotFoundError: If there is no cassette to replay.
         CassetteError: A cassette cannot be read or written, or is being recorded elsewhere. The recordings are kept.
     """
     command = given if isinstance(given, Command) else command_of(given)
@@ -315,7 +315,7 @@ def _run_command(command: Command, config: RunConfig, settings: Settings, *, apa
 
 
 def _hash_seed(path: Path) -> int:
-    """Return the seed with which the processes start: the recorded one, that of this process, or a new one."""
+    """Return the seed with which the processes start: the recorded one, this process's, or a new one."""
     with suppress(CassetteError):  # a broken one is replaced, or is an error of its own
         for _, own in cassettes_of(path):
             recorded = open_cassette(own).preface.volatile.hash_seed
@@ -326,7 +326,7 @@ def _hash_seed(path: Path) -> int:
 
 
 def _missing(reports: Sequence[ProcessReport]) -> dict[str, str]:
-    """Return the packages for want of which a command has recorded no call at all, by framework."""
+    """Return the missing packages because of which a command has recorded no call at all, by framework."""
     if any(report.is_busy for report in reports):
         return {}
     return {framework: package for report in reports for framework, package in report.missing.items()}
@@ -390,7 +390,7 @@ def _rows(cassette: Cassette) -> list[tuple[int, str, str]]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Lock the cassette of the main process, so that nobody else records it meanwhile."""
+    """Lock the cassette of the main process, so that no other session records it meanwhile."""
     target = real_location(path)
     prepare_beside(target)
     lock = WriterLock(target, f"{os.getpid()} record")

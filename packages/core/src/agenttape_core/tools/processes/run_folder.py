@@ -25,9 +25,9 @@ class RunConfig:
         cassette: The cassette of the main process: an absolute path.
         project: The folder whose settings hold, and that paths are shown from.
         options: Those of `use_cassette`, as plain data.
-        key: The key of pseudonyms for what has no cassette yet: they are to be the same in all cassettes of the run.
-        remedies: The advice about a miss: where there is no cassette, and where there is one.
-        replays_only: Whether nothing may be executed.
+        key: The key of pseudonyms for processes without a cassette: they must be the same in all cassettes of the run.
+        remedies: The advice about a miss: without a cassette, and with one.
+        replays_only: Whether no call may be executed.
         confines: Whether sessions that the command itself opens only replay.
         max_usd: The most that the calls of models of one process may cost, in US dollars; `None` for any amount.
         oracle: A file or the URL of an oracle, which answers calls of tools without a recording; empty for none.
@@ -62,19 +62,19 @@ class ProcessReport:
         member: Its name among the processes at that address.
         part: The absolute path of its recording, if it made one.
         state: Its progress. A process that was killed did not end.
-        replayed: The numbers of the recordings that were served, in the order they were asked for.
+        replayed: The numbers of the replayed recordings, in the order of the calls.
         stepped_into: The numbers of the recordings that were stepped into.
-        elsewise: The numbers of those recordings whose calls asked for something else.
+        elsewise: The numbers of those recordings whose calls had another request.
         not_run: The tools that were served, each with the reason why its code was not run.
         recorded: The number of calls that were really made.
         asked: How many of them were of models.
         unused: The recordings that it did not ask for, a line each by their numbers.
         missed: Its misses, a line each.
-        unrecorded: The misses after which it went on, a line each.
+        unrecorded: The misses after which it continued, a line each.
         unrecorded_calls: The same with their facts, as plain data.
         blocked: Its attempts to reach the outside, a line each.
         uncovered: The connections of a recording that no boundary covers, a line each.
-        nondeterminism: The parts of the recorded order that it couldn't repeat, and what was real, a line each.
+        nondeterminism: The parts of the recorded order that it couldn't repeat, and the real values, a line each.
         entropy: The part of it that was real, and isn't an order.
         unobserved: What the handler that recorded the run could not see, and it came to, a line each.
         missing: By framework that is in use, the package that is not installed and would record it.
@@ -123,7 +123,7 @@ class ProcessReport:
 
     @property
     def is_silent(self) -> bool:
-        """True if there is nothing to report: most processes make no calls."""
+        """True if there is no fact to report: most processes make no calls."""
         crossed = self.is_busy or self.missed or self.unrecorded or self.blocked or self.uncovered
         return self.state != "open" and not crossed and not self.failure
 
@@ -162,7 +162,7 @@ class RunFolder:
         return RunConfig(**{**told, "remedies": tuple(told["remedies"])})
 
     def claim(self, address: str, words: str) -> int:
-        """Return the ordinal of a process among those with its address and arguments, also if they start at once."""
+        """Return the ordinal of a process among those with its address and arguments, even if started in parallel."""
         number = 1
         while True:
             name = f"{address.replace('/', '%')}%{words}%{number}"
@@ -204,7 +204,7 @@ def _report(path: Path) -> ProcessReport:
 
 
 def folder_of(cassette: Path) -> Path:
-    """Return the folder of the cassettes of the other processes: beside that of the main one."""
+    """Return the folder of the cassettes of the other processes: next to the main one's."""
     return cassette.with_name(f"{stem_of(cassette)}.processes")
 
 

@@ -26,7 +26,7 @@ class Group:
         name: Its name; empty for the calls that belong to none.
         calls: The number of its calls.
         failed: The number of those that raised or were cancelled.
-        input_tokens: The tokens that its models read, as far as they were counted.
+        input_tokens: The tokens that its models read, if they were counted.
         output_tokens: The tokens that they have written.
         dollars: The cost in US dollars, as far as the models have a known price.
         unpriced: The number of calls of models without a known price or counted tokens.

@@ -154,7 +154,7 @@ def names_of(model: str) -> tuple[str, str]:
 
 
 def edition_of_list() -> list[str | int]:
-    """Return the other inputs of list prices besides a call: the installed list, and the day, as prices have dates."""
+    """Return the inputs of list prices other than the call: the installed list, and the day, as prices have dates."""
     spec = PathFinder.find_spec(LIST)
     files = sorted(Path(spec.origin).parent.glob("*.py")) if spec is not None and spec.origin is not None else []
     changes = [(file.stat().st_mtime_ns, file.stat().st_size) for file in files]

@@ -30,8 +30,8 @@ class Overview:
         cancelled: The number of calls that the program cancelled.
         streamed: The number of calls that were streamed.
         lossy: The number of calls that hold less than the original outcome.
-        input_tokens: The tokens that models read, as far as they were counted.
-        output_tokens: The tokens that models wrote, as far as they were counted.
+        input_tokens: The tokens that models read, if they were counted.
+        output_tokens: The tokens that models wrote, if they were counted.
         dollars: The cost of the recorded calls in US dollars, as far as their models have a known price.
         unpriced: The number of calls of models without a known price or without counted tokens.
         seconds: The sum of the durations of the recorded calls; parallel calls overlapped.

@@ -43,8 +43,8 @@ def is_answer_of_run(item: Interaction) -> bool:
 def turns_of(interactions: Iterable[Interaction]) -> list[Turn]:
     """Return the turns of a run.
 
-    A turn begins with each outermost run (`agent`, `agent#2`, …). Calls of models that stand in no run, as those of a
-    loop of one's own, belong to one turn for as long as they go on from the same message of a user.
+    A turn begins with each outermost run (`agent`, `agent#2`, …). Calls of models outside of any run, as in a
+    hand-written loop, belong to one turn as long as they continue from the same message of a user.
 
     Args:
         interactions: The calls, in the order of the run.

@@ -16,7 +16,7 @@ from agenttape_core.tools.report.trajectory import Trajectory, trajectory_of
 from agenttape_core.tools.reporting.markdown import cell, code, escaped, fenced
 
 State = Literal["same", "words", "path", "new", "gone", "unreadable"]
-"""The change of a recording: `path` if the run makes other calls, `words` if only what is said in them differs."""
+"""The change of a recording: `path` if the run makes other calls, `words` if only texts in them differ."""
 
 _WORDS = 3
 _CONTEXT = 2
@@ -94,8 +94,8 @@ def change_of(
 
     Args:
         path: The file.
-        before: Opens the recording as it was; `None` if there was none.
-        now: Opens it as it is; `None` if there is none.
+        before: Opens the old recording; `None` if there was none.
+        now: Opens the present recording; `None` if there is none.
         prices: The prices of tokens.
     """
     problems = []
@@ -187,7 +187,7 @@ def markdown(changes: Sequence[Change], base: str) -> str:
 
 
 def comment(text: str) -> str:
-    """Return a report as the body of a comment, cut to what a forge takes.
+    """Return a report as the body of a comment, cut to the limit of the code host.
 
     Args:
         text: The report.

@@ -1,4 +1,4 @@
-"""Findings about runs, written for machines and people: each form in a module of its own, fed with findings only."""
+"""Findings about runs, written for machines and people: each form in a separate module, which only gets findings."""
 
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from agenttape_core.matching import Difference
 
 Level = Literal["error", "warning"]
-"""`error` fails a gate; `warning` is only told."""
+"""`error` fails a gate; `warning` doesn't fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class Finding:
         message: What is wrong, in names and numbers.
         expected: What the check expects.
         found: What the run has instead.
-        differences: The places where they differ, with texts cut down to the words that differ: `recorded` is what
-            is expected, `asked` what was found.
+        differences: The places where they differ, with texts cut down to the words that differ: `recorded` is the
+            expected value, `asked` the found one.
         level: Whether it fails a gate.
         rule: The word of the check.
         path: The file of the run; empty if it has none.
@@ -49,7 +49,7 @@ class Finding:
         return f"{self.path}:{self.line}" if self.line is not None else self.path
 
     def lines(self) -> Iterator[str]:
-        """Yield the finding as text: where, what is wrong, what was expected against what was found."""
+        """Yield the finding as text: the place, the problem, the expected and the found value."""
         where = f"{self.place}: " if self.path else ""
         number = f" (interaction {self.interaction} at {self.address})" if self.interaction is not None else ""
         yield f"{where}{self.rule}: {self.message}{number}"
@@ -116,7 +116,7 @@ class Checked:
         judged: The checks.
         model: The model that gave the answer; empty if it isn't known.
         provider: The provider of that model; empty if it isn't known.
-        meta: The facts that its maker wrote down, such as those of a line of a trace.
+        meta: The facts that its maker wrote down, such as those in a line of a trace.
     """
 
     name: str

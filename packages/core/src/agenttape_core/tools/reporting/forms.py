@@ -125,7 +125,7 @@ _NAMESPACE = "http://microsoft.com/schemas/VisualStudio/TeamTest/2010"
 _UNIT_TEST = "13cdc9d9-ddb5-4fa4-a97d-d965ccfc6d4b"
 """The type of a test that is a function; the number is Visual Studio's."""
 _LIST = "8c84fa94-04c1-424b-9868-57a2d4851a1d"
-"""The list of results that are in no other list; likewise."""
+"""The list of results that are in no other list; it has a fixed id, too."""
 
 
 def trx(checked: Sequence[Checked], moment: datetime) -> str:
@@ -221,7 +221,7 @@ def write_report(
         checked: The findings.
         plain: The result as plain data.
         text: The result as text.
-        has_table: Whether that is more than the findings, so that it belongs into Markdown, too.
+        has_table: Whether that is more than the findings, so that it also belongs into Markdown.
     """
     path = Path(file)
     if path.suffix == ".json":

@@ -29,7 +29,7 @@ def fenced(lines: Sequence[str], language: str = "") -> list[str]:
 
 
 def code(text: str) -> str:
-    """Return a text as code inside a line, without what a forge would act on."""
+    """Return a text as code inside a line, without any markup that a code host would act on."""
     return f"`{_CONTROL.sub('�', text).replace('`', chr(39)).replace('|', '/')}`"
 
 

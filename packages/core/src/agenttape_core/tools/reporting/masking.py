@@ -28,7 +28,7 @@ _ROLES = frozenset({"user", "system", "developer"})
 
 
 class Mask:
-    """Replaces prompts, and in all other texts of runs the words that stand in a prompt, as an answer may repeat them.
+    """Replaces prompts, and in all other texts of runs the words of a prompt, since an answer may repeat them.
 
     Args:
         prompts: All prompts that a report could hold.
@@ -66,7 +66,7 @@ class Mask:
         return value if _ID.fullmatch(value) and value not in self._known else self.text(value)
 
     def checked(self, checked: Checked) -> Checked:
-        """Return what a report says of a run. Its name, files, places, and the words of messages stay."""
+        """Return a report's facts about a run. Its name, files, places, and the words of messages stay."""
         return replace(
             checked,
             prompt=REDACTED if checked.prompt else "",

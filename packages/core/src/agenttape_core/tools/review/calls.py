@@ -16,8 +16,8 @@ from agenttape_core.tools.compare.comparison import Compared
 from agenttape_core.tools.reading.answer import Answer
 
 Sort = Literal["path", "words", "tokens"]
-"""The sort of a change: `path` if the run makes other calls, `words` if other things are said, `tokens` if only what a
-provider counts or tells about its answer differs."""
+"""The sort of a change: `path` if the run makes other calls, `words` if texts differ, `tokens` if only a provider's
+counts or facts about its answer differ."""
 
 SORTS: tuple[Sort, ...] = ("path", "words", "tokens")
 
@@ -25,7 +25,7 @@ _TOLD = re.compile(
     r"(?:^|[.\[])(?:usage|usage_metadata|token_usage|llm_output|response_metadata|generation_info|system_fingerprint|"
     r"additional_kwargs|service_tier|raw|id)(?=[.\[]|$)"
 )
-"""Places where providers tell about an answer what is no part of it."""
+"""Places where providers put facts about an answer that aren't part of it."""
 _CUT = re.compile(r"outcome\.chunks(?:$|\[\d)")
 """Places that only tell where the same words were cut into chunks: words that differ are at `outcome.chunks[*]`."""
 _CALLED = re.compile(r"(?:^|[.\[])tool_calls?(?=[.\[]|$)")

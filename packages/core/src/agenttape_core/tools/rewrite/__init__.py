@@ -1,1 +1,1 @@
-"""Cassettes written anew: without what is secret, or in the newest format."""
+"""Rewrite cassettes: without secrets, or in the newest format."""

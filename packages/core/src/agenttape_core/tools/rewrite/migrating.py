@@ -18,7 +18,7 @@ class Migration(NamedTuple):
 
     Args:
         version: The version of its format.
-        needed: The version in which this AgentTape writes what it holds: the oldest that has all of it.
+        needed: The version in which this AgentTape would write it: the oldest with all its features.
         gets_stamps: Whether its records hold stamps, which this AgentTape writes into the volatile block.
     """
 
@@ -41,7 +41,7 @@ def migration_of(cassette: Cassette) -> Migration:
 
 
 def migrate(path: Location) -> Migration:
-    """Write a cassette anew if it is of an older format than it would be written in now. Others are not touched.
+    """Rewrite a cassette if its format is older than the one it would be written in now. Others are not touched.
 
     What it holds stays the same.
 
@@ -50,7 +50,7 @@ def migrate(path: Location) -> Migration:
 
     Raises:
         CassetteVersionError: It is of a newer format than is known.
-        CassetteError: It cannot be read or written, or it is being recorded. It is as it was.
+        CassetteError: It cannot be read or written, or it is being recorded. It doesn't change.
     """
     real = real_location(path)
     if not (found := migration_of(open_cassette(real))).is_due:

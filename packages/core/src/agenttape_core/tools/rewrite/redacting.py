@@ -118,8 +118,8 @@ class Redacted(NamedTuple):
     Args:
         replaced: What was replaced, or would be.
         left: What is a secret, or equal to one that was replaced, and still there.
-        is_merged: Whether a text was replaced that held a pseudonym already. A session that redacts the same text
-            at once makes another pseudonym of it.
+        is_merged: Whether a text was replaced that held a pseudonym already. A session that redacts the same text in
+            parallel makes another pseudonym of it.
     """
 
     replaced: tuple[Leak, ...]

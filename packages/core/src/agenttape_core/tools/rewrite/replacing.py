@@ -1,4 +1,4 @@
-"""A cassette's records with pseudonyms in the place of secrets, as a session would have recorded them."""
+"""A cassette's records with pseudonyms instead of secrets, as a session would have recorded them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AT_ONCE = 256
 
 
 class Replacing:
-    """Redacts what was recorded. Pure, as redaction is.
+    """Redacts recordings. Pure, as redaction is.
 
     Requests are redacted part by part, as a session does when they are asked: a session with the same rules has the
     same fingerprints. Names and addresses say where a recording belongs and stay, but for the values that are to go.
@@ -62,7 +62,7 @@ class Replacing:
         return header.model_copy(update=fields)
 
     def records(self, records: Iterable[Record]) -> Iterator[tuple[Record, Record]]:
-        """Yield each of some records, and what it is without secrets; the texts of many are searched at once."""
+        """Yield each of some records, and its form without secrets; the texts of many are searched together."""
         waiting = iter(records)
         while batch := list(islice(waiting, _AT_ONCE)):
             self._redactor.foresee(map(_held, batch))
@@ -138,7 +138,7 @@ class Replacing:
 
 
 def _held(record: Record) -> list[Any]:
-    """Return what a record holds most of its texts in."""
+    """Return the part of a record that holds most of its texts."""
     if isinstance(record, Step):
         return [record.address, record.input, record.output, record.data]
     return [record.address, record.request, record.outcome.value, record.metadata]

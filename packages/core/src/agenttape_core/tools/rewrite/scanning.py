@@ -1,4 +1,4 @@
-"""Looking for secrets in what is recorded: in all of it, also where redaction itself does not go."""
+"""Search all parts of recordings for secrets, even those that redaction skips."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Scan:
     """Looks for secrets.
 
     Args:
-        redactor: Knows what is secret. Give each cassette its own.
+        redactor: Detects the secrets. Give each cassette its own.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -84,7 +84,7 @@ class Scan:
             yield from (Leak(title(record), *place) for place in found.places(before, after))
 
     def _looked(self, after: dict[str, Any]) -> dict[str, Any]:
-        """Return a record in which binary data is redacted, too."""
+        """Return a record in which binary data is redacted as well."""
         base64 = self._redactor.base64
 
         def looked(text: str) -> str:
@@ -109,7 +109,7 @@ def thread_files_in(paths: Iterable[str]) -> list[Path]:
 
 
 def leaks_of_threads(stored: Iterable[Stored], redactor: Redactor) -> Iterator[Leak]:
-    """Yield the secrets of threads, each place of a thread once: its next checkpoint repeats what the last one had."""
+    """Yield the secrets of threads, each place of a thread once: its next checkpoint repeats those in the last one."""
     seen: set[tuple[str, str, str]] = set()
     for record, plain in stored:
         for place in differing(plain, redactor.value(plain)):
@@ -120,7 +120,7 @@ def leaks_of_threads(stored: Iterable[Stored], redactor: Redactor) -> Iterator[L
 
 
 def read_leftover(journal: Path) -> tuple[Header, list[Record]]:
-    """Return what a journal holds.
+    """Return the content of a journal.
 
     Raises:
         CassetteFormatError: It cannot be read.
@@ -140,7 +140,7 @@ class Differing:
         self._messages: set[bytes] = set()
 
     def places(self, before: dict[str, Any], after: dict[str, Any]) -> list[FoundSecret]:
-        """Return the places in which a record before redaction differs from what it is after it.
+        """Return the places in which a record differs after redaction.
 
         Args:
             before: The record, as plain data.
@@ -156,7 +156,7 @@ class Differing:
 
 
 def title(record: Record) -> str:
-    """Return what a record is called."""
+    """Return the display name of a record."""
     return f"{'interaction' if isinstance(record, Interaction) else 'step'} {record.number}"
 
 

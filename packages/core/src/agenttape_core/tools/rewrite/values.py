@@ -1,4 +1,4 @@
-"""Values that somebody names as secret, in every form in which text, JSON, URLs and base64 have them."""
+"""Values that you name as secret, in every form in which text, JSON, URLs and base64 contain them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agenttape_core.redaction.recognition import kind_of_whole, kinds_in
 
 
 _UNKNOWN = "secret"
-"""The kind of a secret of which only a later piece stands at a place."""
+"""The kind of a secret if a place only has a later piece of it."""
 
 
 class FoundSecret(NamedTuple):
@@ -35,11 +35,11 @@ class FoundSecret(NamedTuple):
 
 
 def differing(before: object, after: object) -> list[FoundSecret]:
-    """Return the places in which data before redaction differs from what it is after it.
+    """Return the places in which data differs after redaction.
 
     Args:
         before: Plain data.
-        after: The same with pseudonyms. A key that became another one is called by what it became.
+        after: The same with pseudonyms. A key that was replaced is shown under its new name.
     """
     found = list(_walked(before, after, ""))
     # The pseudonym of a secret in pieces stands where it begins; what is gone from later chunks is no other secret.
@@ -55,7 +55,7 @@ def split_binary(text: str) -> tuple[str, str]:
 
 
 def changed_strings(plain: Any, change: Callable[[str], str]) -> Any:
-    """Return plain data with each string, keys included, replaced by what a function makes of it."""
+    """Return plain data with each string, keys included, replaced by a function's result for it."""
     if isinstance(plain, str):
         return change(plain)
     if isinstance(plain, dict):
@@ -114,7 +114,7 @@ _NESTED = 3
 
 
 def written_forms(value: str) -> list[str]:
-    """Return a value as it is and as JSON, URLs and hex write it, the longest first."""
+    """Return a value in plain form and in the forms of JSON, URLs and hex, the longest first."""
     forms = {value, quote(value, safe=""), quote_plus(value), quote(value)}
     for escaped in (value, *forms):
         for ascii_only in (True, False):
@@ -141,7 +141,7 @@ def byte_forms(value: str) -> list[bytes]:
 
 
 def binary_redacted(text: str, change: Callable[[str], str]) -> str:
-    """Return a text that is base64, or a `data:` URL of it, with its data changed; any other text as it is.
+    """Return a base64 text, or a `data:` URL, with its data changed; any other text unchanged.
 
     Args:
         text: The text.
@@ -166,7 +166,7 @@ class Values:
         self._forms = sorted(pairs.items(), key=lambda pair: -len(pair[0]))
 
     def gone(self, plain: T) -> T:
-        """Return plain data without the values; what holds none as it is."""
+        """Return plain data without the values; data without any is returned unchanged."""
         if not self._forms:
             return plain
         changed: T = changed_strings(plain, self._text)

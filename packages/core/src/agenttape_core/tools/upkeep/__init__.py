@@ -1,1 +1,1 @@
-"""The upkeep of cassettes over time: stale cassettes, and files that nobody needs any more."""
+"""The upkeep of cassettes over time: stale cassettes, and unneeded files."""

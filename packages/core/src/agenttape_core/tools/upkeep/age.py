@@ -28,7 +28,7 @@ def parse_age(text: str, option: str = "--cassette-max-age") -> timedelta:
 
 
 def recorded_at(created: str) -> datetime | None:
-    """Return when a cassette was recorded, by what its header says: UTC, ISO 8601. Nothing if it says no time."""
+    """Return when a cassette was recorded, according to its header: UTC, ISO 8601. Empty if it has no time."""
     try:
         moment = datetime.fromisoformat(created)
     except ValueError:

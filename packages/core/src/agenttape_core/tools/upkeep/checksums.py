@@ -65,7 +65,7 @@ def broken(recorded: Checksums, found: Checksums) -> list[str]:
 
 
 def read_checksums(file: Path) -> dict[str, Checksums]:
-    """Return the checksums of a file by the paths of their cassettes, from its folder; none if there is no file.
+    """Return the checksums in a file by the paths of their cassettes, from its folder; none if the file doesn't exist.
 
     Args:
         file: The file.

@@ -29,7 +29,7 @@ _COUNTED = re.compile(r"[@#~]\d+|\[\d+\]")
 _SYSTEM = frozenset({"system", "developer"})
 
 Subject = tuple[str, ...]
-"""The subject of a text, by which those of several cassettes are comparable."""
+"""The subject of a text, by which texts of several cassettes are comparable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def load_retirements(path: Path | str | None = None) -> Retirements:
         path: A JSON file that maps models to dates: `{"gpt-4": "2026-10-23"}`; by default an empty table.
 
     Raises:
-        ConfigurationError: If the file cannot be read, or is no such table.
+        ConfigurationError: If the file can't be read, or isn't such a table.
     """
     if path is None:
         return Retirements({})
@@ -136,11 +136,11 @@ _ALIKE = 0.6
 _COMPARED = 500
 """Words of a prompt that are compared for that; it takes their square."""
 _VERSIONS = 20
-"""The limit above which texts are no versions of each other: some part of them is different each time."""
+"""The limit above which texts aren't versions of each other: some part of them is different each time."""
 
 
 class Outdated(NamedTuple):
-    """Something in a cassette that a later one has otherwise.
+    """A part of a cassette that differs in a later one.
 
     Args:
         path: What the cassette is called.
@@ -156,8 +156,9 @@ class Outdated(NamedTuple):
 def outdated_in(facts: Sequence[Facts]) -> Iterator[Outdated]:
     """Yield what cassettes hold of an older program than the newest recording that can be compared with them.
 
-    A text is older than another one if it was last recorded more than an hour before the other one first was. So what
-    differs by design, such as the name of a user, is no change as long as both forms are recorded together.
+    A text is older than another one if it was last recorded more than an hour before the other one first was. So a
+    difference by design, such as the name of a user, doesn't count as a change as long as both forms are recorded
+    together.
 
     Args:
         facts: What the cassettes say; one that does not say when it was recorded takes no part.
@@ -256,16 +257,16 @@ def stale_among(
     checks: Sequence[Check] = CHECKS,
     verified: Mapping[str, datetime] = MappingProxyType({}),
 ) -> list[Finding]:
-    """Return what has changed since cassettes were recorded, by cassette.
+    """Return the changes since cassettes were recorded, by cassette.
 
     Args:
-        facts: What the cassettes say. They are compared with each other, too.
+        facts: What the cassettes say. They are also compared with each other.
         now: The time.
         max_age: The limit of their age; `None` for any age.
         retirements: When models are taken away.
-        installed: Returns the version of a package that is installed, or nothing.
+        installed: Returns the version of an installed package, or `None`.
         checks: What to look at.
-        verified: When cassettes were last compared with a run for real, by what they are called.
+        verified: When cassettes were last compared with a run for real, by their names.
     """
     found = [finding for each in facts for finding in _alone(each, now, max_age, retirements, installed)]
     found += [Finding(*change) for change in outdated_in(facts)]
@@ -277,7 +278,7 @@ def stale_among(
 
 
 def installed_version(package: str) -> str | None:
-    """Return the version of a package that is installed here, or nothing."""
+    """Return the version of a package that is installed here, or `None`."""
     try:
         return version(package)
     except (PackageNotFoundError, ValueError):  # such is an empty name
@@ -324,7 +325,7 @@ def _of_models(facts: Facts, now: datetime, retirements: Retirements) -> Iterato
 
 
 def _of_packages(path: str, packages: Mapping[str, str], installed: Callable[[str], str | None]) -> Iterator[Finding]:
-    """Yield packages of which another minor version is installed; what is not installed says nothing."""
+    """Yield packages of which another minor version is installed; packages that aren't installed are skipped."""
     for package, recorded in packages.items():
         now = installed(package)
         if now is not None and _minor(now) != _minor(recorded):

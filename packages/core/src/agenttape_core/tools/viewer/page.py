@@ -1,8 +1,8 @@
 """The page: the viewer, which is built from `packages/core/viewer`, and the data of one or two cassettes, in one file.
 
-Nothing that a stranger put into a cassette takes effect. The data is ASCII JSON that cannot end its element, and is
-parsed as data only; the page's policy lets the browser run the one script of the viewer, apply its one style sheet,
-and load nothing; and the viewer creates text, never markup.
+Nothing that a stranger put into a cassette takes effect. The data is ASCII JSON that can't end its element, and is
+parsed as data only; the page's policy lets the browser only run the one script of the viewer and apply its one style
+sheet; and the viewer creates text, never markup.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _summary(comparison: Comparison, compared: Sequence[Compared]) -> dict[str, 
 
 
 def _lines(cassette: Cassette, records: Sequence[Interaction | Step]) -> Iterator[str]:
-    """Yield each record as it is stored, continued requests included, with the times of its chunks and its answer."""
+    """Yield each record in its stored form, with continued requests, and the times of its chunks and its answer."""
     timings = cassette.header.volatile.timings
     for record, stored in zip(records, stored_records(cassette.path, records), strict=True):
         if isinstance(record, Interaction):
@@ -119,8 +119,8 @@ def _lines(cassette: Cassette, records: Sequence[Interaction | Step]) -> Iterato
 def readable(item: Interaction) -> dict[str, Any]:
     """Return the answer of a model as the page shows it; empty for any other call.
 
-    `text` is its text and `calls` are the tool calls it asks for. For a stream, `pieces` has an item for each chunk:
-    its text, or a list of texts and of pieces of tool calls, each with the `call` that it belongs to.
+    `text` is its text and `calls` are its tool calls. For a stream, `pieces` has an item for each chunk: its text, or a
+    list of texts and of pieces of tool calls, each with the `call` that it belongs to.
     """
     if item.kind not in MODEL_KINDS:
         return {}
@@ -224,7 +224,7 @@ class Listed:
 
     Args:
         name: Its path from the folder.
-        page: The path of its page from that of the table; empty if it cannot be read.
+        page: The path of its page, relative to the table; empty if it can't be read.
         overview: The facts about it; `None` if it cannot be read.
         problem: The reason why it cannot be read.
     """
@@ -236,7 +236,7 @@ class Listed:
 
 
 def listing_of(folder: str, cassettes: Sequence[Listed]) -> str:
-    """Return the page. Nothing that stands in a cassette takes effect in it.
+    """Return the page. No text in a cassette takes effect in it.
 
     Args:
         folder: The name of the folder.

@@ -24,7 +24,7 @@ class Line(NamedTuple):
     Args:
         record: The index of its record; None for a place that has none.
         label: The last part of its address; empty for a record at the address of an earlier one, such as an event.
-        within: The places between it and the line above, which hold nothing else.
+        within: The places between it and the line above that hold no other lines.
         depth: The number of lines around it.
     """
 
@@ -57,7 +57,7 @@ _LONG = 4 * _SHORT
 
 
 def summary(record: Interaction | Step) -> str:
-    """Return a record as one short line: its error, its answer, or what was asked and returned."""
+    """Return a record as one short line: its error, its answer, or its request and result."""
     if record.error is not None if isinstance(record, Step) else record.outcome.error is not None:
         error = record.error if isinstance(record, Step) else record.outcome.error
         assert error is not None
@@ -106,7 +106,7 @@ def _line(text: str) -> str:
 RecordId = tuple[str, int]
 """A record: `interaction` or `step`, and its number."""
 Interval = tuple[float, float]
-"""A start, in milliseconds after that of the run, and a duration."""
+"""A start, in milliseconds after the run's start, and a duration."""
 
 
 @dataclass(slots=True)
@@ -238,7 +238,7 @@ def _head(line: Line, pairs: Sequence[Pair]) -> dict[str, Any]:
 
 
 def _record_on(line: Line, pairs: Sequence[Pair], which: int) -> RecordId | None:
-    """Return the record of one run that stands on a line."""
+    """Return the one run's record on a line."""
     if line.record is None or (number := pairs[line.record].numbers[which]) is None:
         return None
     return pairs[line.record].what, number

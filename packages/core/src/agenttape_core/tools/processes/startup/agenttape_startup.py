@@ -1,13 +1,13 @@
 """Runs at the start of every Python of a command, and opens a session only where one is needed.
 
-Most of these processes make no calls: installers, trackers, tools. So this imports nothing that is not loaded
-already, not even the package it belongs to, and waits until a framework or our own boundaries are imported. Nothing can
-be served before that, so in a replay nothing is let out either: a guard without a session judges what tries to get out,
-from the first line of the program to its last. It stands before there is a second thread, so that nobody waits for the
-modules that it imports.
+Most of these processes make no calls: installers, trackers, tools. So it only imports modules that are loaded already,
+not even the package it belongs to, and waits until a framework or our own boundaries are imported. No call can be
+replayed before that, so in a replay no connection is allowed either: a guard without a session judges each attempt,
+from the first line of the program to its last. It is set before there is a second thread, so that no thread waits for
+the modules that it imports.
 
-Whatever goes wrong while this is set up, or while a session is opened, ends the process (`refuse`): nobody else would
-keep its program from running for real.
+Any error while this is set up, or while a session is opened, ends the process (`refuse`): no other code would keep its
+program from running for real.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ OF_REPLAY = "replay:"
 
 BEGIN, MAIN, NOTES, BLOCKED, NOT_RUN = "begin", "main", "notes", "blocked", "not_run"
 ANSWERED_OTHERWISE = "answered_otherwise"
-"""The files of that folder: the configuration for all, a mark of the main process, notes of processes without a
-report, their refused attempts, and the reasons why processes were not run; and the lines in which a server whose calls
-are live answered otherwise than it was recorded, which is no failure."""
+"""The files of that folder: the configuration for all, a mark of the main process, notes of processes without a report,
+their refused attempts, and the reasons why processes were not run; and the lines in which a server whose calls are live
+answered differently than in the recording, which isn't a failure."""
 
 _WRONG, _INTERRUPTED = 2, 130
 """The exit codes of a process that cannot be set up, and of one that is interrupted meanwhile."""
@@ -54,7 +54,8 @@ _STARTING = {"os.exec": 0, "os.posix_spawn": 0, "os.spawn": 1, "subprocess.Popen
 _SUBPROCESS = "subprocess"
 """The word of `allow_hosts` that allows all processes."""
 _SESSIONS = "agenttape_core.tools.processes.process_session"
-"""The module that opens the session of a process, by name: it builds on this module, which itself builds on nothing."""
+"""The module that opens the session of a process, by name: it builds on this module, which itself has no
+dependencies."""
 
 _ARGV = getattr(sys, "orig_argv", [sys.executable])
 """The command line of this process, which a Python that is too old for us does not know."""
@@ -214,14 +215,14 @@ class Process:
         ended.acquire(timeout=_PATIENCE)
 
     def note(self, text: str, paper: str = NOTES) -> None:
-        """Add a line to the notes, for what stands in no report."""
+        """Add a line to the notes, for facts that are in no report."""
         try:
             _write(self.folder, paper, text)
         except FileNotFoundError:
             return  # the command ended before this process, and nobody reads its folder any more
 
     def note_missing_key(self, error: BaseException | None) -> None:
-        """Note what to do about an error for want of a provider's key: in a replay, any text will do."""
+        """Note the advice for an error about a provider's missing key: in a replay, any text will do."""
         if not self._replayed:
             return
         try:
@@ -241,8 +242,8 @@ class Process:
         """Open the session, or wait until another thread has opened it.
 
         To open it imports modules, and who waits for it may be in the midst of importing one of them. Python would let
-        both wait forever. So such a thread goes on: the session is open soon after that module is there, and until then
-        nothing is let out.
+        both wait forever. So such a thread continues: the session is open soon after that module is there, and until
+        then no connection is allowed.
 
         Args:
             name: The module that needs it.
@@ -331,7 +332,7 @@ class Process:
         raise NetworkBlockedError(blocked)
 
     def _imported(self, name: str) -> None:
-        """Open the session late, where somebody else finds the module: pytest does for all packages with plugins."""
+        """Open the session late, if another finder finds the module: pytest does for all packages with plugins."""
         if self._session is None:
             top, _, below = name.partition(".")
             if top in self._watched or f"{top}.{below.partition('.')[0]}" in self._watched:
@@ -393,7 +394,7 @@ def _without_import_lock() -> int:
     """Release the lock that a finder is called with, and return how often it was held.
 
     Opening a session waits for threads that import modules, such as one that connects to where events go, and each
-    module that is not loaded needs the lock. The one that is being imported has a lock of its own.
+    module that is not loaded needs the lock. The module that is being imported has its own lock.
     """
     held = 0
     try:
@@ -416,7 +417,7 @@ def _waits_for_import(thread: int | None, importer: int) -> bool:
 
 
 def _interrupted_again() -> None:
-    """Let Python end by SIGINT, with 130 in shells, if an interrupt that nobody handled is why it ends.
+    """Let Python end by SIGINT, with 130 in shells, if it ends because of an unhandled interrupt.
 
     Python notes this when the code of the program is left by the interrupt, and forgets it as soon as other code that
     is given as text has run. Ending a session imports modules, and some of them run such code (`namedtuple` does).

@@ -2,8 +2,8 @@
 
 Then it makes way for the module of the same name that would have been imported without it.
 
-`site` prints what a `sitecustomize` raises, and runs the program all the same. So nothing of ours may leave this by an
-exception: a process that cannot be set up ends here, before the first line of its program.
+`site` prints an exception from `sitecustomize`, and runs the program all the same. So our code must never leave this by
+an exception: a process that can't be set up ends here, before the first line of its program.
 """
 
 import os
