@@ -37,13 +37,13 @@ def plan(function: Callable[[], Any], cassette: str | Path, **options: Any) -> P
 
 
 def update(function: Callable[[], Any], cassette: str | Path, *, max_usd: float | None = None, **options: Any) -> Plan:
-    """Execute those calls of a run that have changed, and what depends on them; serve the rest, drop what is left over.
+    """Execute the changed calls of a run and their dependents; replay the rest, and drop unused recordings.
 
     Args:
         function: The run, without arguments; a coroutine function is run to its end.
         cassette: The cassette, as `use_cassette` takes it.
-        max_usd: The most that it may cost, in US dollars, by what the recordings cost. If it may cost more, no call is
-            executed.
+        max_usd: The most that it may cost, in US dollars, by the cost of the recordings. If it may cost more, no call
+            is executed.
         options: More options of `use_cassette`.
 
     Returns:

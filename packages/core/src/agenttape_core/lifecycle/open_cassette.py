@@ -56,7 +56,7 @@ class CassetteInUse:
 
     @property
     def failure(self) -> AgentTapeError | AgentTapeHalt | Exception | None:
-        """The first failure, whether or not somebody caught it."""
+        """The first failure, whether or not the program caught it."""
         return self.session.failure or self._problem
 
     def enter(self) -> Session:
@@ -79,7 +79,7 @@ class CassetteInUse:
         return self._opened.prepared.changes
 
     def depart(self) -> None:
-        """Go on beyond what was recorded, as far as the request allows: what is executed may reach the outside."""
+        """Continue beyond the recording, as far as the request allows: executed calls may reach the outside."""
         from agenttape_core.interventions import policy_after_change  # most sessions change nothing
 
         policy = policy_after_change(
@@ -92,7 +92,7 @@ class CassetteInUse:
                 self._surroundings.open_up()
 
     def leave(self) -> None:
-        """End the session: what surrounds it is taken down, and nothing more is served or executed."""
+        """End the session: its surroundings are taken down, and no more calls are replayed or executed."""
         session = self._opened.session
         reported(session)
         try:
@@ -108,7 +108,7 @@ class CassetteInUse:
             watcher(session)
 
     def settle(self, error: BaseException | None) -> None:
-        """Write what was recorded, or put it aside where the run failed.
+        """Write the recording, or put it aside if the run failed.
 
         Args:
             error: What the block raised, if it did.
@@ -131,15 +131,15 @@ class CassetteInUse:
             self._opened.tell_end("failed" if failed is not None else "ended")
 
     def abandon(self) -> None:
-        """End without touching the cassette, and forget what was recorded."""
+        """End without touching the cassette, and drop the recorded calls."""
         self._opened.abandon()
 
     def judge(self, error: BaseException | None) -> None:
-        """Raise what the run did not raise by itself: a failure that it ate, or what it never asked for.
+        """Raise the errors that the run didn't raise: a failure that it swallowed, or unused recordings.
 
-        A group of exceptions that holds nothing but halts is replaced by a halt. A failure of the session replaces any
-        other exception, which becomes its cause: a test runner's skip, a timeout of gevent, an exit with 0. Only what
-        ends the program as a failure stays, with a note: `KeyboardInterrupt`, and an exit with another status.
+        A group of exceptions that only holds halts is replaced by a halt. A failure of the session replaces any other
+        exception, which becomes its cause: a test runner's skip, a timeout of gevent, an exit with 0. Only what ends
+        the program as a failure stays, with a note: `KeyboardInterrupt`, and an exit with another status.
 
         Args:
             error: What the block raised, if it did.

@@ -26,8 +26,8 @@ _SUPERSTEP = re.compile(r"(?P<node>.*)@(?P<step>\d+)(?P<branch>\D.*)?$")
 def below(rows: Iterable[IndexRow], timing_of: TimingOf, changed: Collection[int]) -> list[int]:
     """Return the numbers of the calls that may depend on a changed one, in the order of the file.
 
-    It is an upper bound. A call depends on none that ended after it had begun, and on none of another branch of the
-    same superstep, since these see nothing of each other. A call inside a changed one is below it.
+    It is an upper bound. A call doesn't depend on calls that ended after it had begun, nor on those of another branch
+    of the same superstep, since these don't see each other. A call inside a changed one is below it.
 
     Args:
         rows: The recorded calls.
@@ -84,8 +84,8 @@ PLANNING: Mapping[str, Any] = {
     "match_on": ("exact", "request", "address"),
     "live": (),
 }
-"""Options of `use_cassette` for a replay that goes on with the old answer where a call asks for something else. Its
-request does not judge what is unused."""
+"""Options of `use_cassette` for a replay that continues with the old answer if a request changed. Its request doesn't
+judge unused recordings."""
 
 _SHOWN = 10
 
@@ -99,8 +99,8 @@ class PlannedCall:
         kind: Its kind.
         name: Its name.
         address: Where it is made.
-        dollars: The cost of its recording in US dollars; `None` if that is not known, 0 for what is no model.
-        model: The model that it asks, as its provider calls it; `None` for what is no model, or names none.
+        dollars: The cost of its recording in US dollars; `None` if that is unknown, 0 for a call without a model.
+        model: The model that it asks, as its provider calls it; `None` for a call without a model, or without its name.
     """
 
     number: int
@@ -116,7 +116,7 @@ class PlannedCall:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan: what it would take to update a cassette, or several.
+    """A plan: the changes and the cost of updating one or several cassettes.
 
     Args:
         path: The cassette as a message shows it; empty for several together.
@@ -124,9 +124,9 @@ class Plan:
         changed: The calls that ask for something else than was recorded.
         below: The calls that may depend on the answers of those: at most these follow.
         new: The calls that have no counterpart at all, a line each. The run stops there, so more may follow.
-        dropped: The recordings that are no longer asked for.
+        dropped: The recordings that are no longer used.
         failed: The failures of sessions that the run opened itself, a line each, also those that it caught. Their
-            cassettes have plans of their own.
+            cassettes have separate plans.
     """
 
     path: str
@@ -139,12 +139,12 @@ class Plan:
 
     @property
     def is_clean(self) -> bool:
-        """True if the run asks for nothing but what is recorded, and for all of that."""
+        """True if the run makes exactly the recorded calls."""
         return not (self.changed or self.new or self.dropped)
 
     @property
     def dollars(self) -> float:
-        """The most that it would cost, in US dollars: what the recordings cost, as far as that is known."""
+        """The most that it would cost, in US dollars: the cost of the recordings, if known."""
         return sum(call.dollars or 0.0 for call in (*self.changed, *self.below))
 
     @property
@@ -198,8 +198,8 @@ class Departed(NamedTuple):
     Args:
         changed: The numbers of the calls that ask for something else.
         missed: The calls without a counterpart, a line each.
-        unused: The numbers of the recordings that were not asked for.
-        drops: Whether these go, as no other run asks for them.
+        unused: The numbers of the unused recordings.
+        drops: Whether these are removed, because no other run uses them.
     """
 
     changed: Collection[int]
@@ -209,7 +209,7 @@ class Departed(NamedTuple):
 
 
 def plan_of(session: Session, prices: Prices, shown: str | None = None) -> Plan:
-    """Return what it would take to update the cassette of a session that was opened with the options `PLANNING`.
+    """Return the plan for updating the cassette of a session that was opened with the options `PLANNING`.
 
     Args:
         session: The session, which has ended.
@@ -227,7 +227,7 @@ def plan_of(session: Session, prices: Prices, shown: str | None = None) -> Plan:
 def planned(
     source: Source, timing_of: Callable[[int], Timing | None], departed: Departed, prices: Prices, shown: str
 ) -> Plan:
-    """Return what it would take to update a cassette.
+    """Return the plan for updating a cassette.
 
     Args:
         source: Its recordings.
