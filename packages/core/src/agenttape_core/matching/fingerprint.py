@@ -23,7 +23,6 @@ import marshal
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple, cast
 
@@ -66,8 +65,7 @@ class Part(NamedTuple):
     request."""
 
 
-@dataclass(frozen=True, slots=True)
-class CanonicalRequest:
+class CanonicalRequest(NamedTuple):
     """A request in canonical form: free of where and when it was made.
 
     Args:
