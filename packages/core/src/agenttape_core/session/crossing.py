@@ -56,7 +56,7 @@ def answered(
 ) -> AnsweredCall:
     """Begin a call that a recording answers."""
     session, boundary, request, position, number, owner, parent = facts
-    if session.only_replays and parent is None:  # nothing listens, and there is nothing to choose
+    if session.only_replays and parent is None and not session.listeners:
         crossed = CallRecord(
             request.kind, request.name, position.address, found.number, found.match_rule, same=found.same
         )

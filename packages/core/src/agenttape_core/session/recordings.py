@@ -22,15 +22,15 @@ _MOST_ALIGNED = 100
 def only_replays(setup: Setup) -> bool:
     """Return True if every call of a session gets its unchanged recording, as soon as it's made.
 
-    No call is live, run by name or tried with a candidate; no change, pace or event stream applies; and no record is
-    written. It's asked once, when the session opens, and no more once its policy has changed.
+    No call is live, run by name or tried with a candidate; no change or pace applies; and no record is written. It's
+    asked once, when the session opens, and no more once its policy has changed.
     """
     policy, source = setup.policy, setup.source
     if not policy.offline or policy.replay_only or policy.step_into or policy.executable is not None:
         return False
     if setup.notes_divergences or isinstance(source, Edited) or setup.scheduler.is_chosen or policy.accepts_lossy:
         return False
-    return setup.candidates is None and setup.pace is None and setup.events is None and setup.sink is None
+    return setup.candidates is None and setup.pace is None and setup.sink is None
 
 
 class Recordings:
