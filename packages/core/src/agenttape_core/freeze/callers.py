@@ -1,13 +1,19 @@
-"""The caller, where the answer depends on it."""
+"""The caller, where the answer depends on it: its code, and whether the session layer is answering it.
+
+Then the clock and the ids of its thread are the real ones: a lookup or a scope may log, lock or make an id itself, and
+would be asked again, forever.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import sysconfig
+import threading
 import types
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import TypeVar
 
 from agenttape_core.guard.caller import is_library
 
@@ -29,6 +35,27 @@ STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platst
 OURS = str(Path(__file__).parents[1]) + os.sep
 """The files of this package. Code of ours also runs as code of the standard library, with its globals: see `ids`."""
 _IMPORTING = "importlib._bootstrap"
+
+
+Answer = TypeVar("Answer")
+
+
+class _Asking(threading.local):
+    now: bool = False
+
+
+ASKING = _Asking()
+"""Its `now` is True if this thread is in the middle of such a question."""
+
+
+def ask(question: Callable[[], Answer]) -> Answer:
+    """Call the question; whatever it calls in turn is not frozen."""
+    before = ASKING.now
+    ASKING.now = True
+    try:
+        return question()
+    finally:
+        ASKING.now = before
 
 
 def calling_module(passing: Collection[str]) -> str:

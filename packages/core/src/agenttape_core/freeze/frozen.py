@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze.branches import BegunWork, Branch, Branches, begun_scope, label_of
-from agenttape_core.freeze.callers import calling_frame, imports_under_way
+from agenttape_core.freeze.callers import ask, calling_frame, imports_under_way
+from agenttape_core.freeze.draws import TIME_ORDERED, VERSIONS, Stream, uuid_from
 from agenttape_core.freeze.other_clock_tools import travelled_time
 from agenttape_core.freeze.readings import ReadingLog
 from agenttape_core.freeze.spinning import Spinning
-from agenttape_core.freeze.streams import Stream
-from agenttape_core.freeze.unfrozen import ask
-from agenttape_core.freeze.uuid_layout import TIME_ORDERED, VERSIONS, uuid_from
 from agenttape_core.locks import RLock
 from agenttape_core.schema.freeze_kinds import TICKING, families
 

@@ -6,11 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from agenttape_core.freeze.callers import MAKERS, calling_frame
+from agenttape_core.freeze.callers import ASKING, MAKERS, ask, calling_frame
 from agenttape_core.freeze.frozen import Frozen, Lookup
 from agenttape_core.freeze.gc_state import COLLECTING, is_collecting
 from agenttape_core.freeze.references import unexchanged
-from agenttape_core.freeze.unfrozen import ASKING, ask
 from agenttape_core.guard import is_tracer
 
 Replacement = Callable[[Frozen, Callable[..., Any]], Callable[..., Any]]

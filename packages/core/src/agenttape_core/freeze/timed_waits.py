@@ -27,10 +27,9 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
-from agenttape_core.freeze.callers import MACHINERY, calling_module, is_of_a_library
+from agenttape_core.freeze.callers import ASKING, MACHINERY, calling_module, is_of_a_library
 from agenttape_core.freeze.frozen import Frozen, RunInput
 from agenttape_core.freeze.frozen_function import FrozenFunction, current
-from agenttape_core.freeze.unfrozen import ASKING
 from agenttape_core.guard.immutable import Exchange
 
 _SLACK = 1.05

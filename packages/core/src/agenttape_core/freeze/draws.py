@@ -1,7 +1,12 @@
-"""The bit layouts of RFC 9562 (section 5), filled from given bytes and a given time."""
+"""Pseudo-random bytes that do not depend on the order in which parallel tasks run, and the UUIDs that are made of them.
+
+UUIDs have the bit layouts of RFC 9562 (section 5), filled from given bytes and a given time.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import uuid
 
 _RANDOM, _UNIX_TIME = 4, 7
@@ -21,6 +26,30 @@ _MULTICAST = 1 << 40
 _new = object.__new__
 _set_int = vars(uuid.UUID)["int"].__set__  # of a slot
 _set_is_safe = vars(uuid.UUID)["is_safe"].__set__
+
+
+class Stream:
+    """Pseudo-random bytes of one maker in one scope: sha256 over the caller, the ordinal of the call, and a block."""
+
+    def __init__(self, seed: str, scope: str, maker: str) -> None:
+        # JSON keeps the parts apart, and has an ASCII form for every string.
+        self._start = hashlib.sha256(json.dumps([seed, scope, maker]).encode("ascii"))
+        self._taken = 0
+
+    def next(self, size: int) -> bytes:
+        """Give the next bytes.
+
+        Args:
+            size: How many. The n-th ask gives the start of the same bytes, however many the asks before it took.
+        """
+        nth = self._taken
+        self._taken = nth + 1
+        found = b""
+        for block in range(-(-size // self._start.digest_size)):
+            digest = self._start.copy()
+            digest.update(b"%d.%d" % (nth, block))
+            found += digest.digest()
+        return found[:size]
 
 
 def uuid_from(
