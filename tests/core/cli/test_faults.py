@@ -50,6 +50,9 @@ def test_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> 
         namespace["ask"]("same")
     found: Ended = command("lab", "faults", "--json", "--kinds=timeout,tool_error", "--report=faults.xml", "test_it.py")
     assert (found.code, found.json["tests"][0]["counts"]) == (1, {"silent": 1, "raised": 1})
+    monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin,xdist.plugin")
+    spread: Ended = command("lab", "faults", "--json", "--kinds=timeout,tool_error", "--jobs=2", "test_it.py")
+    assert spread.json == found.json
     key = open_cassette(cassette).preface.redaction.key
     one: Ended = command("lab", "faults", "--json", "--kinds=tool_error", "--call=ask", "test_it.py")
     assert one.json["tests"][0]["counts"] == {"raised": 1}
@@ -62,7 +65,26 @@ def test_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_refused(command: Any) -> None:
-    """A kind that there is not is refused before pytest is started."""
+    """A kind that doesn't exist is refused before pytest is started."""
     refused: Ended = command("lab", "faults", "--kinds=timout")
     assert refused.code == 2
     assert "there is no kind 'timout'" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (
+            ["orders", "desk.py:run", "--jobs", "2"],
+            "orders takes no --jobs: each replay decides what the next one varies",
+        ),
+        (["why", "desk.py:run", "--max-usd=1"], "why takes no --max-usd: it calls no model"),
+        (["model", "openai:new", "desk.py:run", "--seed=1"], "model takes no --seed: it draws nothing at random"),
+        (["faults", "--nope"], "No such option '--nope'"),
+    ],
+)
+def test_options_of_others(command: Any, words: list[str], why: str) -> None:
+    """An option that other experiments have is refused with its reason, and one that none has as unknown."""
+    refused: Ended = command("lab", *words)
+    assert refused.code == 2
+    assert why in refused.err

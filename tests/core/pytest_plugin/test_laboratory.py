@@ -89,6 +89,8 @@ def test_revisions(recorded: Project) -> None:
     ("given", "why"),
     [
         ("why:max_usd=1", "why takes no max_usd: it calls no model"),
+        ("faults:jobs=2", "pytest runs the replays of a test one after another"),
+        ("flaky:samples=2,jobs=2", "run several tests at a time with pytest-xdist:  pytest -n N"),
         ("flaky:runs=3", "flaky takes no runs: how often it replays follows from"),
         ("flaky:samples=many", "expected a number, found 'many'"),
         ("change", "name the revision: --cassette-lab=change:base=main"),
