@@ -15,6 +15,8 @@ from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.target import run_to_end
 from agenttape_core.tools.update import PLANNING, Plan, plan_of, refuse_dear
 
+__all__ = ["plan", "update"]
+
 
 def plan(function: Callable[[], Any], cassette: str | Path, **options: Any) -> Plan:
     """Return the plan of an update of a cassette. No call is executed, and no file is written.

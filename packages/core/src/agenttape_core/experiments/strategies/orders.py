@@ -347,33 +347,48 @@ class Exploring:
         return Call.of(self._rows[number])
 
 
-def outcomes_in_other_orders(run: Callable[[], Ending], orders: int) -> dict[str, Any]:
-    """Replay a program that opens its cassettes by itself in other orders, and return the result as plain data.
+class _Opening:
+    """A program that opens its cassettes itself, so that only its endings are known.
 
     Args:
-        run: Runs it once.
+        once: Runs it once.
+    """
+
+    def __init__(self, once: Callable[[], Ending]) -> None:
+        self._once = once
+        self._first: Ending | None = None
+
+    def run(self, variation: Variation) -> Ending:
+        """Run it once, and return its ending, or the first one if it only left recordings unused."""
+        with varying(variation):
+            ending = self._once()
+        if ending.outcome.startswith("raised KeyboardInterrupt"):
+            raise KeyboardInterrupt
+        self._first = self._first or ending
+        # Unused recordings aren't its failure, and hide what it returned.
+        return self._first if ending.outcome.startswith(_UNUSED) else ending
+
+
+def outcomes_in_other_orders(once: Callable[[], Ending], orders: int) -> dict[str, Any]:
+    """Replay a program that opens its cassettes itself in other orders, and return the result as plain data.
+
+    Args:
+        once: Runs it once.
         orders: The most orders to try.
 
     Returns:
         The dict of `Exploration.to_dict`; empty if no call of the program can be reordered.
+
+    Raises:
+        KeyboardInterrupt: If it was interrupted.
     """
-    first: list[Ending] = []
-    script = Exploring("", "", Variation(), (), str, holds_threads=False).search(orders, SEED)
     try:
-        variation = next(script)
-        while True:
-            with varying(variation):
-                ending = run()
-            if ending.outcome.startswith("raised KeyboardInterrupt"):
-                raise KeyboardInterrupt
-            first = first or [ending]
-            # What it no longer asks for is no failure of its own, and hides what it returned.
-            variation = script.send(first[0] if ending.outcome.startswith(_UNUSED) else ending)
+        found = drive(_Opening(once), Exploring("", "", Variation(), (), str, holds_threads=False).search(orders, SEED))
     except ConfigurationError:
         return {}
-    except StopIteration as ended:
-        found: Exploration = ended.value
-        return found.to_dict() if not found.unstable else {}
+    if not found.is_whole:
+        raise KeyboardInterrupt
+    return found.to_dict() if not found.unstable else {}
 
 
 @takes_tests
