@@ -56,6 +56,8 @@ _SAYS = "is|was|ist|war|lautet|est|es|\xe9|\xe8|\xe4r|er|je|jest|este|to|là|э�
 """Words between a name and its value in prose, in the languages of the names."""
 _FOR = r"[ ](?:for|to|of|f\u00fcr|para|pour|de|da|do|del|du)(?:[ ][\w.@'-]{1,40}){1,4}?"
 """The purpose of a password: `the password for the portal is`."""
+_BETWEEN = r"""(?:\\{0,7}["'](?!value)\w{1,24}\\{0,7}["']:[ ]?\\{0,7}["'][^"'\\\n]{0,60}\\{0,7}["'],(?:\s|\\n){0,32})"""
+"""What else JSON may tell of a field between its name and its value."""
 _LOOSE = Lazy(
     rf"""(?x)
     (?P<rest>(?:(?![{_JOINED}])[\w{MARKS}-]){{0,48}}+)
@@ -63,7 +65,7 @@ _LOOSE = Lazy(
       | (?P<joined>[{_JOINED}]):?[ ]{{0,4}}(?=[!-~]{{6}})
       | {_FOR}(?P<whose>:)[ ]{{1,4}}
       | (?P<block>["'])[ \t]{{0,4}}\{{[^{{}}]{{0,400}}?\bdefault[ \t]{{0,8}}=[ \t]{{0,8}}(?=")
-      | (?P<close>\\{{0,7}}["'])? ,?(?:[ \t\r\n]|\\n){{1,32}}
+      | (?P<close>\\{{0,7}}["'])? (?:,(?:\s|\\n){{0,32}}|(?:\s|\\n){{1,32}}) {_BETWEEN}{{0,3}}
         (?P<pair>\\{{0,7}}["']?[Vv]alue\\{{0,7}}["']?[ \t]{{0,4}}[:=][ \t]{{0,8}})
       | (?P<listed>\\{{0,7}}["'],)[ \t\r\n]{{0,8}}(?=\\{{0,7}}["'][^-])
       | (?P<called>\()[ ]?(?=\\{{0,3}}["'])
