@@ -16,7 +16,7 @@ from agenttape_core.redaction.everywhere import Everywhere, told
 from agenttape_core.redaction.forms import form_of, is_example, is_pseudonym
 from agenttape_core.redaction.memo import PLAIN, Memo
 from agenttape_core.redaction.path_placeholders import Places, Writing
-from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms, may_hold, number_of
+from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms, may_hold, number_of, places_of_pseudonyms
 from agenttape_core.redaction.recognition import unsparing_scanner
 from agenttape_core.redaction.rehydration import Rehydrator, tells_pseudonym, urls_in
 from agenttape_core.redaction.streams import redact_chunks
@@ -441,9 +441,9 @@ def _between_pseudonyms(text: str) -> list[tuple[int, int]]:
     if not may_hold(text):
         return [(0, len(text))]
     parts, at = [], 0
-    for pseudonym in PSEUDONYM.finditer(text):
-        parts.append((at, pseudonym.start()))
-        at = pseudonym.end()
+    for start, end in places_of_pseudonyms(text):
+        parts.append((at, start))
+        at = end
     return [*parts, (at, len(text))]
 
 

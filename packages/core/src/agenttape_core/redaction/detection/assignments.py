@@ -57,7 +57,7 @@ _SAYS = "is|was|ist|war|lautet|est|es|\xe9|\xe8|\xe4r|er|je|jest|este|to|là|э�
 _FOR = r"[ ](?:for|to|of|f\u00fcr|para|pour|de|da|do|del|du)(?:[ ][\w.@'-]{1,40}){1,4}?"
 """The purpose of a password: `the password for the portal is`."""
 _BETWEEN = r"""(?:\\{0,7}["'](?!value)\w{1,24}\\{0,7}["']:[ ]?\\{0,7}["'][^"'\\\n]{0,60}\\{0,7}["'],(?:\s|\\n){0,32})"""
-"""What else JSON may tell of a field between its name and its value."""
+"""Other items of JSON between the name of a field and its value."""
 _LOOSE = Lazy(
     rf"""(?x)
     (?P<rest>(?:(?![{_JOINED}])[\w{MARKS}-]){{0,48}}+)

@@ -22,6 +22,8 @@ _TOKEN = ord("a")
 _LETTER = Lazy(r"[^\W\d_]")
 _FOREIGN_LETTER = Lazy("[" + "".join(sorted({max(word) for word in vocabulary.FOREIGN})) + "]")
 """One letter of each word that is looked for in a pass of its own: one search tells that there is none."""
+_FOREIGN = [(word, beyond_ascii(word)) for word in vocabulary.FOREIGN]
+"""These words, and their letters beyond ASCII: a text without those need not be searched."""
 _ENDS = frozenset(word[-3:] for word in vocabulary.LAST_WORDS)
 _PAIRS = frozenset(
     (first, last)
@@ -81,7 +83,7 @@ def name_places(view: View, names: Names) -> list[int]:
             found.update(at + offset for at in view.places(first.encode("latin-1")) if view.low.startswith(pair, at))
     for own in names.own_words:
         found.update(places(view.low, own))
-    if not view.text.isascii() and holds_foreign(view.text):
+    if not view.text.isascii():
         found.update(_foreign(view.text))
     return sorted(found)
 
@@ -92,8 +94,9 @@ def holds_foreign(text: str) -> bool:
 
 
 def _foreign(text: str) -> Iterator[int]:
-    for word in vocabulary.FOREIGN:
-        at = text.find(word)
+    beyond = beyond_ascii(text)
+    for word, letters in _FOREIGN if _FOREIGN_LETTER.search(beyond) else ():
+        at = text.find(word) if letters in beyond else -1
         while at >= 0:
             yield at
             at = text.find(word, at + len(word))
