@@ -59,8 +59,8 @@ def _langchain(turns: int, handler: Any, saver: Any = None) -> None:
 
 
 def _with_checkpoints(turns: int, handler: Any) -> None:
-    """Run LangChain's agent; if it is observed, it is one that can be stepped through afterwards, as LlamaIndex's."""
-    _langchain(turns, handler, InMemorySaver() if handler is not None else None)
+    """Run LangChain's agent with checkpoints, which take longer in a longer conversation, observed or not."""
+    _langchain(turns, handler, InMemorySaver())
 
 
 def _llamaindex(turns: int, _handler: Any) -> None:
@@ -85,7 +85,7 @@ def observed(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     without_steps = functools.partial(TapeEventHandler, steps=False)
     handlers: list[tuple[str, Callable[[Path], Any], Callable[[int, Any], None]]] = [
         ("`langchain.TapeCallbackHandler`", TapeCallbackHandler, _langchain),
-        ("that, and an `InMemorySaver`", TapeCallbackHandler, _with_checkpoints),
+        ("that, beside an `InMemorySaver`", TapeCallbackHandler, _with_checkpoints),
         ("`llamaindex.TapeEventHandler(steps=False)`", without_steps, _llamaindex),
         ("`llamaindex.TapeEventHandler`", TapeEventHandler, _llamaindex),
     ]

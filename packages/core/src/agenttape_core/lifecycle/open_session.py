@@ -35,7 +35,7 @@ from agenttape_core.storage import (
 from agenttape_core.storage.files import CONFLICT, choose_side
 
 if TYPE_CHECKING:
-    from agenttape_core.interventions import Placed
+    from agenttape_core.interventions import Changes, Placed
     from agenttape_core.storage import LeftOver
 
 _BESIDE_THE_RUN: Mapping[str, object] = {
@@ -111,7 +111,7 @@ def prepare(request: SessionRequest) -> Prepared:
     redactor = redactor_for(path, matched, request.redact, settings, key=key, places=places, writes=writes)
     header = new_header(path, prior, settings, redactor, replaces=policy.replaces, clock=request.clock)
     header = header.model_copy(update={"payload": request.payload}) if policy.replaces else header
-    changes = _changes(request, cassette, policy)
+    changes = _changes(request.changes, cassette, policy) if request.changes and cassette is not None else {}
     began = perf_counter()
     left = _left_over(cassette) if cassette is not None and policy.updates else ()
     return Prepared(
@@ -119,12 +119,10 @@ def prepare(request: SessionRequest) -> Prepared:
     )
 
 
-def _changes(request: SessionRequest, cassette: Cassette | None, policy: Policy) -> Mapping[int, Placed]:
-    if not request.changes or cassette is None:
-        return {}
+def _changes(changes: Changes, cassette: Cassette, policy: Policy) -> Mapping[int, Placed]:
     from agenttape_core.lifecycle.changed import changes_of  # most sessions change nothing
 
-    return changes_of(request.changes, cassette, policy)
+    return changes_of(changes, cassette, policy)
 
 
 def _left_over(cassette: Cassette) -> Sequence[LeftOver]:

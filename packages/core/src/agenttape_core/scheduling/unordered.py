@@ -255,7 +255,7 @@ class Unordered:
 
     def enter(self) -> None:
         """Begin: the session does."""
-        for label in ALONE:
+        for label in ALONE if self._recorded_labels else ():
             self._report_recorded(label)
         self._older = OlderThreads()
 
