@@ -61,11 +61,7 @@ _OWN_REASONS: Mapping[tuple[str, str], str] = {
 
 
 def words_of(function: Callable[..., Any]) -> dict[str, str]:
-    """Return the options of an experiment, with their types in words.
-
-    Args:
-        function: The experiment.
-    """
+    """Return the options of an experiment, with their types in words."""
     apart = {"target", "cassette", "on_run", "options", "keep", "known"}
     return {
         one.name: str(one.annotation)

@@ -135,10 +135,6 @@ def difference_of(pairs: Pairs, *, alpha: float = ALPHA) -> tuple[float, float]:
 
     Each bound is wrong with a probability of at most `alpha`, at whatever moment you look. Where one trial is judged
     alone, WORSE is an interval below 0, and BETTER one above.
-
-    Args:
-        pairs: The pairs.
-        alpha: The probability.
     """
     return 2 * _lower(_values(pairs), alpha) - 1, 1 - 2 * _lower(_values(pairs.turned), alpha)
 

@@ -108,11 +108,7 @@ class WhatIf:
 
 
 def account_of(run: Run) -> WhatIf:
-    """Return the account of a run.
-
-    Args:
-        run: The run.
-    """
+    """Return the account of a run."""
     report = run.session.report
     seen: set[int] = set()
     retried = []

@@ -197,12 +197,7 @@ def main(descriptor: int) -> None:
 
 
 def run(request: dict[str, Any], descriptor: int) -> None:
-    """Do what a request says, write the reply to a descriptor as JSON, and end the process unless it may end by itself.
-
-    Args:
-        request: The request of a worker.
-        descriptor: The write end of a pipe.
-    """
+    """Run a program once, write the reply to a descriptor as JSON, and end the process unless it lingers."""
     os.set_inheritable(descriptor, False)
     code = 1
     try:
@@ -317,7 +312,7 @@ def _received(reading: int, child: int, seconds: float) -> dict[str, Any]:
 
 
 def _reply_of(data: bytes, code: int | None, *, is_late: bool) -> dict[str, Any]:
-    """Return the reply in what a process has written, or why there is none."""
+    """Return the reply of a process, or why it has none."""
     if data.endswith(b"\n"):
         reply: dict[str, Any] = json.loads(data)
         return reply
@@ -437,7 +432,7 @@ def _report_of(report: Future[bytes]) -> bytes:
 
 
 def _communicate(child: subprocess.Popen[bytes], stdin: bytes, timeout: float) -> tuple[bytes, bytes, bool]:
-    """Return what a child wrote, and whether it ended in time."""
+    """Return the output of a child, and whether it ended in time."""
     try:
         return *child.communicate(stdin, timeout), True
     except subprocess.TimeoutExpired:

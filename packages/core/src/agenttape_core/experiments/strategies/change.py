@@ -62,7 +62,7 @@ class Case:
         target: The program.
         cassette: The recording.
         base: How the replay of the base ended.
-        changed: How that of the changed revision ended.
+        changed: How the changed revision's replay ended.
         paid: The verdict on samples of both; `None` if there are none.
         held: The reason why there are none, if the changed revision makes a new request.
     """
@@ -100,7 +100,7 @@ class Case:
 
     @property
     def why(self) -> str:
-        """The difference of the changed revision, or of the base where that is no measure."""
+        """The difference of the changed revision, or of the base where that can't be compared."""
         return self.changed.why if self.base.how == "same" else self.base.why or self.changed.why
 
     def __str__(self) -> str:
@@ -210,7 +210,7 @@ def change(
         samples: The most pairs of samples of each recording. It takes no more once there's a verdict.
         max_usd: The most that calls of models may cost, in US dollars. Without it, none is made.
         live: The tools that may be called, by kind, name, node or pattern. Models need no name.
-        checks: Files of checks that each sample must pass, besides ending well.
+        checks: Files of checks that each sample must pass, and end well.
         jobs: The number of replays, and of pairs, that run in parallel.
         dry_run: Whether only the cost of the samples is found out.
         resume: The report of an earlier run as JSON, whose samples aren't taken again.

@@ -340,7 +340,7 @@ def faults(
 
     Raises:
         CassetteError: If the cassette is not there, or cannot be read.
-        ConfigurationError: If there is no such kind or call, or the run is not the same again without a fault.
+        ConfigurationError: If the kind or the call doesn't exist, or the run is not the same again without a fault.
     """
     chosen = _kinds(kinds)
     program, path = recorded(target, cassette, options)
@@ -369,9 +369,6 @@ Known = Mapping[tuple[str, str, Call], Cell]
 
 def cells_in(report: str | Path) -> Known:
     """Return the cells in the report of an earlier run.
-
-    Args:
-        report: Its file, as JSON.
 
     Raises:
         ConfigurationError: If it isn't one.

@@ -248,7 +248,7 @@ def flaky(
 
     Raises:
         CassetteError: If the cassette cannot be read.
-        ConfigurationError: If an argument is not valid, or there are no prices for a limit.
+        ConfigurationError: If an argument is not valid, or a limit can't be kept without prices.
     """
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
         raise ConfigurationError(f"samples={samples!r}: expected the number of samples of each lane, at least 1")

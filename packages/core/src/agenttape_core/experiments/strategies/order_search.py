@@ -111,13 +111,7 @@ def overtaken(points: Sequence[ChoicePoint]) -> int:
 
 
 def smaller(order: Order, points: Sequence[ChoicePoint], most: int) -> Generator[Order, bool, Order]:
-    """Yield shorter orders, get whether a replay in each still fails alike, and return the shortest that does.
-
-    Args:
-        order: The order.
-        points: The choices of its run.
-        most: The number of replays at most.
-    """
+    """Yield shorter orders, get whether a replay in each has the same failure, and return the shortest that has."""
     left = itertools.count(most, -1)
     departed = [place for place, point in enumerate(points) if point.overtaken]
     for place in departed:  # the first departures may be enough

@@ -78,12 +78,7 @@ class Replay:
 
 
 def replay_of(ending: Ending, imposed: Imposing) -> Replay:
-    """Return a replay in an order that has ended.
-
-    Args:
-        ending: Its end.
-        imposed: The order.
-    """
+    """Return a replay in an order that has ended."""
     if imposed.redactor is None:
         return Replay(ending, has_opened=False)
     text, plain = imposed.redactor.text(ending.outcome), imposed.redactor.value(ending.value)
@@ -123,9 +118,6 @@ def ending_of(run: Run) -> Ending:
     """Return the end of a run as plain data.
 
     The failure of a session that the program opened itself, and caught, is part of the outcome.
-
-    Args:
-        run: The run.
     """
     if run.error is not None:
         return Ending(f"raised {described(run.error)}", is_failure(run.error), None)
@@ -246,11 +238,7 @@ class Exploring:
         return self._result(findings, tried, seed, is_exhaustive=search.is_exhaustive, is_whole=is_whole)
 
     def in_order(self, order: Order) -> _Script[Exploration]:
-        """Replay in the recorded order and in another one, and compare.
-
-        Args:
-            order: The other order.
-        """
+        """Replay in the recorded order and in another one, and compare."""
         if unstable := (yield from self._begin()):
             return self._result([], 0, SEED, is_exhaustive=False, unstable=unstable)
         replay = yield from self._replay(order)

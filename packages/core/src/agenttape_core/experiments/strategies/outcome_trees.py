@@ -154,13 +154,7 @@ def without(plain: Plain, changes: Mapping[Path, Way], path: Path = ()) -> Plain
 
 
 def replaced_at(plain: Plain, path: Path, text: Plain) -> Plain:
-    """Return plain data with another part at a path.
-
-    Args:
-        plain: The data.
-        path: The path.
-        text: The part.
-    """
+    """Return plain data with another part at a path."""
     if not path:
         return text
     step, rest = path[0], path[1:]

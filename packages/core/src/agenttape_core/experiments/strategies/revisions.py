@@ -164,7 +164,7 @@ class Revisions:
         """Replay a revision strictly, without live calls.
 
         Args:
-            commit: The commit; `None` for the working tree as it is.
+            commit: The commit; `None` for the working tree.
             target: The program.
             cassette: Its recording.
         """
@@ -205,11 +205,7 @@ class Revisions:
         )
 
     def state(self, commit: str | None) -> str:
-        """Return what a revision is in a few letters: the id of the commit, or what the working tree changes.
-
-        Args:
-            commit: As for `replayed`.
-        """
+        """Return a short id of a revision: of the commit, or of the changes in the working tree."""
         if commit is not None:
             return commit[:8]
         return sha256(self._git.ask("diff", "HEAD", "--binary") + self._git.ask("rev-parse", "HEAD")).hexdigest()[:8]

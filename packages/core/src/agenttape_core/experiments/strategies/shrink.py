@@ -27,7 +27,7 @@ from agenttape_core.tools.rewrite.redacting import redact
 
 @dataclass(frozen=True, slots=True)
 class Minimised:
-    """The smallest cassette that was found with which a program fails alike.
+    """The smallest cassette that was found with the same failure of a program.
 
     Args:
         cassette: The cassette.
@@ -60,12 +60,12 @@ class Minimised:
 
     @property
     def is_whole(self) -> bool:
-        """True, as it fails alike also if it was interrupted."""
+        """True, as the failure is the same even if it was interrupted."""
         return True
 
     @property
     def share(self) -> float:
-        """The size of the result in that of the source, from 0 to 1."""
+        """The size of the result as a share of the source's, from 0 to 1."""
         return self.sizes[1] / self.sizes[0]
 
     def to_dict(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def _failing(program: Program, source: Path, options: Mapping[str, Any]) -> tupl
 
 
 def _write(run: ReplayedRun, source: Path, target: Path, failure: Failure) -> None:
-    """Write the result, and prove that it fails alike when it is replayed strictly."""
+    """Write the result, and prove that a strict replay has the same failure."""
     origin = {"minimised": source.name, "failure": f"{failure.name} in {failure.function}"}
     written = run.run(run.opening(run.cassette, write_to=target, origin=origin))
     proof = run.run(run.opening(target)) if target.is_file() else written
@@ -206,7 +206,7 @@ def _write(run: ReplayedRun, source: Path, target: Path, failure: Failure) -> No
 
 
 def _redacted(run: ReplayedRun, target: Path, folder: Path) -> bool:
-    """Replace secrets in the result that were kept in its source, if it fails alike without them."""
+    """Replace secrets in the result that were kept in its source, if the failure doesn't need them."""
     folder.mkdir()
     copy = Path(shutil.copy(target, folder))
     redact(copy, this_project().settings())

@@ -1,4 +1,4 @@
-"""Make a run that fails smaller, step by step, as long as it fails alike."""
+"""Make a failing run smaller, step by step, as long as the failure is the same."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class SpentError(Exception):
 
 _NUMBER = re.compile(r"\d+")
 _SHORT = 100
-"""The characters of a message that says which failure it is, and not what data it was about."""
+"""The most characters of a message that identifies a failure, rather than its data."""
 RESERVE = 6
 """The replays that are left when the search ends: to write what was found, and to prove it."""
 
@@ -186,7 +186,7 @@ class ReplayedRun:
         return self._trees
 
     def fails(self, changed: Trees) -> bool:
-        """Return whether it fails alike with other outcomes."""
+        """Return whether the failure is the same with other outcomes."""
         if self.replays + RESERVE >= self._limit:
             raise SpentError
         outcomes = self._with(changed)
@@ -195,7 +195,7 @@ class ReplayedRun:
         )
 
     def keep(self, changed: Trees) -> bool:
-        """Write the run with these outcomes, and go on from it if it can be replayed strictly."""
+        """Write the run with these outcomes, and continue from it if it can be replayed strictly."""
         outcomes = self._with(changed)
         target = self._folder / str(self._kept) / self._name
         self._kept += 1
@@ -267,11 +267,11 @@ class Shrinking:
     def __init__(self, run: ReplayedRun) -> None:
         self._run = run
         self._changed: dict[int, Tree] = {}
-        """The outcomes that are known to do, beside those of the run."""
+        """The outcomes that are known to keep the failure, beside the run's own."""
         self._known: dict[str, bool] = {}
 
     def shrink(self) -> bool:
-        """Make the run smaller, until nothing can be left out alone.
+        """Make the run smaller, until no single piece can be left out.
 
         Returns:
             False if the run could not be replayed as often as that takes.

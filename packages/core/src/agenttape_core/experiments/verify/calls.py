@@ -146,7 +146,7 @@ class _Order:
 
     def __init__(self) -> None:
         self.in_loops: list[str] = []
-        """The addresses of calls in event loops, as they were answered."""
+        """The addresses of calls in event loops, in the order of their answers."""
         self.in_threads: list[_Moment] = []
 
 

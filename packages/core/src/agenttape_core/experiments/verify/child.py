@@ -90,9 +90,6 @@ def _go_round(loop: asyncio.AbstractEventLoop, rounds: int) -> None:
 def delay(seed: int) -> Callable[[object], None]:
     """Let threads and work in pools begin and end a little late from now on.
 
-    Args:
-        seed: The seed of the delays.
-
     Returns:
         A watcher of crossings, which delays calls. In an event loop it gives the loop some rounds more besides, in
         which nothing of the program happens, so that what is counted in rounds comes later.

@@ -38,11 +38,7 @@ _RUNTIME = frozenset({"self", "cls", "config", "runtime", "state", "ctx", "conte
 
 
 def edits_of_schema(site: Site) -> Iterator[Edit]:
-    """Yield the edits of one node of a schema.
-
-    Args:
-        site: The place of the node.
-    """
+    """Yield the edits of one node of a schema."""
     node = site.node
     if isinstance(node, ast.AnnAssign) and isinstance(site.parent, ast.ClassDef):
         yield from _field(site.parent, node)

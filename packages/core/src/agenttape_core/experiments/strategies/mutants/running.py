@@ -180,11 +180,7 @@ _TOOL = 4
 
 
 def root_of(folder: Path) -> Path:
-    """Return the folder of the project that a folder belongs to: the nearest with a `pyproject.toml` or a repository.
-
-    Args:
-        folder: The folder.
-    """
+    """Return the folder of the project around a folder: the nearest with a `pyproject.toml` or a repository."""
     for each in (folder, *folder.parents):
         if any((each / name).exists() for name in ("pyproject.toml", "setup.py", ".git")):
             return each
@@ -266,7 +262,7 @@ class Reached:
 
 
 TESTS = "agenttape_core.pytest_plugin.mutated"
-"""The runner of tests. It's above this package, which knows it by its name only."""
+"""The runner of tests. It's above this package, which has only its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +272,7 @@ class Reply:
     Args:
         facts: The facts by the tests, or of the function.
         problem: Why it couldn't be run; empty if it could.
-        ended: Why the run was ended by force; empty if it ended by itself.
+        ended: Why the run was ended by force; empty if it wasn't.
         is_loaded: Whether the edited file was imported.
         files: The files that hold tests.
         lines: How often each line was run, by the test and the file.

@@ -259,11 +259,7 @@ class Search:
 
 
 def shown_name(path: Path) -> str:
-    """Return the name of a file as ids have it: from the current folder.
-
-    Args:
-        path: The file.
-    """
+    """Return the name of a file as ids have it: from the current folder."""
     return Path(os.path.relpath(path)).as_posix()
 
 

@@ -32,11 +32,7 @@ class Requests:
 
     @classmethod
     def of(cls, requests: Iterable[Any]) -> Requests:
-        """Return what requests hold.
-
-        Args:
-            requests: The requests, as plain data.
-        """
+        """Return the texts, tools and schemas in requests."""
         made = cls()
         for request in requests:
             made.texts.append("\0".join(" ".join(text.split()) for text in made._read(request)))
@@ -112,12 +108,7 @@ class Evidence:
 
     @classmethod
     def of(cls, facts: Mapping[str, Facts], reply: Reply) -> Evidence:
-        """Return what the tests reach that take part.
-
-        Args:
-            facts: The tests.
-            reply: The traced run.
-        """
+        """Return the evidence of the tests that take part."""
         made = cls(facts, reply.lines)
         read: dict[tuple[str, tuple[str, ...]], Requests] = {}
         for name, one in facts.items():
@@ -126,12 +117,7 @@ class Evidence:
         return made
 
     def reaching(self, mutant: Mutant, path: Path) -> Reaching:
-        """Return the tests that reach a mutant.
-
-        Args:
-            mutant: The mutant.
-            path: Its file.
-        """
+        """Return the tests that reach a mutant."""
         file = str(path)
         if not any(file in files for files in self.lines.values()):
             return Reaching(mutant, (), NO_IMPORT)

@@ -131,11 +131,7 @@ class Site:
 
 
 def sites(tree: ast.AST) -> Iterator[Site]:
-    """Yield all nodes of a tree with their places, each before its children.
-
-    Args:
-        tree: The root.
-    """
+    """Yield all nodes of a tree with their places, each before its children."""
     waiting: list[Site] = [Site(tree, (), ())]
     while waiting:
         site = waiting.pop()
@@ -177,12 +173,7 @@ def replace(tree: ast.Module, path: Path, new: ast.AST) -> ast.Module:
 
 
 def with_fields(node: Node, **fields: Any) -> Node:
-    """Return a copy of a node with other fields; its children are shared.
-
-    Args:
-        node: The node.
-        fields: The fields.
-    """
+    """Return a copy of a node with other fields; its children are shared."""
     made = copy.copy(node)
     for name, value in fields.items():
         setattr(made, name, value)
@@ -195,11 +186,7 @@ def without(items: list[Any], at: int) -> list[Any]:
 
 
 def name_of(node: ast.AST) -> str:
-    """Return the last word of a name: `Field` of `pydantic.Field`; of a call or a subscript, that of what is called.
-
-    Args:
-        node: An expression.
-    """
+    """Return the last word of a name (`Field` for `pydantic.Field`), or of the callee of a call or a subscript."""
     if isinstance(node, ast.Call):
         return name_of(node.func)
     if isinstance(node, ast.Subscript):

@@ -88,11 +88,7 @@ class Text:
 
 
 def text_of(node: ast.AST) -> Text | None:
-    """Return the text that an expression is; `None` for any other.
-
-    Args:
-        node: The expression.
-    """
+    """Return the text that an expression is; `None` for any other."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and not _HOLE.search(node.value):
         fields = [found[0] for found in _FIELD.finditer(node.value)][:_MOST_HOLES]
         numbers = iter(range(len(fields)))
@@ -165,11 +161,7 @@ def kind_of(site: Site) -> Kind:
 
 
 def edits_of_text(site: Site) -> Iterator[Edit]:
-    """Yield the edits of a text that a model may read.
-
-    Args:
-        site: The place of the text.
-    """
+    """Yield the edits of a text that a model may read."""
     text = text_of(site.node)
     if text is None or not is_prose(site):
         return
@@ -211,11 +203,7 @@ def _edits_of_holes(text: Text, kind: Kind, whole: Sought) -> Iterator[Edit]:
 
 
 def negated(sentence: str) -> str | None:
-    """Return a sentence that says the opposite; `None` if no word of it tells how.
-
-    Args:
-        sentence: The sentence.
-    """
+    """Return the opposite of a sentence; `None` if it has no word to negate."""
     for pattern, other in _OPPOSITES:
         changed, count = re.subn(pattern, other, sentence, count=1)
         if count:

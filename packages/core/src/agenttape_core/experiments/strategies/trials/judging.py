@@ -204,11 +204,7 @@ class Judgement:
 
 
 def judged(trials: Sequence[Trial]) -> list[Judgement]:
-    """Return the judgements on trials that are judged together.
-
-    Args:
-        trials: The trials.
-    """
+    """Return the judgements on trials that are judged together."""
     family = [trial.pairs for trial in trials]
     with_pairs = [pairs for pairs in family if pairs.total]
     verdicts, more = iter(verdicts_of(with_pairs)), iter(pairs_to_settle(with_pairs))
@@ -240,11 +236,8 @@ _PATH = frozenset(Trajectory.__dataclass_fields__)
 def read_trials(path: Path | str) -> list[Trial]:
     """Return the trials of a file that `--cassette-report` or `--report` has written.
 
-    Args:
-        path: The file.
-
     Raises:
-        ConfigurationError: If it cannot be read, or is no such file.
+        ConfigurationError: If it cannot be read, or isn't such a file.
     """
     try:
         plain = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -261,12 +254,6 @@ def samples_before(
     known: Sequence[Trial], name: str, candidate: str, recorded: Trajectory
 ) -> dict[tuple[Lane, int], Sample]:
     """Return the samples of an earlier run of a trial, which aren't taken again.
-
-    Args:
-        known: The trials of the earlier run.
-        name: The name of the trial.
-        candidate: The candidate.
-        recorded: The path of the recording.
 
     Raises:
         ConfigurationError: If they are of another candidate or recording.

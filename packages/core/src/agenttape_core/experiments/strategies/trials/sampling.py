@@ -196,11 +196,7 @@ def _problem_of(derived: Location, cassette: Cassette, checks: Sequence[CheckFil
 
 
 def unrecorded_inside(line: str) -> dict[str, Any]:
-    """Return what a session that the program opened itself lacked, as one of the calls that left the recorded world.
-
-    Args:
-        line: Its failure.
-    """
+    """Return the failure of a session that the program opened itself, as one of its unrecorded calls."""
     return {"kind": "session", "name": line.partition(": ")[0], "reason": line}
 
 
