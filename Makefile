@@ -111,7 +111,7 @@ orders: $(READY) ## Answer the calls of programs without a race in a thousand or
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -o faulthandler_timeout=1800 --orders=1000 \
 		tests/conformance/test_orders.py
 
-drawn: $(READY) ## Draw 200 programs of LangGraph and 200 of LlamaIndex at random: each replays equal, or says why not. OF=1000 draws more, FROM=200 others.
+drawn: $(READY) ## Draw 200 programs of LangGraph and 200 of LlamaIndex at random: each replays equal, and reports nothing. OF=1000 draws more, FROM=200 others.
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -o faulthandler_timeout=600 -rx \
 		--programs=$(or $(filter-out tests/%,$(OF)),200) --first-program=$(or $(FROM),0) tests/conformance/drawn
 

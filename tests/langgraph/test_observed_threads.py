@@ -189,7 +189,7 @@ def test_threads_of_loops_are_named(tmp_path: Path) -> None:
 
 
 def test_a_thread_that_waits_elsewhere(tmp_path: Path) -> None:
-    """A thread that waits where nobody sees it does not hold up a run whose calls are made one after the other."""
+    """A thread that waits where it can't be seen does not hold up a run whose calls are made one after the other."""
     is_gone = False
 
     @tool

@@ -268,3 +268,29 @@ def test_stream_closed_early_is_served_whole(tmp_path: Path) -> None:
         assert first_chunk(Passing(world)) == before
     (interaction,) = interactions(tmp_path / "c.yaml")
     assert (interaction.outcome.ended, interaction.metadata) == ("closed", {})
+
+
+class Napping(LeafLLM):
+    """Passes a call on, and waits before it returns the answer."""
+
+    @llm_completion_callback()
+    async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        answer = await super().acomplete(prompt, **kwargs)
+        await asyncio.sleep(0.001 * int(prompt))
+        return answer
+
+
+def test_a_wait_besides_the_call_that_is_carried_on_is_reported(tmp_path: Path) -> None:
+    """A replay runs the outer method, whose wait was part of the call when it was recorded: the report names it."""
+
+    async def program(llm: LeafLLM) -> list[str]:
+        return [each.text for each in await asyncio.gather(*(llm.acomplete(str(n)) for n in (3, 1, 2)))]
+
+    world = World()
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = asyncio.run(program(Napping(world)))
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert asyncio.run(program(Napping(world))) == recorded
+    (line,) = replay.report.nondeterminism
+    assert "Napping.acomplete waits besides the call that it passes on" in line

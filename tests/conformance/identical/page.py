@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .table import ROWS, Framework, Row
-from .told import TOLD
 
 HEAD = "| the program | run by | replays | equal |\n|---|---|---|---|"
 ORDER: tuple[Framework, ...] = ("LangGraph", "LangChain", "LlamaIndex", "plain Python")
@@ -31,6 +30,4 @@ def _equal(row: Row) -> str:
         return "everything; with another hash seed it is a miss that says why"
     but = ", ".join(row.never)
     seeded = f"; with another hash seed but for orders in {', '.join(row.seeded)}" if "spans" in row.seeded else ""
-    loose = [driver for driver in row.drivers if f"{row.name}/{driver}" in TOLD]
-    told = f"; or told, by {', '.join(loose)}" if loose else ""
-    return (f"everything but {but}" if but else "everything") + seeded + told
+    return (f"everything but {but}" if but else "everything") + seeded

@@ -1,4 +1,4 @@
-"""Every program of the table is the same run when it is replayed, in everything that can be seen of it, or is told."""
+"""Every program of the table is the same run when it is replayed, in everything that can be seen of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from agenttape_core.testing import Facts, compare_runs, record_run, replay_run
 from .outside import Outside
 from .rows import RACES
 from .table import NARROW, ROWS, Framework, Row, cells
-from .told import TOLD
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*(is in beta|is experimental)"),
@@ -73,25 +72,18 @@ def put(facts: Facts, path: Path, shelf: Path) -> None:
 def test_the_replay_is_the_same_run(
     name: str, driver: str, tmp_path: Path, shelf: Path, pytestconfig: pytest.Config
 ) -> None:
-    """Each part of each replay is equal to the recording, but for those of which the table says why they cannot be.
-
-    Where the table says so, a replay may differ if it tells why. One that is equal should report nothing; that it does
-    on a busy machine is left to the scheduler.
-    """
+    """Each part of each replay is equal to the recording, but for those that the table excepts; it reports nothing."""
     row, world, path = ROWS[name], Outside(), tmp_path / f"{name}-{driver}.yaml"
     recorded = recorded_run(row, driver, world, path)
     put(recorded, path, shelf)
     world.gone = True
-    needless: dict[str, None] = {}
     for _ in range(replays_of(row, driver, pytestconfig.getoption("replays"))):
         told: list[str] = []
         replayed = replay_run(row.program(driver, world), path, told=told)
         found = [each for each in compare_runs(recorded, replayed) if each.part not in row.never]
-        assert found == [] or (told and f"{name}/{driver}" in TOLD), "\n".join([*map(str, found), *told])
-        needless |= dict.fromkeys(told if not found else [])
+        assert found == [], "\n".join([*map(str, found), *told])
+        assert told == [], f"an equal replay reports {told}"
     assert world.trespasses == []
-    if needless:
-        pytest.xfail(f"#33: an equal replay reports: {'; '.join(needless)}")
 
 
 @pytest.mark.process
@@ -102,8 +94,8 @@ def test_other_processes_replay_the_same_run(
     frameworks: tuple[Framework, ...], tmp_path: Path, shelf: Path, pytestconfig: pytest.Config
 ) -> None:
     """Processes with other hash seeds replay each program of the table as the same run."""
-    told = [cell for cell in cells(*frameworks) if cell[1] not in NARROW and "/".join(cell) not in TOLD]
-    for name, driver in told:
+    wide = [cell for cell in cells(*frameworks) if cell[1] not in NARROW]
+    for name, driver in wide:
         path = tmp_path / f"{name}-{driver}.yaml"
         if (recorded := shelf / path.stem).is_dir():  # by a test before this one
             shutil.copytree(recorded, tmp_path, dirs_exist_ok=True)
@@ -112,7 +104,7 @@ def test_other_processes_replay_the_same_run(
         path.with_suffix(".json").write_text(json.dumps(facts), encoding="utf-8")
     for seed in ("1", "2") if pytestconfig.getoption("replays") > 4 else ("1",):
         found = replayed_with(seed, tmp_path)
-        assert len(found) == len(told)
+        assert len(found) == len(wide)
         texts = [
             f"{cell}: {text[:500]}"
             for cell, parts in found.items()

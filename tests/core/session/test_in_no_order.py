@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from agenttape_core import Verification, boundary, use_cassette
+from agenttape_core.scheduling import threads
 
 LIMIT = 30
 SIGNALLED = "a signal came to a handler of the program, at a moment that is in no recorded order"
@@ -288,3 +289,33 @@ def test_a_thread_that_computes_for_long_is_no_disorder(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "c.yaml") as cassette:
         assert program() == recorded
     assert (cassette.report.nondeterminism, cassette.report.entropy, cassette.report.unobserved) == ((), (), ())
+
+
+# -- threads that still compute when the session ends ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("longest", "is_kept"), [(LIMIT, True), (0.05, False)], ids=["waited for", "named"])
+def test_a_thread_that_computes_when_the_session_ends(
+    longest: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_kept: bool
+) -> None:
+    """The end of the session waits while it computes, so that it draws what it drew; one that takes long is named."""
+    monkeypatch.setattr(threads, "_SETTLES", 0.05)
+    monkeypatch.setattr(threads, "_COMPUTES", longest)
+
+    async def program(mode: str) -> tuple[float, tuple[str, ...]]:
+        def compute() -> float:
+            ends = time.thread_time() + 0.3
+            while time.thread_time() < ends:
+                pass
+            return random.random()
+
+        async with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
+            ask("who?")
+            work = asyncio.get_running_loop().run_in_executor(None, compute)
+        return await work, session.report.nondeterminism
+
+    recorded, _ = asyncio.run(program("once"))
+    replayed, named = asyncio.run(program("none"))
+    assert (replayed == recorded) is is_kept
+    assert (named == ()) is is_kept
+    assert all("went on without its turn" in line for line in named)

@@ -561,7 +561,7 @@ def test_threads_that_take_work_in_no_order_are_told() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_pool_of_such_threads_is_not_told_for_one_piece_of_work_at_a_time(threads: int) -> None:
-    """The threads that look after the pool wait where nobody sees it, and any of the others may do the work."""
+    """The threads that look after the pool wait where it can't be seen, and any of the others may do the work."""
 
     def program(world: Slow) -> list[str]:
         with ThreadPool(threads) as pool:
@@ -723,11 +723,11 @@ def test_a_thread_that_spins_until_another_one_has_come_is_not_waited_for(monkey
     assert session.report.nondeterminism
 
 
-UNSEEN = "0 waited where nobody sees it, or computed for long, and went on without its turn"
+UNSEEN = "0 waited where it can't be seen, or computed for long, and went on without its turn"
 
 
 def test_a_wait_that_nobody_sees_does_not_keep_the_time_from_passing() -> None:
-    """A thread whose sleep ends while another one waits for it where nobody sees it goes on: that is told."""
+    """A thread whose sleep ends while another one waits for it where it can't be seen goes on: that is told."""
 
     def waiting(world: Slow) -> list[str]:
         out: list[str] = []

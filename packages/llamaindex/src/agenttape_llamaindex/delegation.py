@@ -132,12 +132,14 @@ class LeafCall:
         methods: On replay, the leaf methods that the call has come through; the last one is running.
         run: The method, where the call is executed; `None` on replay.
         is_delegated: On replay, whether another method has taken the call over.
+        answered_at: On replay, the number of arrivals when that method was answered.
     """
 
     crossing: Crossing
     methods: tuple[str, ...] = ()
     run: MethodRun | None = None
     is_delegated: bool = False
+    answered_at: int | None = None
     _executing: ExecutedCall | None = None
 
     @contextmanager
@@ -189,6 +191,14 @@ class LeafCall:
         if self.run is not None:
             self.run.crossing.returned(response)
 
+    def ended(self) -> None:
+        """Report on replay that the method has waited for something of its own, after it was answered."""
+        scheduler = self.crossing.session.scheduler
+        if self.answered_at is not None and scheduler.arrived != self.answered_at:
+            scheduler.waited_besides(f"{self.crossing.request.name}.{self.methods[-1]}")
+        if self.run is None:
+            was_answered(self.crossing)
+
     def inside(self) -> Crossing | None:
         """Return the crossing for another leaf method of the object; `None` on replay if one has it already."""
         if not self.crossing.is_served:
@@ -223,6 +233,13 @@ def call_around(state: Any) -> LeafCall | None:
         return None
     # Inside of a call of something else, such as a tool, it is a part of that call.
     return around if executing() is around._executing else None
+
+
+def was_answered(crossing: Crossing) -> None:
+    """Note on replay, for the methods that have passed a call on, that it has been answered."""
+    around = _current.get()
+    if around is not None and around.crossing is crossing:
+        around.answered_at = crossing.session.scheduler.arrived
 
 
 def running_call(crossing: Crossing, method: str) -> LeafCall | None:

@@ -25,7 +25,7 @@ from agenttape_core.integration import (
     waiting_first,
 )
 from agenttape_llamaindex.codec.streams import Sort
-from agenttape_llamaindex.delegation import LeafCall, running_call
+from agenttape_llamaindex.delegation import LeafCall, running_call, was_answered
 
 # -- The ids that an LLM keeps on itself in a call, and sends with the next one: that of the response before.
 #
@@ -134,10 +134,13 @@ def coroutine(real: Callable[..., Any], describe: Describe, leaf: Method) -> Cal
             return await limited()
         running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
-            return sort.converted(await aserve(crossing, kept.aapply))
+            answer = await aserve(crossing, kept.aapply)
+            was_answered(crossing)
+            return sort.converted(answer)
         async with running.awaiting():
             with running.calling():
                 response = await (limited if running.run is not None else call.real)()
+        running.ended()
         running.effected(kept.changed())
         running.returned(response)
         return response

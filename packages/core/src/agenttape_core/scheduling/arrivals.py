@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, cont
 from time import monotonic
 from typing import Any, Protocol
 
-from agenttape_core.scheduling.clock import Ending
+from agenttape_core.scheduling.clock import RESTLESS, Ending
 from agenttape_core.scheduling.executing import EXECUTING, is_outside_program, runs_outside_program
 from agenttape_core.scheduling.late import auntil_abandoned, until_abandoned, until_cancelled
 from agenttape_core.scheduling.loops import Room
@@ -73,8 +73,6 @@ _NOTHING = nullcontext()
 RIGHT_AWAY: Awaited = _Place()
 _Context = AbstractContextManager[Awaited]
 _AT_ONCE: _Context = nullcontext(RIGHT_AWAY)
-_RESTLESS = 10.0
-"""Seconds beyond those of the recording for which a call waits to be cancelled in a loop that never rests."""
 
 
 class Arrivals:
@@ -133,7 +131,7 @@ class Arrivals:
         """Run the code of a call inside.
 
         Args:
-            leaves: Whether it is nothing of the program, so that others may go on.
+            leaves: Whether it is nothing of the program, so that others may continue.
             is_real: Whether the call is executed for real, and not stepped into.
         """
         self._work = current_work()
@@ -142,7 +140,7 @@ class Arrivals:
         return context
 
     def next(self) -> None:
-        """Wait until the caller's thread may go on with what has come, which others can see."""
+        """Wait until the caller's thread may continue with what has come, which others can see."""
         if not in_loop():
             self._scheduler.threads.yields()
 
@@ -163,7 +161,7 @@ class Arrivals:
                 threads.leave_turn(one, AWAY)
 
     def acts(self) -> None:
-        """Let others go on: the call acts outside, so a replay serves it, and runs no code."""
+        """Let others continue: the call acts outside, so a replay serves it, and runs no code."""
         self._scheduler.threads.acts()
 
     # -- in event loops ----------------------------------------------------------------------------------------
@@ -213,16 +211,17 @@ class Arrivals:
         with self._scheduler.threads.unordered.run_by_trio():
             yield RIGHT_AWAY
 
-    def stepping_into(self, address: str) -> _Context:
+    def stepping_into(self, call: Any, address: str) -> _Context:
         """Run the code of a recorded call inside: what the recording says of its end has no counterpart.
 
         Args:
+            call: As for `awaiting`.
             address: Where its recording is.
         """
         room = self._room()
-        if room is None or self._scheduler.is_chosen:  # its code goes on: there is nothing to choose
+        if room is None or self._scheduler.is_chosen:  # its code continues: there is nothing to choose
             return _AT_ONCE
-        return nullcontext(SteppedIntoPlace(room, address))
+        return nullcontext(SteppedIntoPlace(room, address, call))
 
     def _room(self) -> Room | None:
         if not self._scheduler.threads.is_on or runs_outside_program() or not in_task():
@@ -239,7 +238,7 @@ class Arrivals:
 
     @property
     def is_abandoned(self) -> bool:
-        """True if nobody waits any more for the thread that its code runs in."""
+        """True if the program no longer waits for the thread that its code runs in."""
         return self._work is not None and self._work.is_abandoned
 
     async def until_cancelled(self, ending: Ending) -> None:
@@ -263,7 +262,7 @@ class Arrivals:
                     room.turn.last_resorts.remove(resort)
 
     def until_abandoned(self, ending: Ending) -> bool:
-        """Wait until nobody waits for the caller's thread any more; false if that doesn't happen.
+        """Wait until the program no longer waits for the caller's thread; false if that doesn't happen.
 
         Args:
             ending: The end of the recorded call.
@@ -291,7 +290,7 @@ class Arrivals:
             ending: The end of the recorded call.
 
         Raises:
-            CancelledError: If the program leaves it, or the session ends: nobody waits for the thread any more.
+            CancelledError: If the program leaves it, or the session ends: it no longer waits for the thread.
         """
         with self._without_turn():
             over = threading.Event()
@@ -311,7 +310,7 @@ class Arrivals:
         if one is None:
             yield
             return
-        threads.leave_turn(one, BLOCKING)  # until others go on: it's nothing that is about to come
+        threads.leave_turn(one, BLOCKING)  # until others continue: it's nothing that is about to come
         was_out, one.is_out = one.is_out, True
         try:
             yield
@@ -343,7 +342,7 @@ class _Resort:
 
     def is_overdue(self) -> bool:
         """Return whether it waits for longer than the recorded call took, and more."""
-        return monotonic() - self._since > self._ending.took + _RESTLESS
+        return monotonic() - self._since > self._ending.took + RESTLESS
 
     def end(self) -> None:
         """End the wait."""
@@ -422,7 +421,7 @@ class _Leaving:
 class ExecutedPlace(_Place):
     """The place of a call that is executed for real; see `Awaited` for its methods.
 
-    The code of a call that a replay may answer or run begins when nothing else can go on: an effect of it then comes
+    The code of a call that a replay may answer or run begins when nothing else can continue: an effect of it then comes
     when a replay can have it come, between two arrivals.
 
     Args:
@@ -451,17 +450,19 @@ class ExecutedPlace(_Place):
     async def __aenter__(self) -> None:
         if not self._is_outside and self._unless is None:
             await self._room.answered(f"{self._base}<")
+            self._room.code[id(self._call)] = None
         with self._room.turn.lock:
             self._room.turn.outside += self._is_outside
 
     async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
         with self._room.turn.lock:
             self._room.turn.outside -= self._is_outside
+        self._room.code.pop(id(self._call), None)
         self._room.ends_call(self._base)
         if self._unless is not None and self._unless():
             return
         was_told, self._is_told = self._is_told, False
-        if was_told and error is None:  # it has come: the program goes on with it in the same step
+        if was_told and error is None:  # it has come: the program continues with it in the same step
             return
         if error is None or isinstance(error, Exception):
             try:
@@ -493,13 +494,15 @@ class SteppedIntoPlace(_Place):
     Args:
         room: The loop.
         base: The origin of its arrivals.
+        call: The call.
     """
 
-    __slots__ = ("_base", "_room")
+    __slots__ = ("_base", "_call", "_room")
 
-    def __init__(self, room: Room, base: str) -> None:
+    def __init__(self, room: Room, base: str, call: Any) -> None:
         self._room = room
         self._base = base
+        self._call = call
 
     def arriving(self, unless: Callable[[], bool] | None = None) -> Any:  # noqa: ARG002
         """See `Awaited`."""
@@ -507,8 +510,10 @@ class SteppedIntoPlace(_Place):
 
     async def __aenter__(self) -> None:
         await self._room.answered(f"{self._base}<")
+        self._room.code[id(self._call)] = None
 
     async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        self._room.code.pop(id(self._call), None)
         if error is None or (isinstance(error, Exception) and not isinstance(error, CancelledError)):
             await self._room.answered(self._base)
 

@@ -156,6 +156,7 @@ _LONGEST = 1e6
 
 
 _NO_TURN = 0
+"""In the place of a session: code took the lock that takes no turns, so it's waited for as usual."""
 _takers: dict[int, int] = {}
 """The locks that are taken, with the session whose threads took each: none, if code without a turn did."""
 
@@ -345,7 +346,7 @@ def see_no_locks() -> None:
 
 
 def take_turns(user: object) -> None:
-    """Let participants take turns at locks and simple queues, as somebody needs it."""
+    """Let participants take turns at locks and simple queues, until each user has called `take_no_turns`."""
     with _guard:
         if not _users:
             acquires: dict[type, Callable[..., bool]] = {owner: locks.acquire for owner, locks in _LOCKS.items()}
@@ -358,7 +359,7 @@ def take_turns(user: object) -> None:
 
 
 def take_no_turns(user: object) -> None:
-    """Note that somebody needs it no more."""
+    """Note that a user needs it no more."""
     with _guard:
         _users.remove(user)
         if not _users:

@@ -1,4 +1,4 @@
-"""The choice of the served call that is answered next, where several wait: an order that somebody imposes on a replay.
+"""The choice of the served call that is answered next, where several wait: an order imposed on a replay.
 
 The answers of a replay are known, so only their order can differ. At a *choice point* a program has nothing else to do,
 and each of the calls that wait may be answered next. What a program does with an order other than the recorded one is
@@ -88,7 +88,7 @@ class Choices:
     def choose(self, waiting: Sequence[int]) -> int | None:
         """Return the call that is answered next, or `None` if each has to wait for another one.
 
-        A call that was chosen, such as a stream, goes on until it waits no more.
+        A call that was chosen, such as a stream, continues until it waits no more.
 
         Args:
             waiting: The numbers of the calls that wait, in the order in which they began to.
@@ -132,7 +132,7 @@ class Choices:
 
     @property
     def never_came(self) -> tuple[int, ...]:
-        """The calls of the order that nobody made."""
+        """The calls of the order that the program didn't make."""
         return tuple(self._left)
 
 

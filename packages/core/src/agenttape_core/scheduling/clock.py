@@ -3,11 +3,15 @@
 Most of what cancels a call is a timer: `asyncio.timeout`, `wait_for`, the timeout of a workflow. A replay doesn't sit
 it out. While a call waits to be cancelled again and its event loop has nothing else to do, the clock of that loop
 passes to its next timer: timers fire in their order, each followed by all that comes of it, as they would have in real
-time. So they do for the waits between two attempts that a replay skips.
+time.
+
+So they do for the waits between two attempts that a replay skips.
 
 *Virtual time*: the clock doesn't move while anything is done, and jumps to the next timer while nothing is. A loop asks
 its selector to wait until its next timer is due. Where there is neither a callback to call nor a thread to wait for,
-the clock is put forward instead. So timers fire in their true order, at the moments that they were set for, and a
+the clock is put forward instead.
+
+So timers fire in their true order, at the moments that they were set for, and a
 minute takes as long as its callbacks do: the simulated time of discrete event simulation.
 """
 
@@ -34,7 +38,7 @@ from agenttape_core.scheduling.thread_starts import Work, current_work
 
 _GRACE = 1.0
 """Seconds for which a call waits to be cancelled beyond those of the recording: a slower machine; see `Lateness`."""
-_RESTLESS = 10.0
+RESTLESS = 10.0
 """The same in a loop that calls callbacks all the time, which may yet cancel it."""
 _QUIET = 0.02
 """Seconds for which a loop has nothing to do before its clock passes to the next timer, where other threads live."""
@@ -51,6 +55,7 @@ _GLANCE = 0.02
 _ROUNDS = 10_000
 """Rounds of a loop that never rests after which each takes a millisecond: it waits for time to pass."""
 _ROUND = 0.001
+"""Seconds. A program that polls until a time has passed would go round for ever if its clock never moved."""
 
 
 _LOOK = 1.0
@@ -139,7 +144,7 @@ class LoopClock(Looking):
         self._real: Callable[[], float] = loop.time
         self._ahead = 0.0
         self._still: float | None = None
-        """The time while it stands still: see `virtual_time`."""
+        """The time while it doesn't move: see `VirtualTime`."""
         self._waiters: list[Waiter] = []
         self._is_looking = False
         self._active_at = self._quiet_since = 0.0
@@ -169,11 +174,11 @@ class LoopClock(Looking):
 
     @contextmanager
     def passing_to(self, seconds: float, works: Callable[[], bool]) -> Iterator[None]:
-        """Pass to the timers up to the end of a wait for which nobody waits, while inside.
+        """Pass to the timers up to the end of a wait that a replay skips, while inside.
 
         Args:
             seconds: The time until its end.
-            works: Returns true if threads work for the loop. While none does, nothing else makes it go on.
+            works: Returns true if threads work for the loop. While none does, nothing else makes it continue.
         """
         waiter = Waiter(Ending(seconds, seconds), works=works)
         self.begin(waiter)
@@ -183,7 +188,7 @@ class LoopClock(Looking):
             self.end(waiter)
 
     def begin(self, waiter: Waiter) -> None:
-        """Begin to pass for somebody who waits."""
+        """Begin to pass for a waiter."""
         waiter.since, waiter.limit = monotonic(), self() + waiter.ending.longest
         self._waiters.append(waiter)
         self._active_at = self._quiet_since = waiter.since
@@ -191,7 +196,7 @@ class LoopClock(Looking):
             self._look_again()
 
     def end(self, waiter: Waiter) -> None:
-        """Pass for somebody no more."""
+        """Pass for a waiter no more."""
         self._waiters.remove(waiter)
 
     def _look_again(self, pause: float = 0.0) -> None:
@@ -211,7 +216,7 @@ class LoopClock(Looking):
         # No public name tells whether anything is ready.
         if self._loop._ready:  # noqa: SLF001
             self._active_at = self._quiet_since = now
-            self._ends_waits(at_once=False, grace=_RESTLESS)
+            self._ends_waits(at_once=False, grace=RESTLESS)
         elif not is_alone and now - self._active_at < _BUSY and self._is_busy():
             self._quiet_since = now
             pause = _POLL
@@ -224,9 +229,9 @@ class LoopClock(Looking):
         self._look_again(pause)
 
     def _is_alone(self) -> bool:
-        """True if nothing but its own timers makes this loop go on: there are no other threads, and no sockets.
+        """True if nothing but its own timers makes this loop continue: there are no other threads, and no sockets.
 
-        For a wait that nobody needs it suffices that no thread works for the loop.
+        For a wait that a replay skips it suffices that no thread works for the loop.
         """
         if any(waiter.works is not None and not waiter.works() for waiter in self._waiters):
             return True
@@ -239,7 +244,7 @@ class LoopClock(Looking):
         return [timer.when() for timer in timers if not timer.cancelled() and timer not in _real_timers]
 
     def _passes_to(self, moment: float) -> bool:
-        """Pass to a moment, if somebody waits for so long."""
+        """Pass to a moment, if a waiter waits for so long."""
         if all(moment > waiter.limit for waiter in self._waiters):
             return False
         self.pass_to(moment)
@@ -268,7 +273,7 @@ class LoopClock(Looking):
     def _ends_waits(self, *, at_once: bool, grace: float = _GRACE) -> bool:
         """End the waits that last too long; true if there are others.
 
-        What compares another clock with its deadline goes on after a timer only when it has really waited.
+        What compares another clock with its deadline continues after a timer only when it has really waited.
         """
         for waiter in self._waiters:
             if waiter.over is not None and (at_once or waiter.is_overdue(waiter.ending.took + grace)):
@@ -345,7 +350,7 @@ class VirtualTime:
         return bool(self._holders)
 
     def let_go(self, holder: Holder) -> None:
-        """End what `hold` began. The clock of the loop goes on from where it is."""
+        """End what `hold` began. The clock of the loop continues from where it is."""
         self._holders.remove(holder)
         if not self._holders:
             self._clock.run_on()
@@ -400,7 +405,7 @@ class VirtualTime:
     def _stir(self) -> bool:
         """Return True if others may be about to put something into the loop: sockets, or threads that are in no pool.
 
-        A thread that stands where it stood when it was last waited for rests there.
+        A thread that is where it was when it was last waited for rests there.
         """
         known = pools._threads_queues  # noqa: SLF001 - no public name tells which threads are those of pools
         me, frames = threading.current_thread(), sys._current_frames()  # noqa: SLF001 - the way to look at threads
@@ -427,7 +432,7 @@ def virtual_loop() -> Any:
 
 
 def sleep_in_virtual_time(seconds: float) -> None:
-    """Let time pass for code that is no coroutine.
+    """Let time pass for code that isn't a coroutine.
 
     Args:
         seconds: The time.
@@ -471,5 +476,5 @@ def _sleep_in_thread(work: Work, seconds: float) -> None:
                 return
     raise ConfigurationError(
         "pace='virtual': an event loop waits for a thread that waits for its time to pass, so that cannot be held\n"
-        "  let the loop go on while the thread works (await asyncio.to_thread), or leave pace out"
+        "  let the loop continue while the thread works (await asyncio.to_thread), or leave pace out"
     )

@@ -2,7 +2,9 @@
 
 An event loop closes such a generator where its last reference goes, or when Python's garbage collector comes to it, at
 a moment of the collector's. A generator that raises keeps all that it held in a cycle of its error, its frame and its
-task; so it's the collector that decides when the streams next to one that fails are closed. A recording notes when that
+task; so it's the collector that decides when the streams next to one that fails are closed.
+
+A recording notes when that
 was, and a replay calls the collector where such an end is what comes next.
 """
 
@@ -36,7 +38,7 @@ class Abandoned(NamedTuple):
         place: Its place among all in the order in which they began.
         line: The line that it belongs to.
         membership: That of the context in which it began.
-        reader: The identity of the frame that reads it.
+        reader: The place of the generator that reads it; 0 if none does that is followed.
         generator: It; `None` while it is in use.
     """
 
@@ -49,7 +51,7 @@ class Abandoned(NamedTuple):
 
     def is_read_by(self, others: Iterable[Abandoned]) -> bool:
         """Return True if one of some generators reads it: it is closed after that, as if it had been held by it."""
-        return any(id(other.generator.ag_frame) == self.reader for other in others if other is not self)
+        return self.reader > 0 and any(other.place == self.reader for other in others)
 
     def close(self, loop: Any) -> None:
         """Begin to close it, in a context of its own: the collector may have found it in any."""
@@ -58,23 +60,28 @@ class Abandoned(NamedTuple):
         context.run(loop.create_task, self._closed())
 
     async def _closed(self) -> None:
-        frame = id(self.generator.ag_frame)
         try:
             await self.generator.aclose()
         finally:
-            self.line.has_closed(self, frame)
+            self.line.has_closed(self)
 
 
 _begun: WeakKeyDictionary[Any, dict[int, Abandoned]] = WeakKeyDictionary()
 """Those of programs by their loops and identities. One that has ended stays until another one has its identity; so
 lines and memberships are weak references here."""
+_readers: WeakKeyDictionary[Any, dict[int, int]] = WeakKeyDictionary()
+"""The places of those by their loops and the identities of their frames.
+
+Python makes the object of a frame when code reads it. So each is read as its generator begins: it lives as
+long as that, and no frame that's made later has its identity.
+"""
 
 
 def follow_running(real: Any) -> None:
     """Follow the generators of the loop that runs here: it took its functions for that when it began to run.
 
     Args:
-        real: The function of loops that closes what nobody holds any more.
+        real: The function of loops that closes what the program no longer holds.
     """
     loop: Any = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
     if loop is not None and getattr(sys.get_asyncgen_hooks().finalizer, "__func__", None) is real:
@@ -89,19 +96,21 @@ def begins(loop: Any, generator: Any, line: Any) -> None:
         generator: It.
         line: The line of the program that it belongs to; `None` if it belongs to none, or to the code of a call.
     """
-    begun = _begun.get(loop)
+    begun, readers, frame = _begun.get(loop), _readers.setdefault(loop, {}), id(generator.ag_frame)
     if line is None:
+        readers.pop(frame, None)
         if begun is not None:
             begun.pop(id(generator), None)
         return
     if begun is None:
         begun = _begun[loop] = {}
-    frame = sys._getframe(2)  # noqa: SLF001 - the reader's
-    is_generator = bool(frame.f_code.co_flags & inspect.CO_ASYNC_GENERATOR)
+    caller = sys._getframe(2)  # noqa: SLF001 - the reader's
+    is_generator = bool(caller.f_code.co_flags & inspect.CO_ASYNC_GENERATOR)
     # A generator of ours closes what it reads. How many there are depends on whether the call is served.
-    number = 0 if is_generator and is_ours(frame.f_code) else line.begins_generator()
-    reader = id(frame) if is_generator else 0
-    begun[id(generator)] = Abandoned(number, next(_order), ref(line), ref(SCOPES.variable.get()), reader)
+    number = 0 if is_generator and is_ours(caller.f_code) else line.begins_generator()
+    reader, place = readers.get(id(caller), 0), next(_order)
+    readers[frame] = place
+    begun[id(generator)] = Abandoned(number, place, ref(line), ref(SCOPES.variable.get()), reader)
 
 
 def is_ours(code: CodeType) -> bool:
@@ -196,7 +205,7 @@ class Generators:
         return self._begun
 
     def keeps(self, one: Abandoned) -> bool:
-        """Keep one that nobody holds any more, until its end is admitted; false where nothing has an order."""
+        """Keep one that the program no longer holds, until its end is admitted; false where nothing has an order."""
         turn = self._room.turn
         if turn.is_over or not turn.is_on:
             return False
@@ -212,10 +221,10 @@ class Generators:
         """Take one that is closed now."""
         self._ending.append(self._left.pop(one.number))
 
-    def has_closed(self, closed: Abandoned, frame: int) -> None:
+    def has_closed(self, closed: Abandoned) -> None:
         """Note that one has been closed: those that it read have lost their last reference by that."""
         self._ending = [one for one in self._ending if one.generator is not closed.generator]
-        for one in [one for one in self._left.values() if one.reader == frame]:
+        for one in [one for one in self._left.values() if one.reader == closed.place]:
             if not self.keeps(one._replace(reader=0)):
                 one.close(self.loop)
 
@@ -228,13 +237,15 @@ class Generators:
         """Let the collector find the generator whose end comes next, once the program has left it."""
         if not key.base.startswith(f"{self._room.name}{MARK}"):
             return False
-        if self._room.turn.is_settled() and self._room.turn.ready.get(key) is None and self._times(key):
+        turn = self._room.turn
+        if key not in self._sought and key not in turn.ready and turn.is_settled():
+            self._sought.add(key)  # a collection takes a while, and what isn't there mostly comes by itself
             gc.collect()
         return True
 
-    def _times(self, key: Key) -> bool:
-        """Return whether it's the first time that a generator is looked for."""
-        if key in self._sought:
+    def seek_again(self, key: Key) -> bool:
+        """Let the collector look once more, as nothing else comes; return whether it has found the generator."""
+        if not key.base.startswith(f"{self._room.name}{MARK}"):
             return False
-        self._sought.add(key)
-        return True
+        gc.collect()
+        return key in self._room.turn.ready

@@ -179,7 +179,7 @@ def answering() -> Iterator[None]:
 
 
 class Looking:
-    """The base of objects of ours whose methods a loop calls to see how it stands: a loop with no others is idle."""
+    """The base of objects of ours whose methods a loop calls to look at itself: a loop with no others is idle."""
 
     __slots__ = ()
 

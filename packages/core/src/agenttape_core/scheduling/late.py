@@ -113,7 +113,7 @@ def _stands_still(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def until_abandoned(ending: Ending, *, passes_time: bool, over: threading.Event | None = None) -> bool:
-    """Wait until the work of the caller's thread is given up; false if nobody waits for it, or does so for too long.
+    """Wait until the work of the caller's thread is given up; false if nothing waits for it, or does so for too long.
 
     Args:
         ending: The time to wait.

@@ -1,8 +1,8 @@
 """Streams and coroutines that are made in a session and begin after its end.
 
 Python gives a generator or a coroutine the context of whoever reads it, so no context tells where it was made. Those
-that nobody has begun to read are therefore searched when a session ends, among the objects that the collector of
-garbage follows (https://docs.python.org/3/library/gc.html#gc.get_objects); their frames tell later that they run.
+that the program hasn't begun to read are therefore searched when a session ends, among the objects that the collector
+of garbage follows (https://docs.python.org/3/library/gc.html#gc.get_objects); their frames tell later that they run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agenttape_core.locks import Lock
 
 _FRAMES: dict[type, str] = {GeneratorType: "gi_frame", CoroutineType: "cr_frame", AsyncGeneratorType: "ag_frame"}
 _BEFORE = {opmap["RETURN_GENERATOR"], opmap["POP_TOP"]}
-"""The instructions at which a stream stands that has not begun, whatever the version of Python."""
+"""The instructions at which a stream is that hasn't begun, whatever the version of Python."""
 _WIDTH, _FIRST = 2, 3
 """The bytes of an instruction, and how many of them come first at most, besides one for each cell of the function."""
 
@@ -43,7 +43,7 @@ class Unread:
         return bool(self._streams)
 
     def note(self, membership: Any, since: Collections, *, thoroughly: bool) -> None:
-        """Note the streams and coroutines that nobody has begun to read, as a session ends, and those that are lazy.
+        """Note the streams and coroutines that aren't read yet, as a session ends, and those that are lazy.
 
         Args:
             membership: The session's.
@@ -141,7 +141,7 @@ _lazy: dict[CodeType, Began] = {}
 def register_lazy_stream(function: Callable[..., Any], began: Began) -> None:
     """Name a generator function of a framework that does its work while it is read, such as the stream of a graph.
 
-    One that was begun in a session is still of it where its reader goes on after the end.
+    One that was begun in a session is still of it where its reader continues after the end.
 
     Args:
         function: The generator function, plain or asynchronous.
@@ -152,7 +152,7 @@ def register_lazy_stream(function: Callable[..., Any], began: Began) -> None:
 
 
 def _left(found: list[Any], session: Any) -> list[Any]:
-    """Return those of some streams and tasks that may go on when a session has ended; not the streams of tasks.
+    """Return those of some streams and tasks that may continue when a session has ended; not the streams of tasks.
 
     A task has a context of its own, which tells where it belongs; so has what its coroutine was given to await.
     """
@@ -179,7 +179,7 @@ def _left(found: list[Any], session: Any) -> list[Any]:
 
 def _goes_on(frame: FrameType, session: Any) -> bool:
     code = frame.f_code
-    may_be_first = frame.f_lasti <= _WIDTH * (len(code.co_cellvars) + _FIRST)  # `co_code` is made anew for each look
+    may_be_first = frame.f_lasti <= _WIDTH * (len(code.co_cellvars) + _FIRST)  # `co_code` is made again for each look
     if may_be_first and code.co_code[frame.f_lasti] in _BEFORE:
         return True
     began = _lazy.get(code)

@@ -2,7 +2,9 @@
 
 *Timeouts that are over before they begin* are timers all the same: `asyncio.timeout` sets no timer where its moment has
 passed when its block is entered, but cancels the block in the next round of the loop. A program that a busy machine
-holds up for as long as the timeout takes would take another path then, and no order tells. A timer comes when the
+holds up for as long as the timeout takes would take another path then, and no order tells.
+
+A timer comes when the
 program has nothing else to do, and in a replay when it came in the recording.
 
 *Loops whose callbacks can't be looked at*, as uvloop's: the program's callbacks are counted as it gives them. Such a

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from asyncio import Handle
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
@@ -30,6 +31,10 @@ from agenttape_core.scheduling.turn import Turn
 
 _ROUNDS = 2000
 """Rounds without a rest after which a loop counts as one that never rests: then arrivals are admitted all the same."""
+
+
+_PATIENCE = 100
+"""Rounds for which the code of a call waits for a program that never rests: one that polls may wait for that call."""
 
 
 class Admitted:
@@ -55,7 +60,7 @@ class Admitted:
 
 
 class _Patient(asyncio.Future[None]):
-    """A future that nobody cancels: anyio cancels a task in each round until it has ended."""
+    """A future that can't be cancelled: anyio cancels a task in each round until it has ended."""
 
     def cancel(self, msg: Any = None) -> bool:  # noqa: ARG002 - as of its base
         """Return False: whoever awaits it is cancelled when it's done."""
@@ -83,6 +88,8 @@ class Room:
         """The timers of the program that are not due yet."""
         self.dues: dict[Key, Callable[..., None]] = {}
         """Functions that offer them."""
+        self.code: dict[int, None] = {}
+        """The calls whose code runs here and may have effects, by identity: see `Selector`."""
         self._effect: tuple[str, Any] | None = None
         """The call that has had an effect in this step of the loop, and the task that makes the step."""
         self.rounds = 0
@@ -110,21 +117,26 @@ class Room:
                 handle = ready[place]  # other threads add to it
             except IndexError:
                 return True
-            if handle._cancelled:  # noqa: SLF001
-                continue
-            callback = handle._callback  # noqa: SLF001
-            if type(callback) is Admitted:
-                if callback.room is self:
-                    return True
-                continue
-            if type(callback) is Closing:
-                return True
-            owner = owner_of(handle, session)
+            owner = self.owner_of(handle, session)
             if owner is PROGRAM or (of_calls and owner is not None and not is_outside_program(owner)):
                 return True
-            if has_turn and owner is not None and is_cancelled(callback):
+            if has_turn and owner is not None and is_cancelled(handle._callback):  # noqa: SLF001
                 return True
         return False
+
+    def owner_of(self, handle: Any, session: object) -> Any:
+        """Return the owner of a handle: `PROGRAM`, a call whose code it is, or `None` if it's not of the session.
+
+        Args:
+            handle: The handle.
+            session: The session.
+        """
+        if handle._cancelled:  # noqa: SLF001 - the public name takes a call
+            return None
+        callback = handle._callback  # noqa: SLF001 - no public name tells it
+        if type(callback) is Admitted:
+            return PROGRAM if callback.room is self else None
+        return PROGRAM if type(callback) is Closing else owner_of(handle, session)
 
     def looks(self) -> None:
         """Give up the turn, if there is nothing of the session to do; called before the selector blocks."""
@@ -166,16 +178,22 @@ class Room:
         turn = self.turn
         task = asyncio.current_task() if asyncio._get_running_loop() is self.loop else None  # noqa: SLF001 - as above
         if task is None:
+            if turn.log is not None and not self.owner.rests and turn.running is self.owner:
+                self._reports_effect()
             turn.passes(base)
         elif self._effect == (base, task):
             turn.passes(f"{base}^")
         else:
             if turn.log is not None and self.has_steps(of_calls=False):
-                owner: Any = self.owner.threads
-                owner.unordered.effect_came()
+                self._reports_effect()
             turn.passes(base)
             self._effect = base, task
             self.loop.call_soon(self._ends_step, context=Context())
+
+    def _reports_effect(self) -> None:
+        """Report an effect that came while the program had steps to make: a replay has it after them."""
+        threads: Any = self.owner.threads
+        threads.unordered.effect_came()
 
     def _ends_step(self) -> None:
         """End the step of an effect: the order says something if anything can look at it before the call's answer."""
@@ -190,7 +208,7 @@ class Room:
     # -- virtual time ------------------------------------------------------------------------------------------
 
     def works(self) -> bool:
-        """Return whether other participants go on, which may put something into the loop."""
+        """Return whether other participants continue, which may put something into the loop."""
         turn = self.turn
         return not turn.is_settled() or any(one.state == SLEEPING for one in turn.live.values())
 
@@ -314,6 +332,10 @@ class Room:
         """Let the end of a generator come, if that is what comes next."""
         return self.generators.seek(key)
 
+    def seeks_again(self, key: Key) -> bool:
+        """Look once more for the generator whose end comes next; return false if it isn't one that is to be found."""
+        return self.generators.seek_again(key)
+
     def _pass_to(self, timer: Any) -> None:
         if not timer.cancelled():
             LoopClock.of(self.loop).pass_to(timer.when())
@@ -389,6 +411,11 @@ def is_cancelled(callback: Any) -> bool:
     return isinstance(task, asyncio.Task) and task.cancelling() > 0
 
 
+def _is_code(owner: Any, room: Room) -> bool:
+    """Return whether a step is one of the code of a call that runs in a loop, or of a part of the call."""
+    return owner is not None and owner is not PROGRAM and id(owner.whole or owner) in room.code
+
+
 class Rooms:
     """The event loops of one session. Thread-safe.
 
@@ -405,7 +432,7 @@ class Rooms:
         self.is_virtual = False
         """True if time passes in loops only where they have nothing to do."""
         self.is_chosen = False
-        """True if somebody chooses the order of calls."""
+        """True if the order of calls is chosen."""
         self._rooms: WeakKeyDictionary[Any, Room] = WeakKeyDictionary()
         self._made = 0
         self._older = 0
@@ -493,6 +520,10 @@ _lock = Lock()
 class Selector:
     """The selector of a loop, which tells the rooms before it blocks.
 
+    It also lets the code of calls wait while the program has steps to make: an effect of a call then comes while the
+    program rests, as in a replay, which answers the call and has none of its code. One step of such code runs in each
+    round of the loop, as the program may have something to do after it.
+
     Args:
         loop: The loop.
         real: Its own selector.
@@ -503,6 +534,10 @@ class Selector:
         self._real = real
         self.rooms: list[Room] = []
         self._time: VirtualTime | None = None
+        self._deferred: deque[Any] = deque()
+        """The steps of the code of calls that wait until the program rests."""
+        self._rounds = 0
+        """The number of rounds since one of them ran."""
 
     def held_by(self, room: Room) -> VirtualTime:
         """Let a room hold the time of the loop, and return that."""
@@ -514,18 +549,9 @@ class Selector:
     def select(self, timeout: float | None = None) -> Any:
         """Return what is ready."""
         loop, rooms = self._loop, tuple(self.rooms)
-        for room in rooms:
-            if HERE.participant is None and not room.turn.is_over:
-                room.owner.thread, HERE.participant = threading.get_ident(), room.owner
-            turn = room.turn
-            # A loop that is the only participant keeps the turn while it goes on anyway: nothing waits for it.
-            is_alone = turn.running is room.owner and len(turn.live) == 1
-            is_needed = turn.ready or turn.outside or turn.last_resorts or turn.strategy.is_led
-            if is_alone and not is_needed and loop._ready:  # noqa: SLF001
-                room.rounds += 1
-                continue
-            if not loop._stopping:  # noqa: SLF001 - its thread goes on after this round, and keeps the turn
-                room.looks()
+        if self._deferred or any(room.code for room in rooms):
+            self._defer_code(rooms)
+        self._look(rooms)
         time = self._time
         if loop._ready or loop._stopping or (timeout is not None and timeout <= 0):  # noqa: SLF001
             return time.select(0, ()) if time is not None and time.is_held else self._real.select(0)
@@ -542,9 +568,49 @@ class Selector:
                 room.turn.look()
         return found
 
+    def _look(self, rooms: Sequence[Room]) -> None:
+        """Let the rooms give up the turn, if nothing of their programs is ready."""
+        loop = self._loop
+        for room in rooms:
+            if HERE.participant is None and not room.turn.is_over:
+                room.owner.thread, HERE.participant = threading.get_ident(), room.owner
+            turn = room.turn
+            # A loop that is the only participant keeps the turn while it continues anyway: nothing waits for it.
+            is_alone = turn.running is room.owner and len(turn.live) == 1
+            is_needed = turn.ready or turn.outside or turn.last_resorts or turn.strategy.is_led
+            if is_alone and not is_needed and loop._ready:  # noqa: SLF001
+                room.rounds += 1
+                continue
+            if not loop._stopping:  # noqa: SLF001 - its thread continues after this round, and keeps the turn
+                room.looks()
+
+    def _defer_code(self, rooms: Sequence[Room]) -> None:
+        """Take the steps of the code of calls from those that are ready, and put one back if the program rests."""
+        ready, deferred = self._loop._ready, self._deferred  # noqa: SLF001 - no public name tells it
+        live = [(room, room.session()) for room in rooms if room.code and not room.turn.is_over]
+        if not live or self._loop._stopping:  # noqa: SLF001 - what is ready runs in its last round
+            while deferred:
+                ready.append(deferred.popleft())
+            return
+        has_steps = False
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            owners = [(room, room.owner_of(handle, session)) for room, session in live]
+            if any(_is_code(owner, room) for room, owner in owners):
+                deferred.append(handle)
+                continue
+            ready.append(handle)
+            has_steps = has_steps or any(owner is PROGRAM for _, owner in owners)
+        self._rounds += 1
+        if deferred and (not has_steps or self._rounds > _PATIENCE):
+            ready.append(deferred.popleft())
+            self._rounds = 0
+
     def leave(self, room: Room) -> None:
         """Forget a room; without any, the loop has its own selector again."""
         with _lock:
+            while self._deferred:
+                self._loop._ready.append(self._deferred.popleft())  # noqa: SLF001
             if room in self.rooms:
                 self.rooms.remove(room)
             if not self.rooms and self._loop._selector is self:  # noqa: SLF001

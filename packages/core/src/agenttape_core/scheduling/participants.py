@@ -17,7 +17,7 @@ from agenttape_core.guard.caller import is_library
 from agenttape_core.scheduling.executing import EXECUTING, runs_outside_program
 from agenttape_core.side_effects import function_of
 
-_release: Callable[..., None] = _thread.LockType.release  # the real one, at which nobody takes turns
+_release: Callable[..., None] = _thread.LockType.release  # the real one, without turns
 
 
 class TakingTurns(Protocol):
@@ -120,9 +120,9 @@ class Participant:
         self.wake = _thread.allocate_lock()
         self.wake.acquire()
         self.is_held = False
-        """True while it keeps the turn, however long it waits where nobody sees it."""
+        """True while it keeps the turn, however long it waits where it can't be seen."""
         self.wait: Any = None
-        """The wait for which it has left the turn; `None` if it is in none that ends when somebody tells it."""
+        """The wait for which it has left the turn; `None` if it's in none that ends when it's told."""
         self.joins: Any = None
         """The thread or the pool whose end it waits for; `None` if it waits for none."""
         self.is_unordered = False
@@ -183,7 +183,7 @@ def current_participant() -> Participant | None:
 def begun_here(code: Any, pool: Any = None) -> Participant | None:
     """Return a participant for what the caller begins: a thread, or work for a pool; `None` outside of participants.
 
-    What the client of a model does in threads is none: in a replay there is no such thread.
+    The threads of a model's client aren't participants: a replay has no such threads.
 
     Args:
         code: The function that it runs.
@@ -263,7 +263,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def is_told_at_once() -> bool:
     """Return True if the caller is neither inside of a call nor one of several that take turns: see `in_order`.
 
-    What nobody but an integration is told there needs none of what `told_outside` and the order of threads do for the
+    What only an integration is told there needs none of what `told_outside` and the order of threads do for the
     program.
     """
     participant = HERE.participant
@@ -333,8 +333,8 @@ def blocking(joins: Any, *, timed: bool = False) -> Iterator[None]:
 
 
 def let_pass(lock: Any) -> None:
-    """Release a lock at which one thread waits, if nobody has: two others may do so at the same time."""
-    with suppress(RuntimeError):  # it is free; to look first would let somebody else come in between
+    """Release a lock at which one thread waits, unless that's done: two others may do so at the same time."""
+    with suppress(RuntimeError):  # it is free; to look first would let another one come in between
         _release(lock)
 
 

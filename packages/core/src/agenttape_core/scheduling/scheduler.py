@@ -1,4 +1,4 @@
-"""The scheduler of one session: what arrives is admitted when nothing of the program can go on (decision 133)."""
+"""The scheduler of one session: what arrives is admitted when nothing of the program can continue (decision 133)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Order:
         admissions: The order of all that arrived.
         unordered: The labels of what came in no order.
         answers: The addresses of calls that overlapped, in the order in which they were answered, if no more is known.
-        at_once: The addresses of calls that answered without letting their event loop go on.
+        at_once: The addresses of calls that answered without letting their event loop continue.
         is_older: Whether it had an order of threads, too, which an earlier version has recorded.
     """
 
@@ -185,7 +185,7 @@ class Scheduler:
             self.loops.room()
 
     def comes_at_once(self) -> bool:
-        """Return True if what comes reaches the caller's thread right away, as nothing else goes on."""
+        """Return True if what comes reaches the caller's thread right away, as nothing else continues."""
         if self.turn.is_on or self._choices is not None:
             return False
         self.threads.calling.add(threading.get_ident())
@@ -194,17 +194,27 @@ class Scheduler:
     def answers_at_once(self) -> None:
         """Note that a call in a loop is answered where it's made, by no recorded time.
 
-        If it's one of an observed run, nobody knows whether a call of another thread that may go on came before it.
+        In an observed run, it isn't known whether a call of another thread that may continue came before it.
         """
         if isinstance(self.turn.strategy, ByTime) and self.turn.is_on and self.turn.has_others():
             self._is_unseen()
 
+    @property
+    def arrived(self) -> int:
+        """The number of arrivals so far."""
+        return self.turn.count
+
+    def waited_besides(self, what: str) -> None:
+        """Report that the program waits where the recording had the code of a call, so that the order may differ."""
+        if isinstance(self.turn.strategy, Recorded):
+            self._note(f"{what} waits besides the call that it passes on; in the recording, that was part of the call")
+
     def settle(self) -> None:
-        """Bring the threads that go on to the point at which the session ends."""
+        """Bring the threads that continue to the point at which the session ends."""
         self.threads.settle()
 
     def close(self) -> None:
-        """Let all that waits go on: the session ends."""
+        """Let all that waits continue: the session ends."""
         self.threads.leave()
         self.loops.close()
 
@@ -253,7 +263,7 @@ class Scheduler:
             self.threads.wait_for_turn()
 
     def serves(self, number: int) -> None:
-        """Note that a recording answers a call of the caller, where somebody chooses the order of calls.
+        """Note that a recording answers a call of the caller, where the order of calls is chosen.
 
         Args:
             number: The number of the recording.
@@ -263,7 +273,7 @@ class Scheduler:
 
     @property
     def passes_time(self) -> bool:
-        """True if time passes for those who wait for it, and for nobody else."""
+        """True if time passes only for those who wait for it."""
         return not (self.is_paced or self.loops.is_virtual)
 
 

@@ -68,7 +68,7 @@ class Membership(Generic[S]):
         return session.closed and session.is_replay and self._home != _here()
 
     def afterwards(self) -> Membership[S]:
-        """Return a membership for what goes on in the context that the session was in: it outlives the session."""
+        """Return a membership for what continues in the context that the session was in: it outlives the session."""
         after = Membership(self.session, self)
         after._home = None
         return after

@@ -24,7 +24,7 @@ Shorter limits stand beside the waits that they end, each with what it takes for
 """
 
 LONGEST = 10.0
-"""Seconds of any kind for which a participant that goes on, but hardly computes, as it polls, is waited for.
+"""Seconds of any kind for which a participant that continues, but hardly computes, as it polls, is waited for.
 
 It is the same for one that has the turn, one that does not come to a gate, and one whose post waits for its turn in an
 event loop: a machine that is busy makes each of them late by seconds, and none by more.
@@ -129,7 +129,7 @@ _BLOCKED = 0.05
 _LOCKED = 1.0
 """The same for a wait for a lock, or for the interpreter: both are the same call."""
 _SPINS = 2.0
-"""Seconds of processor time after which code that goes on while others wait counts as waiting for them."""
+"""Seconds of processor time after which code that continues while others wait counts as waiting for them."""
 
 
 def is_of_library(participant: Participant) -> bool:

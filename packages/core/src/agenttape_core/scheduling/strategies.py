@@ -1,4 +1,4 @@
-"""The strategies by which arrivals are admitted: as they come, as recorded, by recorded times, as somebody chooses."""
+"""The strategies by which arrivals are admitted: as they come, as recorded, by recorded times, as chosen."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class AsTheyCome:
         """Note that a timer is set."""
 
     def is_offered(self, key: Key) -> None:
-        """Note that something may go on once it is admitted."""
+        """Note that something may continue once it is admitted."""
 
 
 class Recorded(AsTheyCome):
@@ -110,7 +110,7 @@ class Recorded(AsTheyCome):
         self._inside.pop(key, None)
 
     def is_offered(self, key: Key) -> None:
-        """Note that something may go on once it is admitted."""
+        """Note that something may continue once it is admitted."""
         if "|" in key.base and key not in self._places:
             self._inside[key] = None
 
@@ -121,8 +121,7 @@ class Recorded(AsTheyCome):
         listed = [key for key in free if self._places.get(key, -1) >= self._at and key not in self._passed]
         if head is None:
             return super().unstick(turn)
-        if (expired := turn.expire()) is not None:  # a wait that the recording does not have: nobody else goes on
-            self._skipped.add(expired)
+        if any(clock.seeks_again(head) for clock in turn.clocks) or self._lets_expire(turn):
             return True
         if listed:
             first = min(listed, key=self._places.__getitem__)
@@ -135,6 +134,13 @@ class Recorded(AsTheyCome):
             self.depart()
             return True
         return False
+
+    def _lets_expire(self, turn: Turn) -> bool:
+        """Let the time pass of a wait that the recording doesn't have, as nothing else continues."""
+        expired = turn.expire()
+        if expired is not None:
+            self._skipped.add(expired)
+        return expired is not None
 
     def _lets_come(self, free: Iterable[Key]) -> bool:
         """Let a timer come that the recording lacks, as it may cancel the call that waits for that.
@@ -322,7 +328,7 @@ class ByTime(AsTheyCome):
 
 
 class Chosen(AsTheyCome):
-    """Answers calls in an order that somebody chooses: see `choices`.
+    """Answers calls in a chosen order: see `choices`.
 
     All parts of the program come as far as they can first. Then any of the calls that wait may be answered next, which
     is a choice. A timer comes when no call waits, or when each of these waits for a call that is still to be made.
@@ -390,7 +396,7 @@ def pass_time(turn: Turn) -> bool:
 
 
 def end_wait(turn: Turn) -> bool:
-    """End the wait of a call that nobody cancels again."""
+    """End the wait of a call that isn't cancelled again."""
     if not turn.last_resorts:
         return False
     turn.last_resorts.pop(0).end()

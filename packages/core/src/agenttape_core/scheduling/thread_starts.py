@@ -108,7 +108,7 @@ REMEMBERED_THREADS = Wrappers(_wrap)
 
 
 def _noting(real: Callable[..., None]) -> Callable[..., None]:
-    """Let a thread know the session that it is made in: it may be started after its end, by somebody else."""
+    """Let a thread know the session that it is made in: it may be started after its end, by other code."""
 
     @functools.wraps(real)
     def __init__(self: Thread, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it becomes the method of that name
@@ -196,7 +196,7 @@ def _starting_by_hand(real: Callable[..., int]) -> Callable[..., int]:
 
 def _let_initializer_remember(thread: Any) -> None:
     """Let the function that a pool begins each of its threads with remember the session of whoever needs the thread."""
-    match thread._args:  # noqa: SLF001 - a pool tells it to nobody else
+    match thread._args:  # noqa: SLF001 - there's no public name
         case (pool, work, function, given):
             if callable(function) and (origin := origin_here(function, is_work=True)) is not None:
                 thread._args = (pool, work, _Once(function, origin), given)  # noqa: SLF001
@@ -269,7 +269,7 @@ class Work:
 
     @property
     def is_abandoned(self) -> bool:
-        """True if nobody waits for it any more, or for work that it is part of."""
+        """True if the program no longer waits for it, or for work that it is part of."""
         return any(work._is_abandoned for work in self.outwards())  # noqa: SLF001 - of its own class
 
     def outwards(self) -> Iterator[Work]:
@@ -313,7 +313,7 @@ class Work:
                 if WORK_ITEM is None:
                     self.participant.end()
             _works.work = before
-            self._is_abandoned, self._outer = self.is_abandoned, None  # work that submits itself anew makes no chain
+            self._is_abandoned, self._outer = self.is_abandoned, None  # work that submits itself again makes no chain
 
     def drop(self) -> None:
         """Note that it was cancelled, and will never be done."""

@@ -27,17 +27,18 @@ from agenttape_core.scheduling.participants import (
     in_loop,
 )
 from agenttape_core.scheduling.scopes import SCOPES
-from agenttape_core.scheduling.stalls import is_waiting
+from agenttape_core.scheduling.stalls import is_waiting, spent_by
 from agenttape_core.scheduling.turn import BESIDE, Turn, _acquire, wake
 from agenttape_core.scheduling.unordered import ROOT, Unordered
 
-_SEVERAL = 2
 _SETTLES = 0.5
-"""Seconds without an arrival for which the end of a session waits at most for threads that nobody waits for."""
+"""Seconds without an arrival for which the end of a session waits for threads that the program doesn't wait for."""
+_COMPUTES = 2.0
+"""The same for one that computes all the time. What it draws after that is real, so the report names it."""
 _SETTLING = 1000
 """The most arrivals for which it waits: some threads never rest."""
 _ATTEMPT = 0.05
-"""Seconds between two looks after a lock that C code may release, which tells nobody."""
+"""Seconds between two looks after a lock that C code may release without telling."""
 
 
 def enclosing(session: Any) -> str:
@@ -92,29 +93,40 @@ class Threads:
     def settle(self) -> None:
         """Let others come as far as they can before the session ends: afterwards, their time and ids would be real."""
         one, turn = self.mine(), self.turn
-        if one is None or len(turn.live) < _SEVERAL:
+        if one is None or len(turn.live) == 1:
             return
         came, since = turn.count, monotonic()
-        most = came + _SETTLING
+        most, began = came + _SETTLING, since
         self.leave_turn(one, BLOCKING)
-        while self._is_anybody_coming(one) and monotonic() - since < _SETTLES and turn.count < most:
+        spent: dict[str, float] = {}
+        while (coming := self._coming(one)) and monotonic() - since < _SETTLES and turn.count < most:
             _acquire(one.wake, True, _ATTEMPT / 10)
-            if turn.count != came:
+            before, spent = spent, {other.label: spent_by(other.native) or 0.0 for other in coming}
+            computing = [label for label in spent if spent[label] > before.get(label, 0.0)]
+            if turn.count != came or (computing and monotonic() - began < _COMPUTES):
                 came, since = turn.count, monotonic()
+            elif computing:
+                for label in computing:
+                    self.unordered.stalled(label)
+                break
         with turn.lock:
             turn.running, one.state = one, RUNNING
 
-    def _is_anybody_coming(self, one: Participant) -> bool:
+    def _coming(self, one: Participant) -> list[Participant]:
+        """Return those that may still come to something before the session ends, which one waits for."""
         turn = self.turn
         with turn.lock:
             turn.admit()
-            others = (other for other in turn.live.values() if other is not one and not other.is_out)
-            # A thread that has been looked at blocks where nobody sees it, or computes.
-            coming = (other.stalls is None and turn.is_coming(other) and not other.rests for other in others)
-            return turn.running is not None or any(coming)
+            others = [other for other in turn.live.values() if other is not one and not other.is_out]
+            # A thread that has been looked at blocks where it can't be seen, or has computed for long.
+            return [
+                other
+                for other in others
+                if turn.running is other or (other.stalls is None and turn.is_coming(other) and not other.rests)
+            ]
 
     def leave(self) -> None:
-        """Let everybody go on: the session has ended."""
+        """Let everybody continue: the session has ended."""
         turn = self.turn
         with turn.lock:
             self.has_ended = turn.is_over = True
@@ -225,7 +237,7 @@ class Threads:
             self.block(one)
 
     def base(self, one: Participant) -> str:
-        """Return the origin by which a participant goes on."""
+        """Return the origin by which a participant continues."""
         inside = enclosing(self._session()) or one.answers
         label = f"{one.label.rpartition('.')[0]}.*" if one.is_exchangeable else one.label
         return f"{inside}|{label}" if inside and not label.startswith(inside) else label
@@ -344,7 +356,7 @@ class Threads:
             participant.is_out, participant.is_real = was_out, was_real
 
     def _is_anybody_beside(self, participant: Participant) -> bool:
-        """Return whether the program goes on beside such a thread."""
+        """Return whether the program continues beside such a thread."""
         others = [
             other for other in list(self.turn.live.values()) if other is not participant and not other.is_unordered
         ]
@@ -497,7 +509,7 @@ class Waits:
             self._threads.block(one)
 
     def _looks_ready(self, one: Participant, wait: Wait) -> None:
-        """Continue by what C code has released, which tells nobody."""
+        """Continue by what C code has released without telling."""
         with self._turn.lock:
             is_for_others = any(
                 other.wait is not None
@@ -511,7 +523,7 @@ class Waits:
                 self._threads.offer(one)
 
     def released(self, participant: Participant, *, is_left_out: bool = False) -> None:
-        """Let a participant go on, as what it waits for is released."""
+        """Let a participant continue, as what it waits for is released."""
         one = participant
         with self._turn.lock:
             if one.wait is None:
@@ -560,6 +572,8 @@ class Waits:
     def seeks(self, _: Key) -> bool:
         """Return False: no generators belong to threads."""
         return False
+
+    seeks_again = seeks
 
     def live_timers(self) -> list[Key]:
         """Return the waits whose time has still to pass."""

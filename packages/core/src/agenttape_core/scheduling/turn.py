@@ -1,8 +1,9 @@
-"""The turn of a session: one participant runs at a time, and what arrives is admitted when none of them can go on.
+"""The turn of a session: one participant runs at a time, and what arrives is admitted when none of them can continue.
 
 A *participant* is a thread, a piece of work of a pool, or the thread in which an event loop runs. It has the turn until
-it blocks, rests in its selector, calls for real, or ends. What then may go on has been *offered*: an answer, a timer, a
-thread that wants to begin, something that a thread has put into a loop. A strategy picks which of them is admitted.
+it blocks, rests in its selector, calls for real, or ends. What then may continue has been *offered*: an answer, a
+timer, a thread that wants to begin, something that a thread has put into a loop. A strategy picks which of them is
+admitted.
 """
 
 from __future__ import annotations
@@ -27,15 +28,25 @@ from agenttape_core.scheduling.participants import (
     Participant,
     let_pass,
 )
-from agenttape_core.scheduling.stalls import Lateness, Stall, is_of_library
+from agenttape_core.scheduling.stalls import LONGEST, Lateness, Stall, is_of_library
 
+_LOOK = 0.01
+"""Seconds after which a waiting thread looks at the others, while something is ready: it bounds the cost of a stall."""
+_SELDOM = 0.05
+"""The same while nothing is ready: the one that has the turn may put something here, and then block unseen."""
+_SETTLED = 0.05
+"""Seconds without an arrival before an order is given up. In a shorter time, a thread that was just woken is missed."""
+_LOOKS = 3
+"""Looks in a row that must find nothing on its way: one look may fall between two steps of another thread."""
+_SOON = 1.0
+"""Seconds: a sleep that ends sooner is about to come to something. A longer one would hold up each lost order."""
 BESIDE = "="
-"""The end of the origin of what another session lets go on: that has no place in the order, and comes right away."""
-_acquire: Callable[..., bool] = _thread.LockType.acquire  # the real one, at which nobody takes turns
+"""The end of the origin of what another session lets continue: that has no place in the order, and comes right away."""
+_acquire: Callable[..., bool] = _thread.LockType.acquire  # the real one, without turns
 
 
 class OwnLock(_thread.RLock):  # type: ignore[misc] # mypy takes it for a function
-    """A lock at which nobody takes turns."""
+    """A lock without turns."""
 
     __enter__ = vars(_thread.RLock)["__enter__"]
     __exit__ = vars(_thread.RLock)["__exit__"]
@@ -47,11 +58,11 @@ def wake(participant: Participant) -> None:
 
 
 class Entry(NamedTuple):
-    """Something that may go on.
+    """Something that may continue.
 
     Args:
         owner: The participant that has the turn then.
-        resume: Lets it go on, and returns false if that has been cancelled meanwhile.
+        resume: Lets it continue, and returns false if that has been cancelled meanwhile.
         of_loop: Whether an event loop calls it: only one that rests can.
     """
 
@@ -61,7 +72,7 @@ class Entry(NamedTuple):
 
     @property
     def is_free(self) -> bool:
-        """True if its owner can go on with it now."""
+        """True if its owner can continue with it now."""
         return not self.of_loop or self.owner.rests
 
 
@@ -82,7 +93,7 @@ class Strategy(Protocol):
         """Note that an arrival was admitted."""
 
     def unstick(self, turn: Turn) -> bool:
-        """Go on although what is next cannot come; return false if nothing can go on at all."""
+        """Go on although what is next cannot come; return false if nothing can continue at all."""
 
     def depart(self) -> None:
         """Keep no order from now on: the run isn't the recorded one."""
@@ -91,7 +102,7 @@ class Strategy(Protocol):
         """Note that a timer is set."""
 
     def is_offered(self, key: Key) -> None:
-        """Note that something may go on once it is admitted."""
+        """Note that something may continue once it is admitted."""
 
 
 _PUNCTUAL = Lateness()
@@ -122,11 +133,11 @@ class Turn:
         self.clocks: list[Any] = []
         """The rooms of event loops, which have timers."""
         self.last_resorts: list[Any] = []
-        """The waits of cancelled calls, which end where nothing else can go on."""
+        """The waits of cancelled calls, which end where nothing else can continue."""
         self.is_due: Callable[[], bool] = bool
         """Returns true if the time has passed for which a thread waits; see `Threads`."""
         self.expire: Callable[[], Key | None] = _nothing
-        """Offers that such a thread goes on, and returns by which arrival; `None` if there is none."""
+        """Offers that such a thread continues, and returns by which arrival; `None` if there is none."""
         self.log: list[Key] | None = [] if is_noted else None
         self.count = 0
         """The number of arrivals so far."""
@@ -150,14 +161,14 @@ class Turn:
         return self._counts[base]
 
     def offer(self, base: str, owner: Participant, resume: Callable[[], bool], *, of_loop: bool) -> Key:
-        """Let something go on once it is admitted."""
+        """Let something continue once it is admitted."""
         with self.lock:
             key = self.key(base)
             self._offer(key, Entry(owner, resume, of_loop))
         return key
 
     def offer_as(self, key: Key, owner: Participant, resume: Callable[[], bool]) -> None:
-        """Let a callback of a loop go on whose key it has had since before."""
+        """Let a callback of a loop continue whose key it has had since before."""
         with self.lock:
             self._offer(key, Entry(owner, resume, of_loop=True))
 
@@ -185,7 +196,7 @@ class Turn:
         self._counts[key.base] -= 1
 
     def passes(self, base: str) -> None:
-        """Note an arrival of the participant that has the turn: it comes in its step, and nobody waits."""
+        """Note an arrival of the participant that has the turn: it comes in its step, without a wait."""
         with self.lock:
             self._took(self.key(base), self.running)
 
@@ -199,7 +210,7 @@ class Turn:
             return self.running is owner
 
     def admit(self) -> None:
-        """Admit what is next, if nobody has the turn."""
+        """Admit what is next, if no participant has the turn."""
         with self.lock:
             self._admit()
 
@@ -238,7 +249,7 @@ class Turn:
         )
 
     def has_others(self) -> bool:
-        """Return whether threads besides the one that has the turn may go on."""
+        """Return whether threads besides the one that has the turn may continue."""
         with self.lock:
             others = (one for one in self.live.values() if one is not self.running and not one.rests)
             return any(one.state in (NEW, WAITING) for one in others)
@@ -249,13 +260,13 @@ class Turn:
     # -- looking after it --------------------------------------------------------------------------------------
 
     def barge(self, owner: Participant) -> None:
-        """Let a loop have the turn whose program goes on by something that was not offered, as a socket."""
+        """Let a loop have the turn whose program continues by something that was not offered, as a socket."""
         with self.lock:
             if self.running is None:
                 self.running, owner.rests, owner.state, owner.stalls = owner, False, RUNNING, None
 
     def pause(self) -> float | None:
-        """Return the seconds after which somebody who waits should look; `None` while nothing is expected."""
+        """Return the seconds after which a waiting thread should look; `None` while nothing is expected."""
         if self.ready or self.last_resorts or self.is_due():
             return _LOOK
         if self.strategy.is_led or self.running is not None:  # that may put something here, and block unseen
@@ -298,7 +309,7 @@ class Turn:
         if self._quiet < _LOOKS:
             return False
         self._quiet = 0
-        return not self._late.more() or now - self._changed >= _LONGEST
+        return not self._late.more() or now - self._changed >= LONGEST
 
     def _is_stalled(self, running: Participant, now: float) -> bool:
         if running.stalls is None:
@@ -308,9 +319,9 @@ class Turn:
 
     def _is_quiet(self, now: float) -> bool:
         """Return whether nothing is on its way, as far as can be seen."""
-        if self.outside and now - self._changed < _LONGEST:
+        if self.outside and now - self._changed < LONGEST:
             return False
-        return now - self._changed >= _SETTLED and (self.is_settled() or now - self._changed >= _LONGEST)
+        return now - self._changed >= _SETTLED and (self.is_settled() or now - self._changed >= LONGEST)
 
     def is_settled(self, *, sleeps: bool = False) -> bool:
         """Return whether no participant is about to come to something.
@@ -372,11 +383,3 @@ class Turn:
 
 def _nothing() -> None:
     return None
-
-
-_SOON = 1.0
-_LOOK = 0.01
-_SELDOM = 0.05
-_LOOKS = 3
-_SETTLED = 0.05
-_LONGEST = 10.0

@@ -61,7 +61,7 @@ ALONE = (STRANGER, SIGNAL, OLDER, EFFECT, TRIO)
 """The labels that say something without any order of gates."""
 BETWEEN_ANSWERS = "what is done between the answers of calls that are awaited at once may come in another order"
 """The line about calls of a run that was only observed: no more than the order of their answers is known."""
-_UNSEEN = "{} waited where nobody sees it, or computed for long, and went on without its turn{}"
+_UNSEEN = "{} waited where it can't be seen, or computed for long, and went on without its turn{}"
 
 
 PARTICIPANT = "_agenttape_participant"
@@ -182,7 +182,7 @@ class Watched:
 
 
 def watched(handler: Any) -> Any:
-    """Return what handles a signal instead of a handler; that itself if it is no code of the program."""
+    """Return what handles a signal instead of a handler; the handler itself if it isn't code of the program."""
     if not callable(handler) or isinstance(handler, Watched | BuiltinFunctionType) or not is_of_program(handler):
         return handler
     return Watched(handler)
@@ -277,7 +277,7 @@ class Unordered:
         self._report_recorded(_of_thread(label))
 
     def stalled(self, label: str) -> None:
-        """Note that a participant lost the turn, as it waited where nobody sees it."""
+        """Note that a participant lost the turn, as it waited where it can't be seen."""
         self.note(_of_thread(label))
 
     def signal_came(self) -> None:
@@ -308,10 +308,10 @@ class Unordered:
 
     @contextmanager
     def strange(self, is_anything_beside: Callable[[], bool], label: str = STRANGER) -> Iterator[None]:
-        """Make a call inside in a thread without a fixed order, and note it if something else goes on meanwhile.
+        """Make a call inside in a thread without a fixed order, and note it if something else continues meanwhile.
 
         Args:
-            is_anything_beside: Returns whether other threads go on.
+            is_anything_beside: Returns whether other threads continue.
             label: The label of the thread; by default of one that takes no part.
         """
         me = threading.get_ident()

@@ -81,7 +81,7 @@ class Volatile(Record):
     schedule: Items[Scheduled] = Field(default_factory=list)
     """Groups of calls that overlapped, and the order of what event loops waited for: of older and observed runs."""
     readings: dict[str, Annotated[str, Field(pattern=_READINGS)]] = Field(default_factory=dict)
-    """The moments at which interleaved strands read the frozen clock, by strand and package."""
+    """The moments at which interleaved tasks and threads read the frozen clock, by their labels and package."""
     threads: str = Field(default="", pattern=r"^(?:0(?:[.:][1-9]\d*)*(?:\*[1-9]\d*|!)?(?: |$))*$")
     """The order of threads in an older cassette: it is not kept any more, and a replay reports that."""
     loose: str = Field(default="", pattern=r"^(?:(?:-|O?\d+(?:[.:][1-9]\d*)*)(?: |$))*$")

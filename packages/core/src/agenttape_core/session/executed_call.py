@@ -317,7 +317,7 @@ class ExecutedCall(Call):
         if self.whole is not None:
             return nullcontext(RIGHT_AWAY)  # the whole call has its place
         if self.found is not None:  # the call ends when its code does
-            return self.arrivals.stepping_into(self.session.source.interaction(self.found.number).address)
+            return self.arrivals.stepping_into(self, self.session.source.interaction(self.found.number).address)
         return self.arrivals.awaiting_code(self, self.position.address)
 
     def returned(self, value: Any) -> None:
