@@ -24,7 +24,10 @@ def _not_in_each_run(pytestconfig: pytest.Config) -> None:
 
 
 def test_merged_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where handlers are merged as a set, as LangChain does, ids of messages are blamed on where they lie in memory."""
+    """Where handlers are merged as a set, as LangChain does, ids of messages are blamed on where they lie in memory.
+
+    Where they lie is chance, so each run may have another order than the recording, or only some.
+    """
     monkeypatch.chdir(tmp_path)
     with use_cassette("ids", mode="all"):
         put_back.merged_handlers()
@@ -32,7 +35,8 @@ def test_merged_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     found = verify(put_back.merged_handlers, "ids", runs=5, vary={"memory"})
     assert found.failure is None
     causes = {(bool(difference.runs[0]), difference.cause.name) for difference in found.differences}
-    assert causes == {(True, "memory address"), (False, "not as recorded")}
+    assert causes
+    assert causes <= {(True, "memory address"), (False, "not as recorded")}
 
 
 def test_orders_and_agents_within_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -428,6 +428,21 @@ def test_effects_between_which_nothing_rests_are_kept(program: Any, tmp_path: Pa
         assert session.report.nondeterminism == ()
 
 
+def test_a_program_that_polls_does_not_hold_up_the_call_that_it_polls_for(tmp_path: Path) -> None:
+    """The code of a call waits for a program that never rests for some rounds of its loop, and no longer."""
+
+    async def polled(*, gone: bool) -> list[str]:
+        watching = asyncio.create_task(watched(in_one_step, gone=gone))
+        while not watching.done():  # noqa: ASYNC110 - it never rests
+            await asyncio.sleep(0)
+        return await watching
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = asyncio.run(polled(gone=False))
+    with use_cassette(tmp_path / "c.yaml"):
+        assert set(asyncio.run(polled(gone=True))) == set(recorded)
+
+
 def test_a_timeout_is_a_timer_on_a_machine_on_which_time_passes_before_it_begins(tmp_path: Path) -> None:
     """A timeout that is over before it begins to count is in the recorded order, as every other one."""
 

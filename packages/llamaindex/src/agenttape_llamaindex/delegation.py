@@ -132,14 +132,14 @@ class LeafCall:
         methods: On replay, the leaf methods that the call has come through; the last one is running.
         run: The method, where the call is executed; `None` on replay.
         is_delegated: On replay, whether another method has taken the call over.
-        answered_at: On replay, the number of arrivals when that method was answered.
+        arrived: On replay, the number of arrivals when the method began, or was answered by that method.
     """
 
     crossing: Crossing
     methods: tuple[str, ...] = ()
     run: MethodRun | None = None
     is_delegated: bool = False
-    answered_at: int | None = None
+    arrived: int | None = None
     _executing: ExecutedCall | None = None
 
     @contextmanager
@@ -193,11 +193,14 @@ class LeafCall:
 
     def ended(self) -> None:
         """Report on replay that the method has waited for something of its own, after it was answered."""
-        scheduler = self.crossing.session.scheduler
-        if self.answered_at is not None and scheduler.arrived != self.answered_at:
-            scheduler.waited_besides(f"{self.crossing.request.name}.{self.methods[-1]}")
         if self.run is None:
+            self._looks()
             was_answered(self.crossing)
+
+    def _looks(self) -> None:
+        scheduler = self.crossing.session.scheduler
+        if self.arrived is not None and scheduler.arrived != self.arrived:
+            scheduler.waited_besides(f"{self.crossing.request.name}.{self.methods[-1]}")
 
     def inside(self) -> Crossing | None:
         """Return the crossing for another leaf method of the object; `None` on replay if one has it already."""
@@ -206,6 +209,7 @@ class LeafCall:
         if self.is_delegated:
             return None
         self.is_delegated = True
+        self._looks()
         return self.crossing
 
 
@@ -239,7 +243,7 @@ def was_answered(crossing: Crossing) -> None:
     """Note on replay, for the methods that have passed a call on, that it has been answered."""
     around = _current.get()
     if around is not None and around.crossing is crossing:
-        around.answered_at = crossing.session.scheduler.arrived
+        around.arrived = crossing.session.scheduler.arrived
 
 
 def running_call(crossing: Crossing, method: str) -> LeafCall | None:
@@ -257,7 +261,7 @@ def running_call(crossing: Crossing, method: str) -> LeafCall | None:
     methods = (*before, method)
     if _delegated_by(crossing)[: len(methods)] != list(methods):
         return None
-    return LeafCall(crossing, methods)
+    return LeafCall(crossing, methods, arrived=crossing.session.scheduler.arrived)
 
 
 def _delegated_by(crossing: Crossing) -> list[Any]:

@@ -107,10 +107,13 @@ def plain(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callabl
             return limited()
         running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
-            return sort.converted(serve(crossing, kept.apply))
+            answer = serve(crossing, kept.apply)
+            was_answered(crossing)
+            return sort.converted(answer)
         try:
             with running.calling():
                 response = (limited if running.run is not None else call.real)()
+            running.ended()
             running.effected(kept.changed())
         finally:
             if running.run is not None:

@@ -175,25 +175,20 @@ class Room:
         Args:
             base: The address of the call.
         """
-        turn = self.turn
-        task = asyncio.current_task() if asyncio._get_running_loop() is self.loop else None  # noqa: SLF001 - as above
-        if task is None:
-            if turn.log is not None and not self.owner.rests and turn.running is self.owner:
-                self._reports_effect()
-            turn.passes(base)
-        elif self._effect == (base, task):
+        turn, is_here = self.turn, asyncio._get_running_loop() is self.loop  # noqa: SLF001 - as above
+        task = asyncio.current_task() if is_here else None
+        if task is not None and self._effect == (base, task):
             turn.passes(f"{base}^")
-        else:
-            if turn.log is not None and self.has_steps(of_calls=False):
-                self._reports_effect()
-            turn.passes(base)
+            return
+        # What runs in a thread that takes no turns may have it while the loop has the turn.
+        is_busy = self.has_steps(of_calls=False) if is_here else turn.running is self.owner and not self.owner.rests
+        if turn.log is not None and is_busy:
+            threads: Any = self.owner.threads
+            threads.unordered.effect_came()
+        turn.passes(base)
+        if task is not None:
             self._effect = base, task
             self.loop.call_soon(self._ends_step, context=Context())
-
-    def _reports_effect(self) -> None:
-        """Report an effect that came while the program had steps to make: a replay has it after them."""
-        threads: Any = self.owner.threads
-        threads.unordered.effect_came()
 
     def _ends_step(self) -> None:
         """End the step of an effect: the order says something if anything can look at it before the call's answer."""
