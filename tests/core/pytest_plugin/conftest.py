@@ -14,7 +14,7 @@ for each in (  # runs in this process forget what only they have imported
     "agenttape_core.lifecycle.proof",
     "agenttape_core.pytest_plugin.causes",
     "agenttape_core.pytest_plugin.running",
-    "agenttape_core.redaction.detection.detector",
+    "agenttape_core.redaction.detection.provider_keys",
     "agenttape_core.redaction.scanner",
     "agenttape_core.storage.pending",
     "multiprocessing.reduction",

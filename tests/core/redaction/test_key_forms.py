@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from agenttape_core.redaction import PSEUDONYM, Redactor
-from agenttape_core.redaction.detection.detector import BEFORE, Detector
-from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
+from agenttape_core.redaction.detection.provider_keys import BEFORE, PROVIDER_KEYS, Detector
 
 ALPHABET = string.ascii_letters + string.digits + "_-+/=.~%@$|"
 PARSER: Any = re._parser  # type: ignore[attr-defined]  # the only way to a pattern's structure
