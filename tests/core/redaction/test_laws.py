@@ -62,6 +62,18 @@ def test_streams_give_what_the_whole_text_gives(texts: list[str]) -> None:
         assert redactor.rehydrate(whole) == text
 
 
+def test_long_texts(texts: list[str]) -> None:
+    """A secret within a long text splits it in parts, in which nothing is left to be found, and all come back."""
+    rng = Random(7)
+    for _ in range(40):
+        parts = [part for text in rng.choices(texts, k=8) for part in (text, "a line of words " * rng.randrange(900))]
+        long = rng.choice(JOINTS).join(parts)
+        redactor = Redactor("k")
+        redacted = redactor.text(long)
+        assert Redactor("k").text(redacted) == redacted
+        assert redactor.rehydrate(redacted) == long
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_texts_put_together(texts: list[str], data: st.DataObject) -> None:
