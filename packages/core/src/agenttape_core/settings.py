@@ -16,7 +16,7 @@ from agenttape_core.engine import OnMiss, parse_match_on
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import STRICT, Ignored, Key, MatchOn, OnRepeat
 from agenttape_core.redaction import Rule
-from agenttape_core.redaction.rules import rules_of
+from agenttape_core.redaction.rules import check_kinds_of_secrets, rules_of
 from agenttape_core.schema import UNAVAILABLE
 from agenttape_core.schema.freeze_kinds import DEFAULT_KINDS, Kind, check_kinds
 
@@ -137,8 +137,6 @@ class Settings(BaseModel):
     @classmethod
     def _redaction_kinds(cls, kinds: tuple[str, ...]) -> tuple[str, ...]:
         if kinds:
-            from agenttape_core.redaction.known_kinds import check_kinds_of_secrets  # which loads all detectors
-
             check_kinds_of_secrets(kinds)
         return kinds
 

@@ -1,17 +1,19 @@
-"""The user's own rules, and how settings spell them."""
+"""The user's own rules, how settings spell them, and the kinds of secrets that they can switch off."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.locks import cached_property
+from agenttape_core.redaction.detection.findings import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import words_of
+from agenttape_core.redaction.path_placeholders import ALL_PLACES, KINDS_OF_PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,3 +161,30 @@ def _hidden(variable: object, fields: Mapping[str, Any], origin: str, environmen
         problem = f"the value of {variable} has less than {_SHORTEST} characters, so it would match everywhere"
         raise ConfigurationError(f"{origin}: {problem}")
     return {"literal": value}
+
+
+_OTHERS = ("email", "phone", "card", "ssn", "iban", "pem", "discord", SECRET, NUMBER)
+
+
+def kinds_of_secrets() -> list[str]:
+    """Return the names of all kinds that our detectors find, sorted."""
+    from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS  # which loads all of them
+
+    return sorted({*_OTHERS, *(detector.kind for detector in PROVIDER_KEYS)})
+
+
+def check_kinds_of_secrets(kinds: Iterable[str]) -> None:
+    """Refuse a name of a kind that there is not, neither of secrets nor of places: it would switch off nothing.
+
+    Raises:
+        ConfigurationError: There is no such kind; the message names the nearest.
+    """
+    import difflib  # for a kind that there is not
+
+    known = sorted({*kinds_of_secrets(), ALL_PLACES, *KINDS_OF_PLACES})
+    for kind in kinds:
+        if kind not in known:
+            near = difflib.get_close_matches(kind, known, 1)
+            meant = f"did you mean {near[0]!r}?" if near else f"the kinds are {', '.join(known)}"
+            problem = f"redaction_off: there is no kind of secret {kind!r}"
+            raise ConfigurationError(f"{problem}\n  {meant}\n  docs/redaction.md has a table of them")

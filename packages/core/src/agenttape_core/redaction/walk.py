@@ -7,7 +7,12 @@ from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agenttape_core.redaction.detection.described import (
+from agenttape_core.redaction.detection.encoded import BYTES, Data
+from agenttape_core.redaction.detection.findings import SECRET, render
+from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.names import MAX_NAME, Demand, demand_of, words_of
+from agenttape_core.redaction.detection.tables.code import IS_FIELD
+from agenttape_core.redaction.detection.values import (
     DESCRIBED,
     LEAST_BELOW,
     OF_MODELS,
@@ -19,13 +24,8 @@ from agenttape_core.redaction.detection.described import (
     is_told,
     is_told_number,
     reaches_down,
+    satisfies,
 )
-from agenttape_core.redaction.detection.encoded import BYTES, Data
-from agenttape_core.redaction.detection.findings import SECRET, render
-from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.names import MAX_NAME, Demand, demand_of, words_of
-from agenttape_core.redaction.detection.tables.code import IS_FIELD
-from agenttape_core.redaction.detection.values import satisfies
 from agenttape_core.redaction.pseudonyms import PSEUDONYM
 from agenttape_core.redaction.tokens import are_tokens, cut, token_of, with_token
 

@@ -10,20 +10,20 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.redaction.detection.assigned import Assignment, closing, find_value
-from agenttape_core.redaction.detection.described import (
+from agenttape_core.redaction.detection.findings import NUMBER, SECRET
+from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.names import Demand
+from agenttape_core.redaction.detection.values import (
     is_description,
     is_key_like,
     is_keyword,
     is_of_lexers,
     is_of_models,
+    is_placeholder,
     is_told,
     is_told_number,
     reaches_down,
 )
-from agenttape_core.redaction.detection.findings import NUMBER, SECRET
-from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.names import Demand
-from agenttape_core.redaction.detection.values import is_placeholder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
