@@ -12,6 +12,8 @@ IMPORTS := .venv-imports
 SERVERS := .venv-servers
 # Other people's tests.
 SUITES := .venv-suites
+# Where it is set, each run of pytest would compile pytest and its plugins, which takes two seconds.
+unexport PYTHONDONTWRITEBYTECODE
 NAMES := core langchain langgraph llamaindex
 SOURCES := $(patsubst %,packages/%/src,$(NAMES))
 # The integrations whose oldest and newest versions are tested in environments of their own.
