@@ -108,6 +108,7 @@ def settings_of(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: found[name] for name in names if name in found} if len(found) > 1 else found
 
 
+_vars_of_class = vars(type)["__dict__"].__get__  # as `vars`, which looks for it in the metaclass first
 _MOST_KEPT = 16
 _Kept = tuple[list[int], dict[tuple[str, ...], tuple[frozenset[str], frozenset[str]]]]
 _kept: WeakKeyDictionary[type, _Kept] = WeakKeyDictionary()
@@ -119,7 +120,7 @@ def _wanted(cls: type, names: tuple[str, ...]) -> tuple[frozenset[str], frozense
     They are kept until the number of names in a class that it inherits from changes. A class of pydantic takes longer
     to report that it has no such attribute than the rest of a request takes.
     """
-    sizes = [*map(len, map(vars, cls.__mro__))]
+    sizes = [*map(len, map(_vars_of_class, cls.__mro__))]
     kept = _kept.get(cls)
     if kept is None or kept[0] != sizes or len(kept[1]) > _MOST_KEPT:
         kept = _kept[cls] = sizes, {}
