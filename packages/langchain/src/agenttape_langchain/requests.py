@@ -183,8 +183,8 @@ def _message_parts(messages: Sequence[BaseMessage]) -> KeyedItems:
         if type(content) is not str:
             pass
         elif kind in _ANSWERED:
-            others = (message.tool_calls, message.invalid_tool_calls, extra)
-            exact = _exact(others) if any(others) else b""
+            calls, invalid = message.tool_calls, message.invalid_tool_calls
+            exact = _exact((calls, invalid, extra)) if calls or invalid or extra else b""
             key = (kind, content, message.name, exact) if exact is not None else None
         elif extra:
             pass
