@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import reduce
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -32,9 +33,12 @@ class ConnectedOnImport:
         self._undo = ExitStack()
 
     def __enter__(self) -> None:
+        loaded = sys.modules
+        for name in self._modules:
+            if getattr(getattr(loaded.get(name), "__spec__", None), "_initializing", False):
+                import_module(name)  # another thread does, and needs the lock to report it: wait for that without
         with self._lock:
             self._uses += 1
-            loaded = sys.modules
             for name in self._modules:
                 if name in loaded:
                     self._enter(name)
