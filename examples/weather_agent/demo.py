@@ -149,7 +149,7 @@ class Story:
             missed = str(error).replace(str(self.cassettes.parent) + os.sep, "")
         print(indent(missed or "(no miss)", "    | ", lambda _: True))
         print(HINT)
-        named = all(part in missed for part in ("call 1", "[-Paris-]", "{+Oslo+}", "AGENTTAPE_MODE="))
+        named = all(part in missed for part in ("call 1", "in Paris?", "in Oslo?", "AGENTTAPE_MODE="))
         self.check("recording, words and command are named", "yes" if named else "no", named)
 
     def check(self, label: str, value: object, ok: bool) -> None:

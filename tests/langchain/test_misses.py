@@ -67,8 +67,8 @@ async def test_changed_prompt(shape: str, path: Path, world: World) -> None:
     said = "\n".join(rest)
     assert str(path) in said
     assert "closest   call 1" in said
-    assert re.search(r"- .*weather in \[-Paris-] on", said)
-    assert re.search(r"\+ .*weather in {\+Rome\+} on", said)
+    assert re.search(r"- .*weather in Paris on", said)
+    assert re.search(r"\+ .*weather in Rome on", said)
     assert "word1 " not in said, "only what differs is shown, with a few words around it"
     assert len(said) < 1000
     assert 'mode="record"' in said
@@ -242,7 +242,7 @@ async def test_model_miss_is_not_swallowed(how: str, is_async: bool, path: Path,
     """Fallbacks, retries and middleware let a model's miss through."""
     runnable = WAYS_TO_SWALLOW_A_MODEL[how](world)
     reached = False
-    with pytest.raises(CassetteMissError, match=r"{.something.}"), use_cassette(path):
+    with pytest.raises(CassetteMissError, match=r"\+ something else"), use_cassette(path):
         await runnable.ainvoke("something else") if is_async else runnable.invoke("something else")
         reached = True
     assert not reached, "it stopped the run, not only the session"
@@ -291,7 +291,7 @@ async def test_tool_node_does_not_swallow(is_async: bool, world: World, tmp_path
 @pytest.mark.parametrize("caught", [CassetteMissError, BaseException])
 def test_caught_miss_fails_the_session(caught: type[BaseException], path: Path, world: World) -> None:
     """Code that catches even `BaseException` only puts it off: the session fails at its end."""
-    with pytest.raises(CassetteMissError, match=r"{.something.}"), use_cassette(path) as replay:
+    with pytest.raises(CassetteMissError, match=r"\+ something else"), use_cassette(path) as replay:
         with contextlib.suppress(caught):
             NativeChat(world=world).invoke("something else")
         NativeChat(world=world).invoke(QUESTION)

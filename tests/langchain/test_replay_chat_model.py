@@ -352,8 +352,8 @@ def test_changed_prompt_is_explained(chat: ChatOpenAI, path: Path) -> None:
         model.invoke("What is the capital of Spain?")
     message = str(caught.value)
     assert "closest   call 1" in message
-    assert "[-France-]" in message
-    assert "{+Spain+}" in message
+    assert "- What is the capital of France?" in message
+    assert "+ What is the capital of Spain?" in message
     assert "you?" not in message
     assert str(path) in message
 

@@ -41,7 +41,7 @@ REFUSED = {
     "diff": (["--base", "HEAD", "--exit-code", "folder"], 1, "nothing was compared"),
     "cassette checksum": (["folder"], 3, "there is no cassette in this folder"),
     "cassette redact": (["--dry-run", "folder"], 3, "there is no cassette in this folder"),
-    "replay": (["--cassette", "missing", "--", sys.executable, "program.py"], 3, "no cassette yet"),
+    "replay": (["--cassette", "missing", "--", sys.executable, "program.py"], 3, "No cassette yet"),
     "verify": (["program.py:idle", "--runs", "2"], 1, "it made no recorded call, so there is nothing to verify"),
 }
 """Commands that give a verdict: words that let one judge nothing, its exit code, and the sentence."""

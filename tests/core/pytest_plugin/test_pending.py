@@ -53,7 +53,6 @@ def test_a_recording_waits_and_is_proved(edited: Project) -> None:
     result.stdout.fnmatch_lines(
         [
             "to review cassettes/test_it/test_a.yaml  1 replayed, 1 recorded, 1 dropped",
-            "replayed  cassettes/test_it/test_b.yaml  1 replayed",
             "1 recording to review:  agenttape review",
         ]
     )

@@ -82,7 +82,7 @@ def test_what_replays(project: Project) -> None:
     result = project.run("--cassette-mode=once", "--cassette-strict=replay-check", "-s", "--junitxml=junit.xml")
     result.assert_outcomes(passed=7)
     result.stdout.fnmatch_lines(
-        ["*the life of fixtures: wide own gone own gone end", "0 calls replayed, 8 recorded; 6 recordings replay OK"]
+        ["*the life of fixtures: wide own gone own gone end", "8 calls recorded; 6 recordings replay OK"]
     )
     result.stdout.no_fnmatch_line("*does not replay*")
     text = (project.path / "junit.xml").read_text("utf-8")
@@ -171,26 +171,26 @@ def test_what_does_not(project: Project, monkeypatch: pytest.MonkeyPatch) -> Non
             "does not replay cassettes/test_it/TestCase.test_case.yaml  1 recorded",
             "recorded  cassettes/test_it/test_once.yaml  1 recorded",
             "recorded  cassettes/test_it/test_nested.yaml  1 recorded",
-            "0 calls replayed, 7 recorded; 1 recording replays OK",
+            "7 calls recorded; 1 recording replays OK",
             "*= 5 recordings do not replay (it will fail in CI) =*",
-            "cassettes/test_it/test_cached.yaml was recorded by a test that passed. Replayed right away, it failed:",
+            "test_it.py::test_cached passed while recording, then failed when it was replayed right away:",
             "  UnusedInteractionsError: The run made 0 of the 1 recorded calls in cassettes/*",
             "       1  call ask at ask",
             "    last call made: none",
-            "  to replay it in a new process:  pytest test_it.py::test_cached",
-            "cassettes/test_it/test_drawn.yaml was recorded by *",
+            "  to try it in a new process:   pytest test_it.py::test_cached",
+            "test_it.py::test_drawn passed while recording*",
             "  test_it.py:24: CassetteMissError: ask was called with a request *",
         ],
         consecutive=True,
     )
     result.stdout.fnmatch_lines(
         [
-            "cassettes/test_it/test_written.yaml was recorded by *",
+            "test_it.py::test_written passed while recording*",
             "*FileNotFoundError: * 'report.md'",
-            "  side effects skipped: write (*)",
-            "cassettes/test_it/test_told.yaml was recorded by *",
+            "  write wrote report.md while recording. In a replay its body doesn't run.",
+            "test_it.py::test_told passed while recording*",
             "  it passed, with 1 unrecorded",
-            "cassettes/test_it/TestCase.test_case.yaml was recorded by *",
+            "test_it.py::TestCase::test_case passed while recording*",
             "  test_it.py:47: AssertionError: 2 != 1",
             "A test that passes in a new process left something behind *",
         ]
@@ -207,7 +207,7 @@ def test_a_difference_as_a_failure(project: Project, monkeypatch: pytest.MonkeyP
     result.assert_outcomes(passed=1, errors=1, deselected=6)
     result.stdout.fnmatch_lines(
         [
-            "cassettes/test_it/test_drawn.yaml does not replay",
+            "test_it.py::test_drawn passed while recording, then failed when it was replayed right away:",
             "  test_it.py:24: CassetteMissError: *",
             "ERROR test_it.py::test_drawn - *",
         ]

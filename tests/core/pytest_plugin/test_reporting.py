@@ -54,7 +54,7 @@ def test_files(reported: Project, workers: list[str]) -> None:
     assert text.startswith("### AgentTape: 3 runs, 6 checks: 2 runs failed\n")
     assert "| `test_it.py::test_bad` | `never` | 3 |" in text
     assert "test_without" not in text
-    assert "4 calls replayed, 0 recorded" in text
+    assert "replayed, 4 calls" in text
     found = json.loads((reported.path / "report.sarif").read_text())["runs"][0]["results"]
     places = {
         one["ruleId"]: (at["artifactLocation"]["uri"], at["region"]["startLine"])

@@ -71,7 +71,7 @@ def test_records_and_replays(project: Project, kind: str) -> None:
     project.go_offline()
     replayed = project.run("-s")
     replayed.assert_outcomes(passed=1)
-    replayed.stdout.fnmatch_lines(["replayed *test_it.yaml  1 replayed"])
+    replayed.stdout.fnmatch_lines(["1 cassette replayed, 1 call*"])
     drawn = [[line for line in run.outlines if "drawn" in line] for run in (recorded, replayed)]
     assert drawn[0] == drawn[1]
     assert len(drawn[0]) == 1
@@ -147,7 +147,9 @@ def test_without_a_cassette_nothing_is_recorded(project: Project) -> None:
     project.tests(KINDS["function"])
     result = project.run()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*test_it.yaml: no cassette yet", "*pytest test_it.py::test_it --cassette-mode=once"])
+    result.stdout.fnmatch_lines(
+        ["No cassette for this test yet: *test_it.yaml", "*pytest test_it.py::test_it --cassette-mode=once"]
+    )
     result.stdout.no_fnmatch_line("*Traceback*")
     result.stdout.no_fnmatch_line("*lifecycle.py*")
     assert project.cassettes() == []
@@ -166,7 +168,7 @@ def test_it(n):
     (project.path / "cassettes" / "test_it" / "old.yaml").touch()
     result = project.pytester.runpytest_subprocess("-n", "2", "--cassette-strict=orphans")
     result.assert_outcomes(passed=4)
-    result.stdout.fnmatch_lines(["4 calls replayed, 0 recorded*", "*orphaned cassettes*", "cassettes/test_it/old.yaml"])
+    result.stdout.fnmatch_lines(["* replayed, 4 calls*", "*orphaned cassettes*", "cassettes/test_it/old.yaml"])
     assert result.ret == 1
 
 

@@ -49,7 +49,7 @@ def test_money(tmp_path: Path) -> None:
     assert (verdict.dollars, verdict.unpriced) == (0.00325, 1)
     (line,) = summary([replace(verdict, replayed=2)], everything=False)[1:]
     assert line == (
-        "2 calls replayed, 0 recorded; saved 0.0 s and about $0.0032 (1 call of models without a known price)"
+        "1 cassette replayed, 2 calls; saved 0.0 s and about $0.0032 (1 call of models without a known price)"
     )
 
 
@@ -90,7 +90,7 @@ def test_it(n):
     path.unlink()
     result = project.run("--cassette-mode=once")
     result.stdout.fnmatch_lines(
-        ["recorded  cassettes/test_it/test_it[[]7].yaml*", "replayed  24 tests, all their calls"]
+        ["recorded  cassettes/test_it/test_it[[]7].yaml*", "24 cassettes replayed, 24 calls; 1 call recorded*"]
     )
     result.stdout.no_fnmatch_line("*[[]8].yaml*")
     project.run("-v").stdout.fnmatch_lines(["replayed  cassettes/test_it/test_it[[]8].yaml*"])
@@ -152,7 +152,6 @@ def test_what_fails_before_the_test(project: Project) -> None:
             "missing   cassettes/test_it/test_missing.yaml",
             "cannot open cassettes/test_it/test_mistaken.yaml",
             "missed    cassettes/warm.yaml  1 missed, 1 unused",
-            "0 calls replayed, 0 recorded",
         ],
         consecutive=True,
     )

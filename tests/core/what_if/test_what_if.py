@@ -405,7 +405,7 @@ def test_with_a_candidate(path: Path) -> None:
 
 def test_without_a_cassette(tmp_path: Path) -> None:
     """There is nothing to change without a recording."""
-    with pytest.raises(CassetteError, match="no cassette yet"):
+    with pytest.raises(CassetteError, match="No cassette yet"):
         what_if(tmp_path / "none.yaml", agent, {1: returns(1)})
 
 

@@ -50,7 +50,7 @@ def test_departures_from_the_recording(where: str, what: str, verified: tuple[Ve
     [
         ("no_call.yaml", "The run made 0 of the 1 recorded calls"),
         ("connection.yaml", "tried to connect to 192.0.2.1:9"),
-        ("moved", "no cassette yet"),
+        ("moved", "No cassette yet"),
     ],
 )
 def test_failures_that_the_program_catches(where: str, said: str, verified: tuple[Verification, Verification]) -> None:

@@ -78,7 +78,7 @@ def test_a_function_that_opens_its_own_cassette() -> None:
     Path("tapes/own.yaml").unlink()
     failure = verify(agents.opens_its_own, runs=2).failure
     assert failure is not None
-    assert "no cassette yet" in failure
+    assert "No cassette yet" in failure
     assert not Path("tapes/own.yaml").exists()
 
 

@@ -134,6 +134,13 @@ class CassetteError(AgentTapeError):
 class CassetteNotFoundError(CassetteError):
     """There's no cassette at the path, and the mode doesn't allow recording one."""
 
+    @classmethod
+    def unrecorded(cls, path: Path | str, remedy: str) -> Self:
+        """Make the error for a cassette that hasn't been recorded yet. Arguments as of the class."""
+        error = cls(path, "no cassette yet", remedy=remedy)
+        error.args = (f"No cassette yet: {shown_path(path)}\n  {visible(remedy)}",)
+        return error
+
 
 class CassetteFormatError(CassetteError):
     """The file is not a readable cassette: truncated, mangled, or with values of the wrong type."""

@@ -207,7 +207,7 @@ def _recorded(request: SessionRequest, path: Location, mode: Mode) -> tuple[Cass
             from agenttape_core.storage import leftover_journals  # most cassettes are there
 
             remedy = "\n  ".join([*request.remedy(False), *map(recoverable, leftover_journals(path))])
-            raise CassetteNotFoundError(path, "no cassette yet", remedy=remedy) from None
+            raise CassetteNotFoundError.unrecorded(path, remedy) from None
         return None, False
     except CassetteFormatError as error:
         from agenttape_core.storage import is_replaceable  # most cassettes can be read

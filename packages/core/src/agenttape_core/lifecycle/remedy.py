@@ -50,7 +50,7 @@ def remedy_for(explicit_at: str | None) -> Remedy:
 
     def remedy(recorded: bool) -> list[str]:
         if explicit_at is not None and not recorded:
-            return [f'record it (makes real calls):  mode="once" at {explicit_at}']
+            return [f'record it (calls the real model):  mode="once" at {explicit_at}']
         if explicit_at is not None:
             return [
                 f'record everything again:  mode="record" at {explicit_at}',
@@ -58,7 +58,7 @@ def remedy_for(explicit_at: str | None) -> Remedy:
             ]
         command = _this_command()
         if not recorded:
-            return [f"record it (makes real calls):  AGENTTAPE_MODE=once {command}"]
+            return [f"record it (calls the real model):  AGENTTAPE_MODE=once {command}"]
         return [
             f"record everything again:  AGENTTAPE_MODE=record {command}",
             f"record only what changed:  AGENTTAPE_MODE=update {command}",

@@ -35,7 +35,12 @@ class Difference:
     recorded: str
     asked: str
 
+    def unmarked(self) -> tuple[str, str]:
+        """Return both values without the marks around differing words, for lines that begin with `-` and `+`."""
+        return _REMOVED.sub(r"\1", self.recorded), _ADDED.sub(r"\1", self.asked)
 
+
+_REMOVED, _ADDED = re.compile(r"\[-(.*?)-\]"), re.compile(r"\{\+(.*?)\+\}")
 ABSENT = object()
 """Stands for what one of two values does not have at all."""
 

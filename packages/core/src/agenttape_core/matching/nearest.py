@@ -58,7 +58,8 @@ class Nearest(NamedTuple):
 
 
 def _changed(difference: Difference) -> list[str]:
-    return [f"            - {difference.recorded}", f"            + {difference.asked}"]
+    recorded, asked = difference.unmarked()
+    return [f"            - {recorded}", f"            + {asked}"]
 
 
 def nearest(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from agenttape_core.errors import CassetteMissError, counted
+from agenttape_core.matching import Difference
 
 _MISS = "agenttape.miss"
 """The name of the property of a test report that holds its miss, as JSON."""
@@ -43,7 +44,8 @@ class Cause(NamedTuple):
             return [f"    {self.kind}: {self.reason}"]
         lines = []
         for path, recorded, asked in self.differences[:_SHOWN]:
-            lines += [f"    {self.kind}  {path}", f"      - {recorded}", f"      + {asked}"]
+            old, new = Difference(path, recorded, asked).unmarked()
+            lines += [f"    {self.kind}  {path}", f"      - {old}", f"      + {new}"]
         more = len(self.differences) - _SHOWN
         return [*lines, f"      and {counted(more, 'more place')}"] if more > 0 else lines
 

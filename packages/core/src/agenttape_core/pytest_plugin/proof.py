@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -10,11 +11,13 @@ import pytest
 from agenttape_core.errors import counted
 from agenttape_core.lifecycle.project import replaying_only
 from agenttape_core.lifecycle.running_test import this_test
-from agenttape_core.pytest_plugin.failures import not_run_in, ours_in, place_of
+from agenttape_core.pytest_plugin.failures import ours_in, place_of
 from agenttape_core.pytest_plugin.rerun import Excinfo, run_again
+from agenttape_core.session import NO_SIDE_EFFECTS
 
 if TYPE_CHECKING:
     from agenttape_core.session import Report
+    from agenttape_core.session.report import SkippedTool
 
 
 class Reporting(Protocol):
@@ -31,18 +34,18 @@ ADVICE = (
 )
 _LINES = 16
 """The most lines of an error that are shown."""
+_TOOLS = 3
+"""The most tools that are named."""
 
 
-def difference_of(
-    item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any], command: str
-) -> list[str]:
+def difference_of(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any], name: str) -> list[str]:
     """Run a test again that recorded and passed; no real call is made, and every session only replays.
 
     Args:
         item: The test. Its own fixtures have been torn down.
         nextitem: The next test.
         key: The place of the test's cassette among its stashed objects.
-        command: The command that runs the test.
+        name: The id of the test, for a command.
 
     Returns:
         The difference, a line each; no line if the test passed again.
@@ -57,8 +60,24 @@ def difference_of(
     finally:
         item.stash[key] = recorded
     found = list(_found(raised, replayed.report if replayed is not None else None))
-    not_run = not_run_in(test.reports[before:]) if test is not None else []
-    return [*found, *not_run, f"to replay it in a new process:  {command}"] if found else []
+    if not found:
+        return []
+    first = f"{name} passed while recording, then failed when it was replayed right away:"
+    tools = (
+        dict.fromkeys(tool for report in test.reports[before:] for tool in report.not_run) if test is not None else {}
+    )
+    lines = [*found, *_bodies(list(tools)), f"to try it in a new process:   pytest {shlex.quote(name)}"]
+    return [first, *(f"  {line}".rstrip() for line in lines)]
+
+
+def _bodies(tools: Sequence[SkippedTool]) -> Iterator[str]:
+    """Yield a line on each tool whose body did not run, and the option that runs it."""
+    for tool in tools[:_TOOLS]:
+        reason = "" if f"({tool.why})" in NO_SIDE_EFFECTS else f" {tool.why} while recording"
+        yield f"{tool.name}{reason}. In a replay its body doesn't run." if reason else f"{tool.name}'s body didn't run."
+    if tools:
+        names = ", ".join(f'"{tool.name}"' for tool in tools[:_TOOLS])
+        yield f"to run its body in replays:   @pytest.mark.cassette(step_into={{{names}}})"
 
 
 def _found(raised: Excinfo | None, report: Report | None) -> Iterator[str]:

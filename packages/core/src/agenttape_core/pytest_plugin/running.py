@@ -308,7 +308,7 @@ class Running:
 
         began = perf_counter()
         try:
-            found = difference_of(self._item, nextitem, key, _command(self._item))
+            found = difference_of(self._item, nextitem, key, named(self._item))
         finally:
             self.proving_seconds = perf_counter() - began
         verdict = Verdict.from_properties(self._item.user_properties)
@@ -317,8 +317,7 @@ class Running:
         proved = replace(verdict, proof="differs" if found else "same", difference="" if fails else "\n".join(found))
         _keep(proved, self._item)
         if fails:
-            lines = [f"{proved.path} does not replay", *found, *ADVICE]
-            pytest.fail("\n  ".join(lines), pytrace=False)
+            pytest.fail("\n".join([*found, *ADVICE]), pytrace=False)
 
     def _chosen_proof(self) -> CheckReplay:
         """Return the treatment of the recording: the marker is specific, so it wins over the command line."""
@@ -406,7 +405,9 @@ def plainly(work: Callable[[], Result], item: pytest.Item) -> Result:
         renewable = isinstance(error, CassetteFormatError | _TooOldError)
         verdict = Verdict.unopened(_path_of(item), item.config.rootpath, is_there=is_there, renewable=renewable)
         _keep(verdict, item)
-        problem = problem.replace(f"{Path.cwd()}{os.sep}", "")
+        problem = problem.replace(f"{Path.cwd()}{os.sep}", "").replace(
+            "No cassette yet:", "No cassette for this test yet:"
+        )
         if item.config.option.cassette_plans:
             from agenttape_core.pytest_plugin.planning import keep_refusal
 
@@ -442,7 +443,7 @@ def named(item: pytest.Item) -> str:
 def _remedy(item: pytest.Item, chosen: Chosen, recorded: bool) -> list[str]:
     command = f"{_command(item)} --cassette-mode"
     if not recorded:
-        return [f"record it (makes real calls):  {command}=once", *_moves(item, chosen)]
+        return [f"record it (calls the real model):  {command}=once", *_moves(item, chosen)]
     return [f"record everything again:  {command}=record", f"record only what changed:  {command}=update"]
 
 

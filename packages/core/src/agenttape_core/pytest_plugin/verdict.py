@@ -33,7 +33,8 @@ class Verdict:
         replayed: The number of calls answered from the cassette.
         stepped_into: The number of recorded calls whose code was run.
         not_run: The tools that were served, each with the reason why its code was not run; between semicolons.
-        recorded: The number of calls that really happened.
+        recorded: The number of calls that were made for real and recorded.
+        live: The number of calls that were made for real in a replay.
         missed: The number of calls without a recording.
         blocked: The number of refused attempts to reach the outside.
         unrecorded: The number of calls that got an error result because they had no recording.
@@ -57,6 +58,7 @@ class Verdict:
     stepped_into: int = 0
     not_run: str = ""
     recorded: int = 0
+    live: int = 0
     missed: int = 0
     blocked: int = 0
     unrecorded: int = 0
@@ -114,7 +116,8 @@ class Verdict:
             stepped_into=len(report.stepped_into),
             otherwise=report.answered_otherwise,
             not_run="; ".join(map(str, report.not_run)),
-            recorded=len(recorded),
+            recorded=len(recorded) if session.policy.records else 0,
+            live=0 if session.policy.records else len(recorded),
             seconds=round(seconds, 3),
             dollars=round(sum([cost for cost in costs if cost is not None]), 6),
             unpriced=costs.count(None) + (uncounted if prices.are_there else 0),
@@ -163,7 +166,7 @@ class Verdict:
         return [*lines, f"          and {more} more"] if more and lines else lines
 
     def __str__(self) -> str:
-        names = ("replayed", "recorded", "stepped_into", *_COUNTED, "dropped")
+        names = ("replayed", "recorded", "live", "stepped_into", *_COUNTED, "dropped")
         counts = [f"{getattr(self, name)} {name.replace('_', ' ')}" for name in names if getattr(self, name)]
         counts += [self.otherwise] if self.otherwise else []
         aside = f"; the unreadable file is kept as {self.put_aside}" if self.put_aside else ""

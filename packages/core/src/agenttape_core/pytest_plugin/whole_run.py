@@ -210,7 +210,7 @@ class WholeRun:
         summaries = self._write_tables() if output is None else []
         if self._reports is not None:
             verdicts = self._verdicts()
-            lines = [_sum(verdicts), *_not_run(verdicts, everything=True)] if verdicts else []
+            lines = [*_sum(verdicts), *_not_run(verdicts, everything=True)]
             self._unwritten += self._reports.write(summaries, lines)
             if self._unwritten and exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.USAGE_ERROR
@@ -372,16 +372,17 @@ def summary(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
 
     Args:
         verdicts: The verdicts on the cassettes of the tests.
-        everything: Whether each test has a line, however many there are.
+        everything: Whether each test has a line, even if all its calls were replayed.
     """
-    few = everything or len(verdicts) <= _SHOWN
-    shown = [verdict for verdict in verdicts if few or verdict.word != "replayed"]
+    shown = [
+        verdict
+        for verdict in verdicts
+        if everything or verdict.word != "replayed" or verdict.otherwise or verdict.unused
+    ]
     lines = [line for verdict in shown for line in (str(verdict), *verdict.refused_lines())]
-    if len(shown) < len(verdicts):
-        lines.append(f"replayed  {counted(len(verdicts) - len(shown), 'test')}, all their calls")
     waiting = sum(verdict.word == "to review" for verdict in verdicts)
     review = [f"{counted(waiting, 'recording')} to review:  agenttape review"]
-    return [*lines, _sum(verdicts), *_not_run(verdicts, everything=everything), *(review if waiting else [])]
+    return [*lines, *_sum(verdicts), *_not_run(verdicts, everything=everything), *(review if waiting else [])]
 
 
 def remedies(verdicts: Sequence[Verdict], again: Callable[[str], str]) -> list[str]:
@@ -426,23 +427,28 @@ def differences(verdicts: Sequence[Verdict]) -> list[str]:
     """
     from agenttape_core.pytest_plugin.proof import ADVICE
 
-    lines: list[str] = []
-    for verdict in verdicts:
-        lines.append(f"{verdict.path} was recorded by a test that passed. Replayed right away, it failed:")
-        lines += [f"  {line}".rstrip() for line in verdict.difference.splitlines()]
-    return [*lines, *ADVICE]
+    lines = [line for verdict in verdicts for line in verdict.difference.splitlines()]
+    is_left = any("step_into=" not in verdict.difference for verdict in verdicts)
+    return [*lines, *(ADVICE if is_left else ())]
 
 
-def _sum(verdicts: Sequence[Verdict]) -> str:
-    served, executed = sum(v.replayed for v in verdicts), sum(v.recorded for v in verdicts)
-    line = f"{counted(served, 'call')} replayed, {executed} recorded"
-    seconds, dollars = sum(v.seconds for v in verdicts), sum(v.dollars for v in verdicts)
-    unpriced = sum(v.unpriced for v in verdicts)
+def _sum(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return the line with the totals; no line if no call was made."""
+    served = sum(verdict.replayed + verdict.stepped_into for verdict in verdicts)
+    executed, live = sum(verdict.recorded for verdict in verdicts), sum(verdict.live for verdict in verdicts)
+    cassettes = sum(verdict.replayed + verdict.stepped_into > 0 for verdict in verdicts)
+    parts = [f"{counted(cassettes, 'cassette')} replayed, {counted(served, 'call')}"] if served else []
+    parts += [f"{counted(executed, 'call')} recorded"] if executed else []
+    parts += [f"{counted(live, 'live call')}"] if live else []
     if served:
-        line += f"; saved {seconds:.1f} s"
-        if dollars:
-            line += f" and about ${dollars:.4f}"
-        if unpriced:
-            line += f" ({counted(unpriced, 'call')} of models without a known price)"
-    proved = sum(v.proof == "same" for v in verdicts)
-    return f"{line}; {counted(proved, 'recording')} {'replays' if proved == 1 else 'replay'} OK" if proved else line
+        parts.append(_saved(verdicts))
+    proved = sum(verdict.proof == "same" for verdict in verdicts)
+    parts += [f"{counted(proved, 'recording')} {'replays' if proved == 1 else 'replay'} OK"] if proved else []
+    return ["; ".join(parts)] if parts else []
+
+
+def _saved(verdicts: Sequence[Verdict]) -> str:
+    seconds, dollars = sum(verdict.seconds for verdict in verdicts), sum(verdict.dollars for verdict in verdicts)
+    unpriced = sum(verdict.unpriced for verdict in verdicts)
+    saved = f"saved {seconds:.1f} s" + (f" and about ${dollars:.4f}" if dollars else "")
+    return saved + (f" ({counted(unpriced, 'call')} of models without a known price)" if unpriced else "")

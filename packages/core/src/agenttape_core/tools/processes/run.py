@@ -376,8 +376,8 @@ def recorded_of(path: Path, command: Command) -> dict[str, Cassette]:
     """
     recorded = {address: open_cassette(own) for address, own in cassettes_of(path)}
     if not recorded:
-        remedy = f"record it (makes real calls):  {command.told('record', _called(path))}"
-        raise CassetteNotFoundError(_shown(path), "no cassette yet", remedy=remedy)
+        remedy = f"record it (calls the real model):  {command.told('record', _called(path))}"
+        raise CassetteNotFoundError.unrecorded(_shown(path), remedy)
     return recorded
 
 
@@ -409,7 +409,7 @@ def _config(path: Path, command: Command, options: dict[str, Any]) -> RunConfig:
         options=options,
         key=new_key(),
         remedies=(
-            [f"record it (makes real calls):  {record}"],
+            [f"record it (calls the real model):  {record}"],
             [f"record everything again:  {record}", f"record only what changed:  {more}"],
         ),
     )
