@@ -148,7 +148,7 @@ def test_no_other_file_is_read(tmp_path: Path, name: Any) -> None:
         "response": {"__agenttape_asset__": name},
     }
     report = import_agenttape01(cassette_of(tmp_path, told), tmp_path / "new.yaml")
-    assert "no SHA-256 digest" in report.missing[0].reason
+    assert "isn't a SHA-256 digest" in report.missing[0].reason
 
 
 UNCLEAR: dict[str, tuple[dict[str, Any], str]] = {

@@ -345,7 +345,7 @@ def test_other_traffic_is_missing_and_said_so(tmp_path: Path) -> None:
     assert "secret" not in str(report)
     assert report.missing[0].what == "GET https://weather.example.com/today"
     with (
-        pytest.raises(CassetteMissError, match="no JSON object"),
+        pytest.raises(CassetteMissError, match="isn't a JSON object"),
         use_cassette(cassette, on_unused="ignore"),
     ):
         GPT().invoke("What is this?")

@@ -238,7 +238,7 @@ def test_a_function_is_a_check(recorded: Path) -> None:
         (lambda: at_most(calls=1.5), "at_most: calls is a whole number from 0 on, found 1.5"),  # type: ignore[arg-type]
         (lambda: at_most(dollars=-1), "at_most: dollars is a number from 0 on, found -1"),
         (lambda: exactly("look_up"), "exactly: expected a list of calls, found 'look_up'"),
-        (lambda: exactly([{"name": "x"}]), "exactly: {'name': 'x'} is no call"),
+        (lambda: exactly([{"name": "x"}]), "exactly: {'name': 'x'} is not a call"),
         (trajectory, "trajectory: expected one of strict, unordered, subset, superset; found 0"),
         (lambda: arguments("a"), "arguments: expected values, or a json_schema"),
         (output, "output: expected one of equals, contains, regex, json_schema"),

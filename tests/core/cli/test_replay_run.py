@@ -108,7 +108,7 @@ def test_what_is_refused(command: Any, recorded: Any) -> None:
         (["--run", "run"], 2, "--run needs the program, --app module:graph"),
         (["--run", "run", "--asgi", "program:app"], 2, "was begun by a program: --app module:graph"),
         (["--run", request, *app], 2, "was begun by an HTTP request: --asgi module:app"),
-        (["--run", "run", *app, "--input", "{"], 2, "--input is no JSON"),
+        (["--run", "run", *app, "--input", "{"], 2, "--input isn't JSON"),
         (["--run", "run", *app, "--header", "a: b"], 2, "--header is for requests"),
         (["--run", "run", *app, "python"], 2, "expected the words of a command"),
         (["--app", "program:weather"], 2, "expected the words of a command"),

@@ -272,7 +272,9 @@ def test_a_failing_recording_replaces_nothing(project: Project) -> None:
     project.tests(f"{ASKS_OTHERWISE}    assert False\n")
     result = project.run("--rerecord")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*cassettes/test_it/test_it.yaml is unchanged; *", "failed, not saved *1 recorded"])
+    result.stdout.fnmatch_lines(
+        ["*because the run failed. cassettes/test_it/test_it.yaml is unchanged.", "failed, not saved *1 recorded"]
+    )
     assert path.read_bytes() == good
 
 
@@ -315,7 +317,8 @@ def test_a_first_recording_is_kept(project: Project, monkeypatch: pytest.MonkeyP
     result.stdout.fnmatch_lines(
         [
             "E *AgentTape: cassettes/test_it/test_wrong.yaml keeps what was recorded; the next run replays it",
-            "E *there is still no *; an unfinished recording *:  * recover cassettes/test_it/.test_error.yaml*",
+            "E *nothing was saved, because the run failed. There is still no cassettes/test_it/test_error.yaml.",
+            "E *keep the 1 call recorded so far:  * recover cassettes/test_it/.test_error.yaml*",
             "failed, recording kept cassettes/test_it/test_wrong.yaml  1 recorded",
             "failed, recording kept cassettes/test_it/TestCase.test_case.yaml  1 recorded",
             "failed, not saved cassettes/test_it/test_error.yaml  1 recorded",
@@ -392,7 +395,7 @@ def test_a_replay_with_something_live_leaves_nothing_beside_the_tests(project: P
     project.tests(f"FAILS = True{LIVE}")
     result = project.run()
     result.assert_outcomes(failed=1)
-    result.stdout.no_fnmatch_line("*unfinished recording*")
+    result.stdout.no_fnmatch_line("*recorded so far*")
     result.stdout.fnmatch_lines(["E *AgentTape: .pytest_cache/*/test_live.derived.yaml keeps what this run did"])
     assert sorted((project.path / "cassettes").rglob("*")) == left
     assert list(derived.parent.iterdir()) == [derived]

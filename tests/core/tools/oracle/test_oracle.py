@@ -111,8 +111,8 @@ def test_file_comes_back(
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{", "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("{", "this isn't JSON"),
+        ("[" * 100_000, "this isn't JSON"),
         ("{}", "found an object"),
         ('[{"tool_name": "a", "tool_name": "b"}]', "'tool_name' stands twice"),
         ("[1]", "entry 1 is a number"),

@@ -287,7 +287,7 @@ def _fits_schema(schema: Any) -> _Expectation:
         try:
             value = json.loads(run.answer)
         except ValueError as error:
-            yield run.finding(f"the output is no JSON: {error}", last, found=shown(run.answer))
+            yield run.finding(f"the output isn't JSON: {error}", last, found=shown(run.answer))
             return
         if found := problems_of(run, schema, value):
             yield run.finding("the output does not fit the schema", last, differences=tuple(found))

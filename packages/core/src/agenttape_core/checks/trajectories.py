@@ -142,7 +142,7 @@ def _want(call: Any, rule: str) -> Wanted:
     ):
         return call["tool"], arguments
     raise ConfigurationError(
-        f'{rule}: {call!r} is no call\n  expected a name, or {{"tool": name, "arguments": {{...}}}}'
+        f'{rule}: {call!r} is not a call\n  expected a name, or {{"tool": name, "arguments": {{...}}}}'
     )
 
 

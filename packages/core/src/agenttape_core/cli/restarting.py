@@ -116,7 +116,7 @@ def _json(given: str | None) -> object:
     try:
         return json.loads(given) if given else None
     except ValueError as error:
-        raise click.UsageError(f"--input is no JSON: {error}") from None
+        raise click.UsageError(f"--input isn't JSON: {error}") from None
 
 
 def _is_named(source: str) -> bool:

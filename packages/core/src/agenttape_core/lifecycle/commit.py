@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agenttape_core.engine import Mode
-from agenttape_core.errors import shown_path
+from agenttape_core.errors import counted, how_to_recover, shown_path
 from agenttape_core.lifecycle.everywhere import ReplacedEverywhere
 from agenttape_core.lifecycle.header import (
     finished_header,
@@ -15,7 +15,7 @@ from agenttape_core.lifecycle.header import (
     with_order,
     with_readings,
 )
-from agenttape_core.lifecycle.open_session import recoverable
+from agenttape_core.lifecycle.open_session import lost_records, recoverable
 from agenttape_core.lifecycle.prepared import Prepared
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.start_session import Opened
@@ -76,11 +76,11 @@ def _settle(opened: Opened, journal: Journal, failed: BaseException | None) -> N
         derives = opened.prepared.request.derivation is not None
         left = journal.abandon(keep=bool(session.report.recorded) and (session.policy.records or derives))
         if left is not None:
-            kept = recoverable(left, journal.unkept)
             target = shown_path(journal.target)
-            known = opened.prepared.cassette is not None
-            what = f"{target} is unchanged" if known else f"nothing was saved, and there is still no {target}"
-            failed.add_note(f"AgentTape: the run failed, so {what}; {kept}")
+            what = f"{target} is unchanged." if opened.prepared.cassette is not None else f"There is still no {target}."
+            calls = counted(len(session.report.recorded), "call")
+            kept = f"keep the {calls} recorded so far:  {how_to_recover(left)}{lost_records(journal.unkept)}"
+            failed.add_note(f"AgentTape: nothing was saved, because the run failed. {what}\n  {kept}")
 
 
 def _note_pending(prepared: Prepared, session: Session) -> None:

@@ -235,5 +235,11 @@ def recoverable(journal: Path, unkept: int = 0) -> str:
         journal: The journal.
         unkept: How many records it could not hold.
     """
-    lost = f"; {unkept} records had no room anywhere and are lost" if unkept else ""
-    return f"an unfinished recording is kept; to make a cassette of it:  {how_to_recover(journal)}{lost}"
+    return (
+        f"an unfinished recording is kept; to make a cassette of it:  {how_to_recover(journal)}{lost_records(unkept)}"
+    )
+
+
+def lost_records(unkept: int) -> str:
+    """Return the end of a message about records for which there was no space on any disk; empty if there are none."""
+    return f"; {unkept} records had no room anywhere and are lost" if unkept else ""

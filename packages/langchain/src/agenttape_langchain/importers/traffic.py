@@ -58,7 +58,7 @@ def import_embedding(importing: Importing, exchange: Exchange, options: Options)
     """
     request = exchange.json
     if request is None or not isinstance(request.get("model"), str):
-        raise NotImportableError("the body of its request is no JSON object that names a model")
+        raise NotImportableError("the body of its request isn't a JSON object that names a model")
     texts = embedded_texts(request, options.detokenize)
     cls = provider_class("langchain_openai", _NAME)
     settings: dict[str, Any] = {
@@ -131,7 +131,7 @@ def _call_and_answer(
     """Return the call and its answer: read with the answers before it, or else from the request alone."""
     request = exchange.json
     if request is None:
-        raise NotImportableError("the body of its request is no JSON object")
+        raise NotImportableError("the body of its request isn't a JSON object")
     failure: NotImportableError | None = None
     lossy: tuple[ModelCall, Answer] | None = None
     for known in (history, History()):

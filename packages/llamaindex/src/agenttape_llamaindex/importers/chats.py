@@ -84,7 +84,7 @@ def import_chat(
     """
     request = exchange.json
     if request is None:
-        raise NotImportableError("the body of its request is no JSON object")
+        raise NotImportableError("the body of its request isn't a JSON object")
     service = service_of(exchange)
     try:
         call = _read(request, service, history)

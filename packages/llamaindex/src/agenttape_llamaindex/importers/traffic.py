@@ -55,7 +55,7 @@ def import_embedding(importing: Importing, exchange: Exchange, options: Options)
     """
     request = exchange.json
     if request is None or not isinstance(request.get("model"), str):
-        raise NotImportableError("the body of its request is no JSON object that names a model")
+        raise NotImportableError("the body of its request isn't a JSON object that names a model")
     service = embedding_service_of(exchange)
     texts = embedded_texts(request, options.detokenize)
     cls = provider_class(service.package, service.name)

@@ -147,7 +147,7 @@ def _asset(path: Path, reference: Mapping[str, Any]) -> Any:
     """Return the value of a reference. It names a file by its hash, so neither another nor a changed file is read."""
     digest = reference[_ASSET]
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-        raise NotImportableError("its reference to a file beside it is no SHA-256 digest")
+        raise NotImportableError("its reference to a file next to it isn't a SHA-256 digest")
     file = path.with_name(f"{path.stem}.assets") / digest.replace(":", "-")
     try:
         with file.open("rb") as opened:

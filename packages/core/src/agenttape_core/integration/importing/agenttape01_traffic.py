@@ -140,4 +140,4 @@ def _json(value: Any) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
     except (TypeError, ValueError) as error:
-        raise NotImportableError(f"it holds a value that is no JSON: {error}") from None
+        raise NotImportableError(f"it holds a value that isn't JSON: {error}") from None

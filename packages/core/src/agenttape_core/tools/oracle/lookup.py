@@ -178,7 +178,7 @@ def read_oracle(path: Path | str) -> list[Entry]:
     except FileNotFoundError:
         raise CassetteNotFoundError(path, "there is no such oracle file", remedy=_REMEDY) from None
     except (ValueError, RecursionError) as error:
-        raise CassetteFormatError(path, f"this is no JSON: {error}", remedy=_REMEDY) from None
+        raise CassetteFormatError(path, f"this isn't JSON: {error}", remedy=_REMEDY) from None
     if not isinstance(found, list):
         raise CassetteFormatError(path, f"{_EXPECTED}, found {_sort(found)}", remedy=_REMEDY)
     entries: dict[tuple[str, str, int], Entry] = {}
