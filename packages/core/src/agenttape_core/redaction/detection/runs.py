@@ -128,8 +128,9 @@ def _glued_anchors() -> dict[bytes, list[tuple[bytes, Detector]]]:
 def _behind_words(view: View, at: int, end: int) -> Iterator[tuple[int, Detector]]:
     """Yield where the anchor of a key stands in a run, at its head or behind words, and whose it is."""
     heads, raw = _glued_anchors(), view.raw
-    for start in range(at, min(end, at + _LONGEST_WORDS) - _HEAD + 1):
-        for anchor, detector in heads.get(raw[start : start + _HEAD], ()):
+    starts = [start for start in range(at, min(end, at + _LONGEST_WORDS)) if raw[start : start + _HEAD] in heads]
+    for start in starts:
+        for anchor, detector in heads[raw[start : start + _HEAD]]:
             if raw.startswith(anchor, start, end) and (start == at or _WORDS.fullmatch(view.text, at, start)):
                 yield start, detector
 
