@@ -62,11 +62,10 @@ class Redactor:
         key: The key of the cassette's pseudonyms; see `new_key`.
         rules: The user's own rules, in addition to the built-in detectors.
         enabled: Whether anything is redacted at all.
-        places: Folders that are others in each run. Each has a pseudonym of its name, so that it is the same for all
-            runs, and answers get the path of this run.
+        places: Folders that differ between runs. The pseudonym is one of their name, and answers get this run's path.
         off: Kinds that the detectors do not look for.
-        forms: Whether pseudonyms have the form of what they stand for. Without, as older cassettes have it, all are
-            in brackets, and examples are secrets.
+        forms: Whether pseudonyms have the form of what they replace. Without it, as in older cassettes, all are in
+            brackets, and examples are secrets.
     """
 
     looks_at_numbers = False
