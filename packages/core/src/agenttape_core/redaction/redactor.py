@@ -1,4 +1,4 @@
-"""`Redactor`: puts pseudonyms in the place of secrets in text and plain data, and puts the secrets back."""
+"""`Redactor`: replaces secrets in text and plain data by pseudonyms, and puts the secrets back."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _MANY = 8
 
 
 class Redactor:
-    """Puts pseudonyms in the place of secrets, and the secrets back.
+    """Replaces secrets by pseudonyms, and puts the secrets back.
 
     Pure and deterministic: equal data always becomes equal data, whatever was seen before it. Thread-safe.
 
@@ -419,7 +419,7 @@ def _found(
 
 
 def _near_borders(text: str, start: int, end: int, *, is_new_start: bool, is_new_end: bool) -> list[tuple[int, int]]:
-    """Return what is near the new borders of a part of a text, in whole words; all of it if it's short."""
+    """Return the surroundings of the new borders of a part of a text, in whole words; all of it if it's short."""
     if end - start <= _SHORT_PART:
         return [(start, end)]
     head, tail = text.find(" ", start + _NEAR_BORDER, end), text.rfind(" ", start, end - _NEAR_BORDER)

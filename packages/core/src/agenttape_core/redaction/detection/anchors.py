@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _BETWEEN = "\n"
 _LONGEST = 256
-"""A longer text that is more than words has an anchor more often than not: it's better searched at once."""
+"""A longer text that is more than words has an anchor more often than not, so it's only searched alone."""
 _SIGNS = (b"@", b"%", b"+", b"\\", b"\x1b")
 """Characters that are rare in prose, and that an address, an escape or a phone number holds."""
 _FORMS = (

@@ -21,7 +21,7 @@ _TOKEN = ord("a")
 """A token character in `View.runs`."""
 _LETTER = Lazy(r"[^\W\d_]")
 _FOREIGN_LETTER = Lazy("[" + "".join(sorted({max(word) for word in vocabulary.FOREIGN})) + "]")
-"""One letter of each word that is looked for in a pass of its own: one search tells that there is none."""
+"""One letter of each word that Latin-1 cannot hold: one search tells that there is none."""
 _FOREIGN = [(word, beyond_ascii(word)) for word in vocabulary.FOREIGN]
 """These words, and their letters beyond ASCII: a text without those need not be searched."""
 _ENDS = frozenset(word[-3:] for word in vocabulary.LAST_WORDS)

@@ -1,7 +1,4 @@
-"""The look of a value: a placeholder, an identifier, or random; and what is below a denied name besides a secret.
-
-That may be the description of a field, or of a credential.
-"""
+"""The look of a value: a placeholder, an identifier, or random; and what describes a field or a credential."""
 
 from __future__ import annotations
 
