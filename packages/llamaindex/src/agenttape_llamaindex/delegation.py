@@ -192,7 +192,7 @@ class LeafCall:
             self.run.crossing.returned(response)
 
     def ended(self) -> None:
-        """Report on replay that the method has waited for something of its own, after it was answered."""
+        """Report on replay that the method has waited for something else after it was answered."""
         if self.run is None:
             self._looks()
             was_answered(self.crossing)

@@ -18,15 +18,14 @@ import sys
 from asyncio import Handle
 from collections.abc import Iterable, Iterator
 from contextvars import Context
-from pathlib import Path
-from types import CodeType
+from types import FrameType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet, ref
 
+from agenttape_core.guard.caller import is_own
 from agenttape_core.scheduling.participants import Key
 from agenttape_core.scheduling.scopes import SCOPES
 
-_PACKAGES = str(Path(__file__).parents[3])
 _order = itertools.count(1)
 
 
@@ -107,19 +106,15 @@ def begins(loop: Any, generator: Any, line: Any) -> None:
     caller = sys._getframe(2)  # noqa: SLF001 - the reader's
     is_generator = bool(caller.f_code.co_flags & inspect.CO_ASYNC_GENERATOR)
     # A generator of ours closes what it reads. How many there are depends on whether the call is served.
-    number = 0 if is_generator and is_ours(caller.f_code) else line.begins_generator()
+    number = 0 if is_generator and _closes_what_it_reads(caller) else line.begins_generator()
     reader, place = readers.get(id(caller), 0), next(_order)
     readers[frame] = place
     begun[id(generator)] = Abandoned(number, place, ref(line), ref(SCOPES.variable.get()), reader)
 
 
-def is_ours(code: CodeType) -> bool:
-    """Return True for the code of a generator that closes what it reads, since it belongs to an integration or a call.
-
-    That of a transport leaves it to the client.
-    """
-    name = code.co_filename
-    return name.startswith(_PACKAGES) and "agenttape_" in name and "transports" not in name
+def _closes_what_it_reads(frame: FrameType) -> bool:
+    """Return True for a generator of an integration or of a call. That of a transport leaves it to the client."""
+    return is_own(frame) and "transports" not in frame.f_globals["__name__"]
 
 
 def found(loop: Any, generator: Any) -> Abandoned | None:

@@ -169,7 +169,7 @@ class Room:
     def effected(self, base: str) -> None:
         """Note that a call has just had an effect. Thread-safe.
 
-        Another one in the same step has no place of its own: a replay does both at once. One that comes while the
+        Another one in the same step has no separate place: a replay does both in one step. One that comes while the
         program has steps to make comes after these in a replay, which says so.
 
         Args:
