@@ -84,7 +84,7 @@ def _options() -> dict[str, int]:
 
 
 _WORDS = frozenset(
-    {"gate", "gates", "handed", "lend", "lent", "loose", "strand", "strands", "turn", "turns", "withdrawn"}
+    {"gate", "gates", "handed", "lend", "lent", "loose", "participant", "participants", "turn", "turns", "withdrawn"}
 )
 """The words of scheduling: code outside knows its port, and none of them."""
 _OTHER_MEANINGS = frozenset(
