@@ -544,12 +544,27 @@ class Selector:
     def select(self, timeout: float | None = None) -> Any:
         """Return what is ready."""
         loop, rooms = self._loop, tuple(self.rooms)
-        if self._deferred or any(room.code for room in rooms):
+        if self._deferred or any([room.code for room in rooms]):  # noqa: C419 - a generator is a call more in each round
             self._defer_code(rooms)
-        self._look(rooms)
+        for room in rooms:
+            if HERE.participant is None and not room.turn.is_over:
+                room.owner.thread, HERE.participant = threading.get_ident(), room.owner
+            turn = room.turn
+            # A loop that is the only participant keeps the turn while it continues anyway: nothing waits for it.
+            is_alone = turn.running is room.owner and len(turn.live) == 1
+            is_needed = turn.ready or turn.outside or turn.last_resorts or turn.strategy.is_led
+            if is_alone and not is_needed and loop._ready:  # noqa: SLF001
+                room.rounds += 1
+            elif not loop._stopping:  # noqa: SLF001 - its thread continues after this round, and keeps the turn
+                room.looks()
         time = self._time
         if loop._ready or loop._stopping or (timeout is not None and timeout <= 0):  # noqa: SLF001
             return time.select(0, ()) if time is not None and time.is_held else self._real.select(0)
+        return self._blocking(timeout, rooms)
+
+    def _blocking(self, timeout: float | None, rooms: Sequence[Room]) -> Any:
+        """Return what is ready when something is: the program rests."""
+        loop, time = self._loop, self._time
         if loop._scheduled:  # noqa: SLF001 - a clock may have passed to a timer
             left = loop._scheduled[0].when() - loop.time()  # noqa: SLF001
             timeout = max(0.0, left) if timeout is None else min(timeout, max(0.0, left))
@@ -562,22 +577,6 @@ class Selector:
             for room in rooms:
                 room.turn.look()
         return found
-
-    def _look(self, rooms: Sequence[Room]) -> None:
-        """Let the rooms give up the turn, if nothing of their programs is ready."""
-        loop = self._loop
-        for room in rooms:
-            if HERE.participant is None and not room.turn.is_over:
-                room.owner.thread, HERE.participant = threading.get_ident(), room.owner
-            turn = room.turn
-            # A loop that is the only participant keeps the turn while it continues anyway: nothing waits for it.
-            is_alone = turn.running is room.owner and len(turn.live) == 1
-            is_needed = turn.ready or turn.outside or turn.last_resorts or turn.strategy.is_led
-            if is_alone and not is_needed and loop._ready:  # noqa: SLF001
-                room.rounds += 1
-                continue
-            if not loop._stopping:  # noqa: SLF001 - its thread continues after this round, and keeps the turn
-                room.looks()
 
     def _defer_code(self, rooms: Sequence[Room]) -> None:
         """Take the steps of the code of calls from those that are ready, and put one back if the program rests."""
