@@ -74,6 +74,7 @@ COMMAND_LINES: tuple[Row, ...] = (
         "hydra -l bob -P words.txt ssh://h",
         _is_given,
     ),
+    _option("ldappasswd", "-[as][ ]", "ldappasswd -x -s ⟦x7Yz9kP2⟧ uid=bob", "ldappasswd -x -S uid=bob", _is_given),
     _option("mysqladmin", "password[ ]", "mysqladmin -u root password '⟦r00tPass77⟧'", "mysqladmin -u root status"),
     _option(
         "psexec psexec.exe psexec64 psexec64.exe",
