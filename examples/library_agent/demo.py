@@ -39,7 +39,7 @@ def run(folder: Path) -> bool:
     print("BREAK    the instructions change by one word")
     missed = broken(folder, server.base_url, reservations)
     print(indent(missed or "no miss", "         "))
-    return equal and "[-librarian-]" in missed
+    return equal and "- You are a librarian." in missed
 
 
 def perform(
