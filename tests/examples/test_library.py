@@ -38,7 +38,7 @@ def test_story_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert "RECORD   0 replayed, 6 recorded; 1 book reserved" in told
     assert "REPLAY   6 replayed, 0 recorded" in told
     assert "streamed events are equal" in told
-    assert "[-librarian-]" in told
+    assert "- You are a librarian." in told
     assert "+ You are a bookseller." in told
     assert list(tmp_path.iterdir()) == []
 
