@@ -36,6 +36,8 @@ def look(city: str) -> str:
 class Caller(GenericFakeChatModel):
     """Calls a tool in each turn."""
 
+    model: str = "caller"
+
     def bind_tools(self, tools: Sequence[Any], **options: Any) -> Any:
         """Pass the tools with each request, as the models of providers do."""
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **options)
