@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from agenttape_core import boundary, open_cassette, record_call, use_cassette
-from agenttape_core.boundaries.arguments import Parameters
+from agenttape_core.boundaries.callee import Parameters
 from agenttape_core.errors import CassetteMissError, ConfigurationError, UnrecordableValueError
 
 from .test_schema_values import same, values

@@ -16,7 +16,7 @@ from langchain_core.runnables import RunnableLambda
 
 from agenttape_core import open_cassette
 from agenttape_core.errors import CassetteWriteError
-from agenttape_core.storage import atomic, journal_file, leftover_journals, recover
+from agenttape_core.storage import atomic, journal, leftover_journals, recover
 from agenttape_langchain import TapeCallbackHandler
 
 Fill = Callable[[bool], None]
@@ -115,7 +115,7 @@ def test_no_room_to_begin_with(
     path = tmp_path / "c.jsonl"
     handler = TapeCallbackHandler(path)
     with monkeypatch.context() as patch:
-        patch.setattr(journal_file, "_created", full)
+        patch.setattr(journal, "_created", full)
         for number in range(20):
             ask(handler, f"full {number}")
     assert leftover_journals(path) == []

@@ -13,7 +13,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, Runnable, RunnableLambda
 
 from agenttape_core import boundary, open_cassette, replay_source, use_cassette
-from agenttape_core.cli.restarting import Again, restart_of
+from agenttape_core.cli.commands.replay import Again, restart_of
 from agenttape_langchain import TapeCallbackHandler
 
 from .fakes import NativeChat, World

@@ -127,7 +127,8 @@ DEFECTS: dict[str, Defect] = {
         "costs_the_same",
     ),
     "what is reached beside boundaries is not named": Defect(
-        _put("agenttape_core.lifecycle.judgement", "_uncovered", lambda _: ""), "tests/langchain/test_bare_functions.py"
+        _put("agenttape_core.lifecycle.open_cassette", "_uncovered", lambda _: ""),
+        "tests/langchain/test_bare_functions.py",
     ),
     "contexts that are older than the session are left alone": Defect(
         _put("agenttape_core.scheduling.loop_seams", "lend", lambda _: None),

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from agenttape_core import convert, use_cassette
-from agenttape_core.cli.app import COMMANDS
+from agenttape_core.cli.app import COMMANDS, GROUPS, MEANT, OF_CASSETTES
 from agenttape_core.cli.labs import EXPERIMENTS
-from agenttape_core.cli.summaries import GROUPS, MEANT, OF_CASSETTES
 
 from .conftest import look_up, record
 

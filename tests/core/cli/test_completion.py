@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete, get_completion_class
 
-from agenttape_core.cli.app import agenttape
-from agenttape_core.cli.summaries import GROUPS, OF_CASSETTES
+from agenttape_core.cli.app import GROUPS, OF_CASSETTES, agenttape
 
 pytestmark = pytest.mark.process
 

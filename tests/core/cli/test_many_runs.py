@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core.tools.reading.groups import WAYS, Group
+from agenttape_core.tools.reading.turns import WAYS, Group
 
 from .conftest import record
 

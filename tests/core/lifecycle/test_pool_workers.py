@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing.pool
 from typing import Any
 
-from agenttape_core.lifecycle.pool_workers import _Tasks
+from agenttape_core.lifecycle.children import _Tasks
 
 
 class Busy:

@@ -9,7 +9,6 @@ import pytest
 for each in (  # runs in this process forget what only they have imported
     "_pytest.stepwise",
     "agenttape_core.lifecycle.open_cassette",
-    "agenttape_core.lifecycle.judgement",
     "agenttape_core.lifecycle.missing",
     "agenttape_core.lifecycle.proof",
     "agenttape_core.pytest_plugin.causes",

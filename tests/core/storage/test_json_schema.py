@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agenttape_core import convert, open_cassette
+from agenttape_core.cli.commands.schema import json_schema
 from agenttape_core.errors import CassetteError
-from agenttape_core.format.json_schema import json_schema
 
 GOLDEN = sorted((Path(__file__).resolve().parents[2] / "golden").rglob("*.yaml"))
 BEYOND = {"agenttape", "interaction", "step", "continues", "keep", "without"}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agenttape_core.format import packed_records, volatile_values
-from agenttape_core.format.packed_records import Shelf
+from agenttape_core.format import volatile_values
 from agenttape_core.format.written_steps import Stored, WrittenStep
-from agenttape_core.storage import convert
+from agenttape_core.storage import convert, writer
+from agenttape_core.storage.writer import Shelf
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 FILES = [
@@ -31,7 +31,7 @@ def test_packed_records_give_the_same_file(
     monkeypatch.setattr(volatile_values, "MAX_TEXT", most)
     written = []
     for first in (1_000, 0):
-        monkeypatch.setattr(packed_records, "_AS_THEY_ARE", first)
+        monkeypatch.setattr(writer, "_AS_THEY_ARE", first)
         monkeypatch.setattr(volatile_values, "_MANY", first)
         target = tmp_path / str(first) / Path(name).name
         convert(GOLDEN / name, target)
@@ -43,8 +43,8 @@ def test_packed_records_give_the_same_file(
 @pytest.mark.parametrize("together", [1, 2, 200])
 def test_what_is_packed_comes_back(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record of a class of its own, and a step as it was written, come back as they were, and in their order."""
-    monkeypatch.setattr(packed_records, "_AS_THEY_ARE", 1)
-    monkeypatch.setattr(packed_records, "_TOGETHER", together)
+    monkeypatch.setattr(writer, "_AS_THEY_ARE", 1)
+    monkeypatch.setattr(writer, "_TOGETHER", together)
     odd = {"value": type("Text", (str,), {})("text")}
     step = WrittenStep(1, "a", '"text"}')
     records: list[Stored] = [{"first": 1}, {"second": [1.5, None, "x"]}, step, odd, step.numbered(2)]

@@ -144,7 +144,7 @@ def test_no_step_with_stamps_is_passed_over(answer: Any, asked: Any) -> None:
         stored = [{**call, "fingerprint": ""}, {"step": 1, "address": "n", "data": carried}]
         looked = stamped(stored)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(stamps_module, "may_have_stamps", lambda *_: True)
+            patched.setattr(stamps_module, "_may_have_stamps", lambda *_: True)
             assert repr(stamped(stored)) == repr(looked)
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from agenttape_core import use_cassette
 from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_core.schema import Interaction
-from agenttape_core.transports.multipart import parts_of
-from agenttape_core.transports.requests import Destination, Request
+from agenttape_core.transports.requests import Destination, Request, parts_of
 
 from .faces import CLIENTS, Face, import_module, settled
 from .service import Service

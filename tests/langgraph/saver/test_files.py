@@ -29,7 +29,7 @@ from agenttape_core.errors import (
     UnreadableValueError,
 )
 from agenttape_langgraph import TapeSaver
-from agenttape_langgraph.saver import Database, packing
+from agenttape_langgraph.saver import Database, sealing
 from agenttape_langgraph.saver.schema import STEPS, VERSION, found_version
 
 from ...kit.shared_folder import shared_folder
@@ -182,16 +182,16 @@ def test_rows_that_do_not_fit_are_refused(damage: str, filled: Path) -> None:
 
 def test_a_piece_does_not_unfold_without_end(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A packed piece that unpacks to more than the limit is refused."""
-    for packed in (packing.pack(b"\0" * 5_000_000), (packing.ZLIB, _zlib(b"\0" * 5_000_000))):
-        assert packing.unpack(*packed) == b"\0" * 5_000_000
+    for packed in (sealing.pack(b"\0" * 5_000_000), (sealing.ZLIB, _zlib(b"\0" * 5_000_000))):
+        assert sealing.unpack(*packed) == b"\0" * 5_000_000
         with pytest.raises(ValueError, match="more than 1000000 bytes"):
-            packing.unpack(*packed, limit=1_000_000)
+            sealing.unpack(*packed, limit=1_000_000)
 
 
 def _zlib(data: bytes) -> bytes:
     import zlib
 
-    packer = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=packing._WORDS)
+    packer = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=sealing._WORDS)
     return packer.compress(data) + packer.flush()
 
 
@@ -199,9 +199,9 @@ def _zlib(data: bytes) -> bytes:
 def without_zstandard(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A process in which the extra is not installed."""
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    packing._zstandard.cache_clear()
+    sealing._zstandard.cache_clear()
     yield
-    packing._zstandard.cache_clear()
+    sealing._zstandard.cache_clear()
 
 
 def test_a_file_of_the_extra_names_it(filled: Path, without_zstandard: None) -> None:
@@ -220,7 +220,7 @@ def test_a_file_without_the_extra_is_packed_too(
         saver.put(place(), checkpoint(1, values), {}, {})
     assert other.stat().st_size < 120_000
     monkeypatch.undo()
-    packing._zstandard.cache_clear()
+    sealing._zstandard.cache_clear()
     with TapeSaver(other) as saver:
         assert saver.get_tuple(place()).checkpoint["channel_values"] == values  # type: ignore[union-attr]
 

@@ -9,15 +9,23 @@ from typing import Any
 from llama_index.core.chat_engine.types import StreamingAgentChatResponse
 from llama_index.core.graph_stores.types import LabelledPropertyGraph
 from llama_index.core.indices.keyword_table.retrievers import BaseKeywordTableRetriever
+from llama_index.core.rate_limiter import BaseRateLimiter
 from llama_index.core.storage.chat_store import sql
 
-from agenttape_core.integration import Wrappers, forking_pools, register_restart, register_run_ids, wrapping
+from agenttape_core.integration import (
+    Family,
+    Wrappers,
+    forking_pools,
+    limiter_leaves,
+    register_restart,
+    register_run_ids,
+    wrapping,
+)
 from agenttape_llamaindex import keyword_tables, property_graphs
 from agenttape_llamaindex._compat import CONTROL_LOOP, RUN_IDS_OF, hook_span_handler
 from agenttape_llamaindex.clocks import RUNNER_METHODS, OrderedTime
 from agenttape_llamaindex.effect_hooks import EFFECTS_NOTED
 from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
-from agenttape_llamaindex.limiters import LIMITERS
 from agenttape_llamaindex.llms import LLMS
 from agenttape_llamaindex.postprocessors import POSTPROCESSORS
 from agenttape_llamaindex.program_parts import PROGRAM_PARTS
@@ -32,11 +40,19 @@ from agenttape_llamaindex.tools import FUNCTION_TOOLS, TOOLS
 from agenttape_llamaindex.workflows.halts import halts_end_streams
 from agenttape_llamaindex.workflows.order import in_recorded_order
 
+# Rate limiters, which wait as a part of the calls that they let through.
+
+_BEFORE = ("llama_index.core.llms.callbacks", "llama_index.core.base.embeddings.base")
+
+_LIMITERS = Family(BaseRateLimiter, limiter_leaves("acquire", "async_acquire", before=_BEFORE))
+"""Every rate limiter."""
+
+
 _FAMILIES = (
     LLMS,
     EMBEDDINGS,
     SPARSE_EMBEDDINGS,
-    LIMITERS,
+    _LIMITERS,
     FUNCTION_TOOLS,
     TOOLS,
     RETRIEVERS,

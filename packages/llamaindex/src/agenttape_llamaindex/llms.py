@@ -32,22 +32,33 @@ from agenttape_core.integration import (
     Leaf,
     Position,
     Session,
+    Usage,
     begin,
     below,
+    field_of,
     kept,
     named_arguments,
     register_damage,
     state_of,
+    tokens_in,
     warn_unless_identified,
 )
 from agenttape_llamaindex._compat import within_decorators
 from agenttape_llamaindex.candidates import asked_instead
 from agenttape_llamaindex.codec import CHATS, TEXTS
-from agenttape_llamaindex.codec.usage import usage_of
 from agenttape_llamaindex.delegation import call_around
 from agenttape_llamaindex.requests import chat_body, completion_body, identity_of
 from agenttape_llamaindex.run_tree import LEAVES, own_span
 from agenttape_llamaindex.shapes import async_stream, coroutine, plain, stream, untaped
+
+# The token counts of a response, wherever its provider puts them.
+
+
+def _usage_of(response: Any) -> Usage | None:
+    """Return the token counts of a chat response or a completion, if it has any."""
+    raw = response.raw
+    return tokens_in(field_of(raw, "usage"), field_of(raw, "usage_metadata"), raw, response.additional_kwargs)
+
 
 # -- Answers that the user has chosen for calls, as their boundaries return them, and recorded answers as users know
 # them.
@@ -129,8 +140,8 @@ def _damaged_chat(how: How, answer: ChatResponse, text: str) -> Any:
 
 LLMT = TypeVar("LLMT", bound=BaseLLM)
 
-CHAT = Boundary("chat", join=CHATS.join, split=CHATS.split, usage=usage_of, faked=chosen_chat)
-COMPLETION = Boundary("completion", join=TEXTS.join, split=TEXTS.split, usage=usage_of, faked=chosen_completion)
+CHAT = Boundary("chat", join=CHATS.join, split=CHATS.split, usage=_usage_of, faked=chosen_chat)
+COMPLETION = Boundary("completion", join=TEXTS.join, split=TEXTS.split, usage=_usage_of, faked=chosen_completion)
 
 
 def tape_llm(llm: LLMT) -> LLMT:

@@ -13,8 +13,7 @@ from agenttape_core.matching import Canonicaliser, Ignored
 from agenttape_core.redaction import Redactor, Rule
 from agenttape_core.redaction.pseudonyms import may_hold
 from agenttape_core.schema import Interaction, Outcome
-from agenttape_core.tools.rewrite.replacing import Replacing
-from agenttape_core.tools.rewrite.values import Values, byte_forms
+from agenttape_core.tools.rewrite.values import Replacing, Values, byte_forms
 
 KEY = "ab" * 32
 RULES = (

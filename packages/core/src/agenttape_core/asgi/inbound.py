@@ -10,16 +10,15 @@ import asyncio
 import functools
 import logging
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import suppress
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from pathlib import Path
 from secrets import token_hex
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from agenttape_core.asgi.exchange import KIND, App, Exchange, Message, Receive, Scope, Send, reading, writing
-from agenttape_core.asgi.server_side import in_context
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
 from agenttape_core.lifecycle.observed import RECORDS_NO_MORE, Pause, is_of_disk
 from agenttape_core.lifecycle.request import SessionRequest
@@ -147,7 +146,7 @@ class TapeInbound:
         answered: asyncio.Future[None] = loop.create_future()
         hurry = asyncio.Event()
         server = copy_context()
-        request = _Request(scope, in_context(server, receive), in_context(server, send))
+        request = _Request(scope, _in_context(server, receive), _in_context(server, send))
         task = loop.create_task(self._answer(request, answered, hurry))
         self._open[task] = hurry
         task.add_done_callback(functools.partial(self._forget, answered))
@@ -329,3 +328,54 @@ def _folder_of(given: str | Path | None) -> Path:
     if "://" in str(folder):
         raise ConfigurationError(f"{folder} isn't a local folder: give TapeInbound another as folder=")
     return Path(folder).absolute()
+
+
+# Code of a server that an application calls while it is recorded: it is none of the application's.
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _in_context(context: Context, function: Callable[_P, Awaitable[_T]]) -> Callable[_P, Awaitable[_T]]:
+    """Return a function that runs in a separate context, within the task of its caller.
+
+    A server that resumes reading when an application wants more, or takes the next request of a connection after it has
+    answered one, gives later data the context in which it was called. Requests would be found in the session of an
+    earlier one.
+    """
+
+    async def called(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return await _Steps(context, function(*args, **kwargs))
+
+    return called
+
+
+class _Steps(Awaitable[_T]):
+    """An awaitable whose steps are made in a context.
+
+    Args:
+        context: The context.
+        awaitable: The awaitable.
+    """
+
+    def __init__(self, context: Context, awaitable: Awaitable[_T]) -> None:
+        self._context = context
+        self._awaitable = awaitable
+
+    def __await__(self) -> Generator[Any, Any, _T]:
+        coroutine = self._awaited()
+        step: Callable[[Any], Any] = coroutine.send
+        given: Any = None
+        while True:
+            try:
+                waits_for = self._context.run(step, given)
+            except StopIteration as end:
+                value: _T = end.value
+                return value
+            try:
+                step, given = coroutine.send, (yield waits_for)
+            except BaseException as error:  # noqa: BLE001 - it is the awaitable's to handle, also a cancellation
+                step, given = coroutine.throw, error
+
+    async def _awaited(self) -> _T:
+        return await self._awaitable

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ParamSpec, TypeVar, overload
 
 from agenttape_core.boundaries.callee import Callee
-from agenttape_core.boundaries.shapes import taped, taped_coroutine
-from agenttape_core.errors import ConfigurationError
+from agenttape_core.boundaries.streams import one_way, one_way_async, with_return_value
+from agenttape_core.errors import ConfigurationError, UnrecordableValueError
+from agenttape_core.integration import (
+    Call,
+    Crossing,
+    async_generator,
+    changing_arguments,
+    coroutine,
+    generator,
+    plain,
+    value_codec,
+)
 from agenttape_core.schema import Kind
+from agenttape_core.side_effects import mark_boundary
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,7 +67,7 @@ def boundary(
 def _decorated(function: Any, kind: str, name: str | None, drop: Collection[str], writes: bool | None) -> Any:
     if isinstance(function, classmethod | staticmethod):
         return type(function)(_decorated(function.__func__, kind, name, drop, writes))
-    return taped(Callee(function, kind, name, drop, writes=writes))
+    return _taped(Callee(function, kind, name, drop, writes=writes))
 
 
 def record_call(kind: Kind, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -92,5 +104,123 @@ async def arecord_call(kind: Kind, function: Callable[P, Awaitable[T]], /, *args
         raise ConfigurationError(
             f"the generator {callee.name} is not awaited: loop over record_call({kind!r}, {callee.name}, …)"
         )
-    result: T = await taped_coroutine(callee)(*args, **kwargs)
+    result: T = await _taped_coroutine(callee)(*args, **kwargs)
     return result
+
+
+# The boundary around a function: a function of the same shape, which outside of a session only calls the real one.
+
+_NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
+
+
+def _taped(callee: Callee) -> Callable[..., Any]:
+    """Return a function that behaves like the callee, and is a boundary."""
+    if callee.has_shape(inspect.isasyncgenfunction):
+        return _named(async_generator(_unnamed, functools.partial(_describe_async_generator, callee)), callee)
+    if callee.has_shape(inspect.isgeneratorfunction):
+        return _named(generator(_unnamed, functools.partial(_describe_generator, callee)), callee)
+    if callee.has_shape(inspect.iscoroutinefunction):
+        return _taped_coroutine(callee)
+    return _named(plain(_unnamed, functools.partial(_describe, callee)), callee)
+
+
+def _taped_coroutine(callee: Callee) -> Callable[..., Any]:
+    """Return the boundary around a coroutine function, or around a function that returns something to be awaited."""
+    return _named(coroutine(_unnamed, functools.partial(_describe, callee)), callee)
+
+
+def _unnamed() -> None:
+    """Stand for the callee until `_named`: it may be an object, whose attributes must not become the boundary's."""
+
+
+def _named(function: Callable[..., Any], callee: Callee) -> Callable[..., Any]:
+    if inspect.isroutine(callee.inner):
+        functools.update_wrapper(function, callee.inner)
+    else:
+        functools.update_wrapper(function, type(callee.inner), assigned=_NAMES, updated=())
+    function.__wrapped__ = callee.function  # type: ignore[attr-defined]
+    mark_boundary(function)
+    return function
+
+
+def _describe(callee: Callee, /, *args: Any, **kwargs: Any) -> Call:
+    crossing, real, may_change = callee.crossed(args, kwargs)
+    if crossing is None:
+        return Call(None, real)
+    return Call(crossing, real, around=lambda: _around(crossing, may_change), pack=_finished)
+
+
+@contextmanager
+def _around(crossing: Crossing, may_change: dict[str, Any]) -> Iterator[None]:
+    with _refusing_unfinished(crossing), _changing(crossing, may_change):
+        yield
+
+
+def _changing(crossing: Crossing, may_change: dict[str, Any]) -> AbstractContextManager[None]:
+    return changing_arguments(crossing, may_change) if may_change else nullcontext()
+
+
+def _describe_generator(callee: Callee, /, *args: Any, **kwargs: Any) -> Call:
+    crossing, real, may_change = callee.crossed(args, kwargs)
+    if crossing is None:
+        return Call(None, real)
+    return Call(
+        crossing,
+        lambda: with_return_value(real()),
+        around=lambda: _changing(crossing, may_change),
+        relay=lambda chunks: one_way(crossing, chunks),
+    )
+
+
+def _describe_async_generator(callee: Callee, /, *args: Any, **kwargs: Any) -> Call:
+    crossing, real, may_change = callee.crossed(args, kwargs)
+    if crossing is None:
+        return Call(None, real)
+    return Call(
+        crossing,
+        real,
+        around=lambda: _changing(crossing, may_change),
+        relay=lambda chunks: one_way_async(crossing, chunks),
+    )
+
+
+# Unfinished results: an awaitable or an iterator isn't a value yet, and a recording of it would be empty.
+
+_TO_AWAIT = "its result has yet to be awaited: declare the boundary `async def`, or call it by `await arecord_call(…)`"
+_TO_READ = "its items have yet to be read: make the boundary a generator function, recorded item by item"
+
+
+class _Unfinished(BaseException):
+    """A signal, not an error: `intercept` lets a `BaseException` pass without recording an outcome."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _finished(value: Any) -> Any:
+    """Return a result; inside `_refusing_unfinished`, refuse an unfinished one that no codec handles."""
+    if isinstance(value, Awaitable | Iterator | AsyncIterator) and not _is_known(value):
+        raise _Unfinished(value)
+    return value
+
+
+def _is_known(value: Any) -> bool:
+    try:
+        value_codec().encode(value)
+    except UnrecordableValueError:
+        return False
+    return True
+
+
+@contextmanager
+def _refusing_unfinished(crossing: Crossing) -> Iterator[None]:
+    """Refuse unfinished results, even if the session keeps opaque values: no replay could await or read one."""
+    try:
+        yield
+    except _Unfinished as unfinished:
+        value = unfinished.value
+        if inspect.iscoroutine(value):
+            value.close()  # its caller gets the error instead, and cannot await it
+        why = _TO_AWAIT if isinstance(value, Awaitable) else _TO_READ
+        with crossing.session.latch:
+            raise UnrecordableValueError("$", type(value), why) from None

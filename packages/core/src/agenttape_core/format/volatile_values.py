@@ -7,25 +7,22 @@ record on one line. So all else in two recordings of the same run is the same, b
 
 from __future__ import annotations
 
+import functools
 import marshal
 import re
+from collections.abc import Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.format.json_text import dump_line, load_line
 from agenttape_core.format.malformed import Malformed
-from agenttape_core.format.stamp_rules import (
-    IN_TEXT,
-    STRICT,
-    Setting,
-    can_stamp,
-    is_header_stamp,
-    may_have_stamps,
-)
 from agenttape_core.format.written_steps import CARRIED, Stored, WrittenStep
+from agenttape_core.redaction.detection.lazy import Lazy  # a replay takes no stamps
+from agenttape_core.schema.kinds import MODEL_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+
 
 MAX_TEXT = 8 << 20
 """Longer values stay in their records: such a cassette isn't reviewed by hand, and a header has to be small."""
@@ -82,7 +79,7 @@ class _Taking:
     def outcome(self, record: dict[str, Any]) -> None:
         """Take the stamps out of the outcome of an interaction."""
         outcome, walk = record["outcome"], _walk_of(record, self._ids)
-        place = Setting.of_kind(record["kind"])
+        place = _Setting.of_kind(record["kind"])
         quiet = {key: walk.value(item, place) if key != "usage" else item for key, item in outcome.items()}
         if "usage" in quiet and walk.stamps:  # it was read from them
             quiet["usage"] = walk.taken("usage", outcome["usage"])
@@ -96,16 +93,16 @@ class _Taking:
     def step(self, record: Stored) -> Stored:
         """Return a step with references; the part that repeats the one answer below it uses that answer's values."""
         if isinstance(record, WrittenStep):
-            if not (_MARK in record.text or may_have_stamps(record.text, self._ids)):
+            if not (_MARK in record.text or _may_have_stamps(record.text, self._ids)):
                 return record
             record = record.as_dict()
         carried = {part: record[part] for part in CARRIED if part in record}
         line = dump_line(carried) if carried else ""
-        if not (_MARK in line or may_have_stamps(line, self._ids)):
+        if not (_MARK in line or _may_have_stamps(line, self._ids)):
             return record
         key, below = f"s{record['step']}", self._below.get(record["address"], ())
         walk = self._walks[key] = _Walk(self._ids, key, repeated=below[0] if len(below) == 1 else None)
-        return {**record, **{part: walk.value(value, STRICT) for part, value in carried.items()}}
+        return {**record, **{part: walk.value(value, _STRICT) for part, value in carried.items()}}
 
     def rest(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return an interaction with references, even in its request, for the parts of an answer that it repeats."""
@@ -113,7 +110,7 @@ class _Taking:
         known = self._walks.get(str(number))
         walk = known if known is not None else _walk_of(record, self._ids)
         walk.referred = False
-        places = {_MESSAGES: STRICT}
+        places = {_MESSAGES: _STRICT}
         request = {key: walk.value(item, places.get(key)) for key, item in record["request"].items()}
         quiet = {**record, "request": request, "outcome": self._outcomes.pop(number, record["outcome"])}
         if walk.referred or record.get("continues") in self._fingerprints:
@@ -158,7 +155,7 @@ class _Walk:
         self._scalars: dict[tuple[str, type, Any], str] = {}
         self._counts: dict[str, int] = {}
 
-    def value(self, value: Any, place: Setting | None) -> Any:
+    def value(self, value: Any, place: _Setting | None) -> Any:
         """Return a value with references; new values aren't taken at places that can't hold a reference."""
         if isinstance(value, str):
             return self.text(value)
@@ -168,9 +165,9 @@ class _Walk:
             return [self.value(item, place) if type(item) in _NESTED else item for item in value]
         return value
 
-    def below(self, key: str, value: Any, place: Setting | None) -> Any:
+    def below(self, key: str, value: Any, place: _Setting | None) -> Any:
         """Return the value of a key of a dict, with references."""
-        if place is None or not can_stamp(key):
+        if place is None or not _can_stamp(key):
             return self._below_other(key, value, place)
         if isinstance(value, str) and place.is_id(key, value):
             return self._id(key, value)
@@ -178,11 +175,11 @@ class _Walk:
             if place.is_whole(key, value) and _is_small(value):
                 return self.taken(key, value)
             return self.value(value, place.below(key))
-        if place.is_scalar(key, value) or (self._in_text and isinstance(value, str) and is_header_stamp(key)):
+        if place.is_scalar(key, value) or (self._in_text and isinstance(value, str) and _is_header_stamp(key)):
             return self._scalar(key, value)
         return self.text(value, can_hold=self._in_text) if isinstance(value, str) else value
 
-    def _below_other(self, key: str, value: Any, place: Setting | None) -> Any:
+    def _below_other(self, key: str, value: Any, place: _Setting | None) -> Any:
         """Return the value of a key that is none of a stamp, with references."""
         if isinstance(value, str):
             return self.text(value, can_hold=self._in_text and place is not None)
@@ -214,7 +211,7 @@ class _Walk:
         if known is not None:
             self.referred = True
             return known
-        if can_hold and IN_TEXT.search(text):
+        if can_hold and _IN_TEXT.search(text):
             return self._filled_in(text)
         return _escaped(text)
 
@@ -234,7 +231,7 @@ class _Walk:
 
     def _filled_in(self, text: str) -> str:
         pieces, at = [], 0
-        for match in IN_TEXT.finditer(text):
+        for match in _IN_TEXT.finditer(text):
             (key_group, key), (group, value) = (item for item in match.groupdict().items() if item[1] is not None)
             start, end = match.span(group)
             reference = self._id(key, value) if key_group == "id" else self._scalar(key, value)
@@ -318,3 +315,112 @@ class Stamps:
         if name not in stamps:
             raise Malformed(f"`{match[0]}` names a stamp that `volatile.stamps` does not have")
         return stamps[name]
+
+
+# Rules for the values that a provider makes up for each answer: ids, counts of tokens, fingerprints, dates.
+#
+# They are recognized by their keys and their form, as providers write them; core doesn't depend on any provider. In
+# answers of models, any id that was clearly generated counts. Elsewhere the data belong to the program, and only
+# unmistakable ones count: an id in a form such as `call_…` or `chatcmpl-…`, and the tokens of a message.
+
+_OF_MODELS = frozenset({"response_metadata", "llm_output", "generation_info", "raw"})
+"""The keys of messages under which the answer of a model stands."""
+_CHOSEN = frozenset({"args", "arguments", "input", "tool_kwargs", "kwargs", "parsed", "properties", "content_json"})
+"""The keys of values that a model has chosen, and not its provider."""
+
+_ID_KEY = Lazy(r"(?:^|[_-])id$|[a-z]I[dD]$|^ID$")
+_NO_ID = frozenset({"model_id", "modelId", "index_id", "voice_id"})
+_PROVIDERS_ID = Lazy(
+    r"(?:call|cmpl|chatcmpl|msg|resp|run|toolu|tooluse|srvtoolu|fc|rs|ws|gen|req|lc_run)[_-]{1,2}[A-Za-z0-9_-]{8,}"
+)
+_WORD_LIKE = Lazy(r"(?:[a-z]{1,12}|[A-Z][a-z]{1,11}|[0-9]{1,3})(?:[_.:-]+(?:[a-z]{1,12}|[0-9]{1,3}))*")
+_ID = Lazy(r"[A-Za-z0-9][A-Za-z0-9_.:=+/-]{8,199}")
+
+_USAGE = Lazy(r"(?:token_?)?usage(?:_?metadata)?", re.IGNORECASE)
+_SCALARS = Lazy(
+    r"created(?:_?at)?|completed_at|date|system_fingerprint|x-request-id|request-id|cf-ray|age|etag|server-timing"
+    r"|(?:prompt|completion|total|input|output|cached|reasoning)_tokens|(?:prompt_)?eval_count"
+    r"|(?:[a-z]+_)*duration|(?:queue|prompt|completion|total)_time|latencyMs|(?:[a-z]+-)*(?:processing-ms|service-time)"
+    r"|(?:[a-z]+-)*ratelimit(?:-[a-z]+)*|set-cookie|content-length",
+    re.IGNORECASE,
+)
+_HEADERS = frozenset({"headers", "HTTPHeaders", "response_headers"})
+
+_IN_TEXT = Lazy(
+    r'"(?P<usage>usage|usageMetadata)"\s*:\s*(?P<tokens>\{[^{}]*[Tt]oken[^{}]*(?:\{[^{}]*\}[^{}]*)*\})'
+    r'|"(?P<id>\w*id|\w+I[dD])"\s*:\s*"(?P<text>' + _PROVIDERS_ID.pattern + r')"'
+    r'|"(?P<fingerprint>system_fingerprint)"\s*:\s*"(?P<print>[^"\\]+)"'
+    r'|"(?P<moment>created|created_at)"\s*:\s*(?P<number>[0-9]{9,13})\b'
+)
+"""The stamps in the JSON of an answer over HTTP: pairs of groups, a key and its value."""
+
+_SIGN = Lazy(
+    r'"(?:(?i:(?:token_?)?usage(?:_?metadata)?)":\{|system_fingerprint":|(?:'
+    + "|".join(sorted(_OF_MODELS))
+    + r')":[\[{]|'
+    + _PROVIDERS_ID.pattern
+    + '")'
+)
+"""The signs of stamps in a line of JSON: a line without any has no stamps of a program's data."""
+_LONG_TEXT = Lazy(r'"([^"\\]{9,})(?=")')
+
+
+class _Setting:
+    """The place of a value: whose it is.
+
+    Args:
+        loose: Whether it is of a model's answer, where any id counts.
+    """
+
+    __slots__ = ("loose",)
+
+    def __init__(self, *, loose: bool) -> None:
+        self.loose = loose
+
+    @classmethod
+    def of_kind(cls, kind: str) -> _Setting:
+        """Return the place of the outcomes of a kind of interactions; `step` for a step."""
+        return _LOOSE if kind in MODEL_KINDS else _STRICT
+
+    def below(self, key: str) -> _Setting | None:
+        """Return the place of the values below a key; `None` for chosen values, which aren't volatile."""
+        if key in _CHOSEN:
+            return None
+        return _LOOSE if key in _OF_MODELS else self
+
+    def is_whole(self, key: str, value: Any) -> bool:
+        """Return True if a list or dict is one stamp: the tokens of an answer, the headers of a response."""
+        if isinstance(value, dict) and _USAGE.fullmatch(key):
+            return (self.loose or key.lower() != "usage") and any("token" in name.lower() for name in value)
+        return self.loose and key in _HEADERS and isinstance(value, dict)
+
+    def is_scalar(self, key: str, value: Any) -> bool:
+        """Return True if a number or text under this key only shows when and by which machine it was made."""
+        if isinstance(value, bool) or value is None or value == "":
+            return False
+        return (self.loose and _SCALARS.fullmatch(key) is not None) or key == "system_fingerprint"
+
+    def is_id(self, key: str, text: str) -> bool:
+        """Return True if a text is an id that the provider made."""
+        if _ID_KEY.search(key) is None or key in _NO_ID or not _ID.fullmatch(text) or _WORD_LIKE.fullmatch(text):
+            return False
+        return self.loose or _PROVIDERS_ID.fullmatch(text) is not None
+
+
+def _may_have_stamps(line: str, ids: Mapping[str, str]) -> bool:
+    """Return False if a value of the program's has no stamp in it for certain; that is cheaper than to walk it."""
+    return _SIGN.search(line) is not None or (bool(ids) and not ids.keys().isdisjoint(_LONG_TEXT.findall(line)))
+
+
+@functools.lru_cache(4096)
+def _can_stamp(key: str) -> bool:
+    """Return False if no value under a key is ever volatile."""
+    return key in _HEADERS or bool(_ID_KEY.search(key) or _USAGE.fullmatch(key) or _SCALARS.fullmatch(key))
+
+
+_LOOSE, _STRICT = _Setting(loose=True), _Setting(loose=False)
+
+
+def _is_header_stamp(name: str) -> bool:
+    """Return True if the header of a response differs in each: its date, its request, its limits."""
+    return _SCALARS.fullmatch(name) is not None

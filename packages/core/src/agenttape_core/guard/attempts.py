@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+import types
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenttape_core.guard.caller import closes_tls, in_debugger, in_multiprocessing, in_socketpair
+from agenttape_core.guard.caller import closes_tls, in_debugger, in_multiprocessing, in_socketpair, is_library
 from agenttape_core.guard.handovers import ends_workers, to_interpreter
 from agenttape_core.guard.hosts import LOOPBACK, SUBPROCESS, as_ip, is_loopback, normal, text
 from agenttape_core.guard.listeners import is_own_socket
-from agenttape_core.guard.machine import looks_at_machine
 
 if TYPE_CHECKING:
     import socket
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from agenttape_core.guard.policy import Guard
     from agenttape_core.guard.receives import Receipt
     from agenttape_core.guard.sends import Send
+
 
 _SPAWNING = frozenset(
     {
@@ -80,7 +83,7 @@ def attempt_of(event: str, args: tuple[Any, ...]) -> Attempt | None:
     if event in _SPAWNING:
         return (
             None
-            if looks_at_machine()
+            if _looks_at_machine()
             else Attempt(
                 f"start the process {_program(args[0])} ({event})",
                 SUBPROCESS,
@@ -230,3 +233,42 @@ def _program(command: Any) -> str:
     first = command[0] if isinstance(command, list | tuple) and command else command
     words = text(first).split()
     return repr(words[0].rpartition("/")[2] if words else "")
+
+
+# Processes that libraries start to look at the machine: `uname`, `ldconfig`, `lscpu`. A replay lets them through.
+#
+# They don't reach the outside, change any state, or depend on the run. A program that calls `platform.platform()`, as
+# the SDKs of the providers do for their headers, starts a process without knowing it.
+
+_ANY = frozenset[str]()
+
+_LOOKING: Mapping[str, frozenset[str]] = {
+    # The standard library.
+    "platform": _ANY,  # uname -p, file -b, ver: the processor, the system and its version
+    "uuid": _ANY,  # ip, ifconfig, arp, lanscan, netstat: the hardware address, for uuid1 and getnode
+    "ctypes.util": _ANY,  # ldconfig, gcc, ld, objdump: where a library of C is
+    "ctypes._aix": _ANY,  # dump: the same
+    "webbrowser": frozenset({"register_standard_browsers"}),  # xdg-settings: which browser is the default one
+    "_osx_support": _ANY,  # sw_vers, xcrun: for sysconfig and platform, on macOS
+    "_aix_support": _ANY,  # lslpp: the same, on AIX
+    # Packages that do the same, at import or at first use.
+    "distro.distro": _ANY,  # lsb_release, uname, oslevel: the distribution
+    "git.cmd": frozenset({"Git.refresh"}),  # git version, when GitPython is imported
+    "joblib.externals.loky.backend.utils": frozenset({"_posix_recursive_kill"}),  # pgrep: the children of a worker
+    "joblib.externals.loky.backend.context": _ANY,  # lscpu, sysctl: the number of physical cores, for scikit-learn
+    "matplotlib.font_manager": frozenset({"_get_fontconfig_fonts", "_get_macos_fonts"}),  # fc-list, system_profiler
+    "numexpr.cpuinfo": _ANY,  # uname -m, at import
+}
+"""By module: the functions, by their qualified names, or all of them."""
+
+
+def _looks_at_machine() -> bool:
+    """Return True if the process that is about to start is one of those: its starter is on this thread's stack."""
+    frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - gives the stack without building a list
+    while frame is not None:
+        functions = _LOOKING.get(str(frame.f_globals.get("__name__")))
+        if functions is not None and (not functions or frame.f_code.co_qualname in functions):
+            # A module of the user's may have the same name.
+            return is_library(frame.f_code.co_filename)
+        frame = frame.f_back
+    return False

@@ -81,39 +81,36 @@ from agenttape_core.guard import register_tracer
 from agenttape_core.guard.patching import Wrappers
 from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
 from agenttape_core.integration.ambient import holding_in_memory, wrapping
+from agenttape_core.integration.answers import field_of, note_text, recorded_text, tokens_in, usage_in
 from agenttape_core.integration.changed_arguments import changing_arguments, that_may_change
-from agenttape_core.integration.identity import public_fields, warn_unless_identified
 from agenttape_core.integration.in_memory import InMemoryClasses
 from agenttape_core.integration.leaves import (
     Cross,
     DescribeLeaf,
     Family,
     Leaf,
+    async_stream_taking_part,
     begin,
     kept,
     leaf_call,
+    limiter_leaves,
     named_arguments,
     session_of_call,
+    stream_taking_part,
+    taking_part_here,
+    taking_part_while,
 )
-from agenttape_core.integration.limiter_waits import awaiting_first, waiting_first
-from agenttape_core.integration.limiters import limiter_leaves
 from agenttape_core.integration.object_settings import (
     EMBEDDING_SETTINGS,
     MODEL_SETTINGS,
     SEARCH_SETTINGS,
     STORE_SETTINGS,
     model_of,
+    public_fields,
     settings_of,
+    warn_unless_identified,
 )
-from agenttape_core.integration.observed_requests import as_recorded, was_observed
-from agenttape_core.integration.parts import (
-    async_stream_taking_part,
-    stream_taking_part,
-    taking_part_here,
-    taking_part_while,
-)
-from agenttape_core.integration.process_texts import note_text, recorded_text
-from agenttape_core.integration.request_values import request_value
+from agenttape_core.integration.request_values import as_recorded, request_value, was_observed
 from agenttape_core.integration.shapes import (
     Call,
     Describe,
@@ -121,12 +118,13 @@ from agenttape_core.integration.shapes import (
     achunks_of,
     as_it_is,
     async_generator,
+    awaiting_first,
     chunks_of,
     coroutine,
     generator,
     plain,
+    waiting_first,
 )
-from agenttape_core.integration.usage import field_of, tokens_in, usage_in
 from agenttape_core.interventions import How, register_damage
 from agenttape_core.lifecycle.entry_points import load_integration
 from agenttape_core.lifecycle.packages import register_packages

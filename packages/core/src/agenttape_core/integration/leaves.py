@@ -10,17 +10,27 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from operator import is_
 from pickle import PicklingError
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from agenttape_core.integration.alias import alias_class, alias_of, hold_signature, is_alias, original_of, state_of
-from agenttape_core.integration.parts import taking_part_while
-from agenttape_core.integration.shapes import Call, Shape, as_it_is
+from agenttape_core.integration.shapes import (
+    Call,
+    Describe,
+    Shape,
+    as_it_is,
+    async_generator,
+    coroutine,
+    generator,
+    leave_to_call,
+)
 from agenttape_core.integration.stand_ins.stand_in import StandIn
 from agenttape_core.matching import Position
+from agenttape_core.scheduling import taking_part
 from agenttape_core.session import Boundary, Crossing, Session, below, current_session, executing
 
 ObjectT = TypeVar("ObjectT")
@@ -316,3 +326,146 @@ def kept(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...]
 
 def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, Iterator) else value
+
+
+# Rate limiters wait as a part of the call that they let through.
+#
+# A framework waits for its limiter before it makes a leaf call. For how long that sleeps follows from a clock that is
+# never frozen, so as a step of the program it was another one in each run. In a session, the leaf call waits where it
+# is executed for real; where it is served, no service has to be spared.
+
+
+def limiter_leaves(acquire: str, async_acquire: str, *, before: Collection[str]) -> dict[str, Leaf]:
+    """Return the leaf methods of a family of rate limiters.
+
+    Args:
+        acquire: The name of the method that waits.
+        async_acquire: The name of the one that is awaited.
+        before: The modules of the framework that call these right before a leaf call. A limiter that other code calls
+            waits immediately.
+    """
+    return {acquire: _leaf(_plain, _now, before), async_acquire: _leaf(_coroutine, _awaited_now, before)}
+
+
+def _leaf(shape: Shape, let_through: Callable[[], Any], before: Collection[str]) -> Leaf:
+    def describe(real: Callable[..., Any], _: Cross, /, *args: Any, **kwargs: Any) -> Call:
+        acquire = functools.partial(real, *args, **kwargs)
+        if current_session() is None or _caller() not in before:
+            return Call(None, acquire)
+        leave_to_call(acquire)
+        return Call(None, let_through)
+
+    return Leaf(shape, _no_crossing, describe)
+
+
+def _plain(real: Callable[..., Any], describe: Describe) -> Callable[..., Any]:
+    """Wrap a limiter's method that returns; it isn't a leaf call, which would wait for the limiter itself."""
+
+    @functools.wraps(real)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return describe(*args, **kwargs).real()
+
+    return call
+
+
+def _coroutine(real: Callable[..., Any], describe: Describe) -> Callable[..., Any]:
+    """Wrap one that is awaited."""
+
+    @functools.wraps(real)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        return await describe(*args, **kwargs).real()
+
+    return call
+
+
+def _caller() -> str:
+    """Return the module of the code that calls the method, or awaits it: the first on the stack that is not ours."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the way to look at one's callers
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("agenttape_core."):
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def _now() -> bool:
+    return True
+
+
+async def _awaited_now() -> bool:
+    return True
+
+
+def _no_crossing(*_: Any) -> None:
+    return None
+
+
+# Objects that run on every replay while the calls they make are taped: the shapes of their methods.
+
+_END: Any = object()
+
+
+def taking_part_here() -> AbstractContextManager[None]:
+    """Let calls inside take part in the current session, if there is one."""
+    session = current_session()
+    return taking_part(session) if session is not None else nullcontext()
+
+
+def taking_part_while(real: Callable[[], Any], shape: Shape) -> Callable[[], Any]:
+    """Return a call during which the session in force is ambient.
+
+    Args:
+        real: Makes the real call.
+        shape: The shape of the function that is called.
+    """
+    if shape is coroutine:
+
+        async def awaited() -> Any:
+            with taking_part_here():
+                return await real()
+
+        return awaited
+    if shape is generator:
+        return lambda: stream_taking_part(real())
+    if shape is async_generator:
+        return lambda: async_stream_taking_part(real())
+
+    def called() -> Any:
+        with taking_part_here():
+            return real()
+
+    return called
+
+
+def stream_taking_part(real: Generator[Any, Any, Any]) -> Iterator[Any]:
+    """Yield the items of a generator; the session is ambient only while the generator's own code runs.
+
+    Args:
+        real: The generator.
+    """
+    try:
+        while True:
+            with taking_part_here():
+                item = next(real, _END)
+            if item is _END:
+                return
+            yield item
+    finally:
+        with taking_part_here():
+            real.close()
+
+
+async def async_stream_taking_part(real: AsyncGenerator[Any, Any]) -> AsyncIterator[Any]:
+    """Like `stream_taking_part`, for an async generator.
+
+    Args:
+        real: The generator.
+    """
+    try:
+        while True:
+            with taking_part_here():
+                item = await anext(real, _END)
+            if item is _END:
+                return
+            yield item
+    finally:
+        with taking_part_here():
+            await real.aclose()

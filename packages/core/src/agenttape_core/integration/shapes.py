@@ -11,16 +11,11 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractContextManager, aclosing, closing, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from agenttape_core.integration.limiter_waits import (
-    WAIT,
-    awaiting_before_chunks,
-    awaiting_first,
-    waiting_before_chunks,
-    waiting_first,
-)
+from agenttape_core.locks import Lock
 from agenttape_core.session import (
     Crossing,
     aintercept,
@@ -111,7 +106,7 @@ def plain(real: Callable[..., Any], describe: Describe) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         described = describe(*args, **kwargs)
         crossing = described.crossing
-        if WAIT.get() is not None:
+        if _WAIT.get() is not None:
             described.real = waiting_first(described.real)
         if crossing is None:
             return described.real()
@@ -148,7 +143,7 @@ def coroutine(real: Callable[..., Any], describe: Describe) -> Callable[..., Any
     async def call(*args: Any, **kwargs: Any) -> Any:
         described = describe(*args, **kwargs)
         crossing = described.crossing
-        if WAIT.get() is not None:
+        if _WAIT.get() is not None:
             described.real = awaiting_first(described.real)
         if crossing is None:
             return await described.real()
@@ -188,8 +183,8 @@ def generator(real: Callable[..., Any], describe: Describe) -> Callable[..., Any
     def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         described = describe(*args, **kwargs)
         crossing = described.crossing
-        if WAIT.get() is not None:
-            described.real = waiting_before_chunks(described.real)
+        if _WAIT.get() is not None:
+            described.real = _waiting_before_chunks(described.real)
         if crossing is None:
             return (yield from described.real())
         with described.around():
@@ -246,8 +241,8 @@ def async_generator(real: Callable[..., Any], describe: Describe) -> Callable[..
     async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         described = describe(*args, **kwargs)
         crossing = described.crossing
-        if WAIT.get() is not None:
-            described.real = awaiting_before_chunks(described.real)
+        if _WAIT.get() is not None:
+            described.real = _awaiting_before_chunks(described.real)
         with nullcontext() if crossing is None else described.around():
             chunks: Any = aiter(
                 described.real() if crossing is None else described.relay(achunks_of(described, crossing))
@@ -307,3 +302,103 @@ async def _arecorded(call: Call, crossing: Crossing) -> AsyncIterator[Any]:
     async with aclosing(packed):
         async for _ in packed:  # in step with `execute`, as in `_recorded`
             yield chunk
+
+
+# Waits for rate limiters that are left to the leaf calls which these let through, where they are executed for real.
+
+
+class _LimiterWait:
+    """A wait for a rate limiter that the next leaf call takes over. Thread-safe.
+
+    Args:
+        acquire: Waits until the limiter lets a call through, in the shape of the call: it returns, or is awaited.
+    """
+
+    def __init__(self, acquire: Callable[[], Any]) -> None:
+        self._acquire = acquire
+        self._is_left = True
+        self._lock = Lock()
+
+    def take(self) -> Callable[[], Any] | None:
+        """Return what waits; `None` if another call has taken it, as of tasks that began with the same context."""
+        with self._lock:
+            is_left, self._is_left = self._is_left, False
+        return self._acquire if is_left else None
+
+
+_WAIT: ContextVar[_LimiterWait | None] = ContextVar("agenttape_limiter_wait", default=None)
+
+
+def leave_to_call(acquire: Callable[[], Any]) -> None:
+    """Leave it to the next leaf call in this context to wait for a rate limiter.
+
+    Args:
+        acquire: Waits until the limiter lets a call through.
+    """
+    _WAIT.set(_LimiterWait(acquire))
+
+
+def _taken() -> Callable[[], Any] | None:
+    wait = _WAIT.get()
+    if wait is None:
+        return None
+    _WAIT.set(None)
+    return wait.take()
+
+
+def waiting_first(real: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a real call that waits for the rate limiter before, if this was left to it."""
+    acquire = _taken()
+    if acquire is None:
+        return real
+
+    def call() -> Any:
+        acquire()
+        return real()
+
+    return call
+
+
+def awaiting_first(real: Callable[[], Any]) -> Callable[[], Any]:
+    """Do the same for a call that is awaited."""
+    acquire = _taken()
+    if acquire is None:
+        return real
+
+    async def call() -> Any:
+        await acquire()
+        return await real()
+
+    return call
+
+
+def _waiting_before_chunks(real: Callable[[], Iterator[Any]]) -> Callable[[], Iterator[Any]]:
+    """Do the same for a call that yields."""
+    acquire = _taken()
+    if acquire is None:
+        return real
+
+    def call() -> Iterator[Any]:
+        acquire()
+        return (yield from real())
+
+    return call
+
+
+def _awaiting_before_chunks(real: Callable[[], AsyncIterator[Any]]) -> Callable[[], AsyncIterator[Any]]:
+    """Do the same for a call that yields asynchronously."""
+    acquire = _taken()
+    if acquire is None:
+        return real
+
+    async def call() -> AsyncIterator[Any]:
+        await acquire()
+        chunks = real()
+        try:
+            async for chunk in chunks:
+                yield chunk
+        finally:
+            if (close := getattr(chunks, "aclose", None)) is not None:
+                await close()
+
+    return call

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -15,7 +17,6 @@ from agenttape_core.errors import (
     how_to_recover,
 )
 from agenttape_core.lifecycle.header import new_header, redactor_for
-from agenttape_core.lifecycle.path_placeholders import places_of_run
 from agenttape_core.lifecycle.prepared import Prepared
 from agenttape_core.lifecycle.project import Project, this_project
 from agenttape_core.lifecycle.request import SessionRequest
@@ -25,7 +26,8 @@ from agenttape_core.lifecycle.start_session import Opened, start
 from agenttape_core.lifecycle.variation import variation_for
 from agenttape_core.matching import NO_CALLS, Key, Selector, refuse_unselected
 from agenttape_core.on_demand import WAITING, load_late
-from agenttape_core.schema import KINDS, MODEL_KINDS, PURE_KINDS, IndexRow
+from agenttape_core.redaction.path_placeholders import HOME, PROJECT, WORKING, Places, can_be_place
+from agenttape_core.schema import KINDS, MODEL_KINDS, PURE_KINDS, Header, IndexRow
 from agenttape_core.settings import Settings
 from agenttape_core.storage import (
     Cassette,
@@ -37,6 +39,7 @@ from agenttape_core.storage.files import CONFLICT, choose_side
 if TYPE_CHECKING:
     from agenttape_core.interventions import Changes, Placed
     from agenttape_core.storage import LeftOver
+
 
 _BESIDE_THE_RUN: Mapping[str, object] = {
     "live": (),
@@ -107,7 +110,7 @@ def prepare(request: SessionRequest) -> Prepared:
     if matched is not None:
         refuse_shape(path, matched)
     writes = not policy.offline or request.derivation is not None
-    places = places_of_run(request.places, matched)
+    places = _places_of_run(request.places, matched)
     redactor = redactor_for(path, matched, request.redact, settings, key=key, places=places, writes=writes)
     header = new_header(path, prior, settings, redactor, replaces=policy.replaces, clock=request.clock)
     header = header.model_copy(update={"payload": request.payload}) if policy.replaces else header
@@ -243,3 +246,64 @@ def recoverable(journal: Path, unkept: int = 0) -> str:
 def lost_records(unkept: int) -> str:
     """Return the end of a message about records for which there was no space on any disk; empty if there are none."""
     return f"; {unkept} records had no room anywhere and are lost" if unkept else ""
+
+
+# The folders of this run that are others elsewhere: of the project, of the user, of a test, and the current one.
+
+_ROOTS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
+"""The files and folders that the root of a project holds."""
+_SIGNS = ("pytest.ini", "tox.ini", "uv.lock", "poetry.lock", "requirements.txt")
+"""Files that tell the root of a project without any of those, such as one that was copied without its history."""
+
+
+def _places_of_run(given: Mapping[str, str], prior: Header | None) -> Places:
+    """Return the places of this run."""
+    if prior is not None and not prior.redaction.places:
+        return Places(given, is_plain=True)
+    test = this_test()
+    found = {**(test.places() if test is not None else {}), **given}
+    try:
+        working = os.getcwd()  # noqa: PTH109 - a text is needed
+    except OSError:  # somebody has removed it
+        working = ""
+    home = os.path.expanduser("~")  # noqa: PTH111
+    project = _project_root(str(test.folder) if test is not None else working)
+    return _places_among(tuple(found.items()), project, working, home)
+
+
+@lru_cache(maxsize=64)
+def _places_among(given: tuple[tuple[str, str], ...], project: str, working: str, home: str) -> Places:
+    """Return the given places, and the folders that add information. The same in most sessions."""
+    found = dict(given)
+    if project != home:
+        _add(found, PROJECT, project)
+    if not _is_below(working, found.values()):
+        _add(found, WORKING, working)
+    _add(found, HOME, home)
+    return Places(found)
+
+
+def _add(found: dict[str, str], name: str, path: str) -> None:
+    if can_be_place(path) and path not in found.values():
+        found.setdefault(name, path)
+
+
+def _is_below(path: str, folders: Collection[str]) -> bool:
+    return path in folders or path.startswith(tuple([f"{folder}/" for folder in folders]))
+
+
+@lru_cache(maxsize=64)
+def _project_root(start: str) -> str:
+    """Return the nearest folder at or above another one that looks like the root of a project; empty if none does."""
+    return _nearest(start, _ROOTS) or _nearest(start, _SIGNS)
+
+
+def _nearest(start: str, names: Sequence[str]) -> str:
+    """Return the nearest folder at or above another one that holds one of these; empty if none does."""
+    folder = start
+    while folder:
+        if any(os.path.exists(f"{folder}/{name}") for name in names):  # noqa: PTH110
+            return folder
+        above = os.path.dirname(folder)  # noqa: PTH120
+        folder = above if above != folder else ""
+    return ""

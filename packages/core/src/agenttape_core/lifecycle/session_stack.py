@@ -17,11 +17,9 @@ from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationEr
 from agenttape_core.freeze import Frozen, freezing
 from agenttape_core.guard import Guard, guarding, in_telemetry, tracer_hosts, warn_of_late
 from agenttape_core.lifecycle import entropy_sources  # noqa: F401 - it names what is drawn in the session_stack
-from agenttape_core.lifecycle.children import inherited
-from agenttape_core.lifecycle.entropy_of_children import watch_draws
+from agenttape_core.lifecycle.children import carrying_halts, inherited
 from agenttape_core.lifecycle.entry_points import http_clients, integrations, watch_broken
-from agenttape_core.lifecycle.failures_of_children import FAILURES
-from agenttape_core.lifecycle.pool_workers import carrying_halts
+from agenttape_core.lifecycle.failures_of_children import FAILURES, watch_draws
 from agenttape_core.lifecycle.presence import PRESENCE
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.scheduling import REMEMBERED_THREADS, SCOPES, UNREAD

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread as pools
+import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+from weakref import WeakSet
 
+from agenttape_core.engine import Policy
 from agenttape_core.errors import (
     ConfigurationError,
+    counted,
     shown_path,
 )
 from agenttape_core.freeze import Environment, Frozen
+from agenttape_core.guard import Guard, in_telemetry, tracer_hosts
 from agenttape_core.lifecycle.chosen_order import choices_of
 from agenttape_core.lifecycle.header import with_beginning
-from agenttape_core.lifecycle.http import TapedHosts
-from agenttape_core.lifecycle.pace import tempo_of
 from agenttape_core.lifecycle.prepared import Prepared
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import unchanged
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.shape_only import WithoutContent
+from agenttape_core.locks import cached_property
 from agenttape_core.matching import NOTHING, Ignored, Position
 from agenttape_core.scheduling import Choices, Order, Scheduler, Times
-from agenttape_core.schema import GAP
+from agenttape_core.schema import GAP, IndexRow, Timing
 from agenttape_core.session import (
     EMPTY,
     Edited,
@@ -39,6 +45,7 @@ from agenttape_core.session import (
     another_zone,
     call_is_under_way,
     compared_by,
+    context_session,
     current_scope,
     listen,
     scope_seen,
@@ -176,7 +183,7 @@ def _session(prepared: Prepared, journal: Journal | None, run_id: str, events: E
         choices = choices_of(request.order, path, header, source.entries, policy=policy, redactor=redactor)
     rows = prepared.cassette.entries if prepared.cassette is not None else ()
     is_held = request.is_current and derivation is None
-    tempo = tempo_of(settings.pace, rows, prepared.timings, policy, is_held=is_held)
+    tempo = _tempo_of(settings.pace, rows, prepared.timings, policy, is_held=is_held)
     sink = _sink(prepared, journal, ignored)
     session = Session(
         Setup(
@@ -193,7 +200,7 @@ def _session(prepared: Prepared, journal: Journal | None, run_id: str, events: E
             opaque="opaque" in settings.accept,
             pace=tempo,
             tracing=settings.traces or policy.records,
-            tapes_http=TapedHosts(policy, prepared.hosts_of_program) if header.http and request.is_current else None,
+            tapes_http=_TapedHosts(policy, prepared.hosts_of_program) if header.http and request.is_current else None,
             frozen=_frozen(prepared),
             timings=prepared.timings,
             takes_strays=request.takes_strays,
@@ -299,3 +306,77 @@ def _frozen(prepared: Prepared) -> Frozen | None:
         readings={} if policy.replaces else volatile.readings,
         was_observed=is_observed,
     )
+
+
+# The speed of a session, as its settings say it.
+
+_SHOWN = 5
+
+
+def _tempo_of(
+    pace: float | Literal["virtual"],
+    rows: Sequence[IndexRow],
+    timings: Callable[[], Mapping[int, Timing]],
+    policy: Policy,
+    *,
+    is_held: bool,
+) -> Tempo | None:
+    """Return the speed of a session; `None` if there are no waits."""
+    if pace != "virtual":
+        return Tempo(pace, timings()) if pace else None
+    if policy.replaces:
+        return None  # a recording takes the time that it takes
+    if not is_held:
+        raise ConfigurationError("pace='virtual': the time of a stand-in, a cache or a fork cannot be held")
+    if not policy.offline:
+        raise ConfigurationError(
+            "pace='virtual': what is executed takes real time\n"
+            "  leave out `live` and `candidate`, and replay with mode='replay'"
+        )
+    known = timings()
+    if missing := [row.number for row in rows if row.number not in known]:
+        which = ", ".join(map(str, missing[:_SHOWN])) + (", …" if len(missing) > _SHOWN else "")
+        raise ConfigurationError(
+            f"pace='virtual': the cassette does not say how long {counted(len(missing), 'call')} took ({which})\n"
+            "  it was observed, imported or written by hand; record it, or leave pace out"
+        )
+    return Tempo(1.0, known, is_virtual=True)
+
+
+# The requests that a session with `http` tapes: all of its threads, but to hosts that it leaves alone.
+
+_KIND = "http"
+
+
+class _TapedHosts:
+    """Decides whether requests to a port of a host are taped.
+
+    Not to hosts of tracers, nor from their threads, which report on the run; nor to hosts that a replay may reach
+    anyway: unless named as live, they are also reached while recording. Threads that were there before the session, and
+    have no context, belong to a server or to telemetry; but a pool's thread may do the session's work.
+
+    Args:
+        policy: The permissions of the session.
+        allow_hosts: The hosts that the program may reach in a replay.
+    """
+
+    def __init__(self, policy: Policy, allow_hosts: tuple[str, ...]) -> None:
+        self._policy = policy
+        self._allow_hosts = allow_hosts
+        self._older = WeakSet(threading.enumerate())
+
+    def __call__(self, host: str, port: int | None) -> bool:
+        """Return whether a request is taped that the caller makes."""
+        if context_session() is None and self._is_older(threading.current_thread()):
+            return False
+        if in_telemetry():
+            return False
+        return self._policy.is_live(_KIND, host) or not self._left_alone.allows_host(host, port)
+
+    def _is_older(self, thread: threading.Thread) -> bool:
+        return thread in self._older and thread not in pools._threads_queues  # noqa: SLF001 - known nowhere else
+
+    @cached_property
+    def _left_alone(self) -> Guard:
+        """The hosts that are left alone; tracers' hosts are known once the frameworks are connected."""
+        return Guard(name=_KIND, allow_hosts=(*self._allow_hosts, *tracer_hosts()))

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
+import re
 from asyncio import CancelledError
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import anyio
 
+from agenttape_core.errors import UnrecordedCallError
 from agenttape_core.integration import (
+    Boundary,
     Crossing,
     ExecutedCall,
+    Plain,
     Session,
     Slot,
     aintercept,
@@ -22,24 +29,12 @@ from agenttape_core.integration import (
     note_side_effect,
 )
 from agenttape_core.mcp.connections import CLOSED, Connect, Connection, PassedOn
-from agenttape_core.mcp.requests import (
-    CALL_TOOL,
-    PREFIX,
-    Server,
-    Tools,
-    body_of,
-    boundary_of,
-    failed,
-    label_of,
-    name_of,
-    server_of,
-)
 from agenttape_core.mcp.wire import id_of, plain_of, response, way_of, with_token, without_token
 
 _COVERING = frozenset({"chat", "completion", "embeddings", "retrieval", "memory", "tool"})
 """The kinds of boundaries that are recorded as a whole, with their requests to a server."""
-_IS_RECORDED: Slot[bool] = Slot(lambda session: any(row.name.startswith(PREFIX) for row in session.source.entries))
-_TOOLS: Slot[dict[str, Tools]] = Slot(lambda _: {})
+_IS_RECORDED: Slot[bool] = Slot(lambda session: any(row.name.startswith(_PREFIX) for row in session.source.entries))
+_TOOLS: Slot[dict[str, _Tools]] = Slot(lambda _: {})
 """The tools of each server, by its identity: a client may connect again for each call."""
 
 
@@ -57,7 +52,7 @@ async def taped(connect: Connect, given: Any, *, has_session_id: bool = False) -
         async with connect() as streams:
             yield streams
         return
-    link = _Link(connect, server_of(given))
+    link = _Link(connect, _server_of(given))
     parts = (link.read, _Writer(link), *((link.connection.session_id,) if has_session_id else ()))
     if session.is_replay or session.extension(_IS_RECORDED):
         async with anyio.create_task_group():  # as a transport has one: what is raised inside comes in a group
@@ -101,7 +96,7 @@ class _Link:
         server: The server, as requests name it.
     """
 
-    def __init__(self, connect: Connect, server: Server) -> None:
+    def __init__(self, connect: Connect, server: _Server) -> None:
         self.connection = Connection(connect, self._arrived, self._ended)
         self._server = server
         self._to_client, self.read = anyio.create_memory_object_stream[Any](math.inf)
@@ -128,20 +123,20 @@ class _Link:
         elif way == "notification" and not self.connection.is_open:
             self.connection.greet_later(message)
         else:
-            note_side_effect(f"asked {label_of(self._server)}")
+            note_side_effect(f"asked {_label_of(self._server)}")
             await self.connection.send(message)
 
     async def _ask(self, session: Session, message: Any) -> None:
         plain, request_id = plain_of(message), id_of(message)
         method, params = plain["method"], plain.get("params") or {}
-        tools = session.extension(_TOOLS).setdefault(label_of(self._server), Tools())
-        name = name_of(method, params)
+        tools = session.extension(_TOOLS).setdefault(_label_of(self._server), _Tools())
+        name = _name_of(method, params)
         crossing = session.cross(
-            boundary_of(method, tools),
+            _boundary_of(method, tools),
             name,
-            body_of(method, params, self._server),
+            _body_of(method, params, self._server),
             position=below(session, name),
-            is_idempotent=method == CALL_TOOL and tools.may_be_called_again(name),
+            is_idempotent=method == _CALL_TOOL and tools.may_be_called_again(name),
         )
         if not crossing.is_served:
             await self._execute(crossing, message)
@@ -161,14 +156,14 @@ class _Link:
         self.connection.awaits(request_id)
         try:
             with crossing.executing():
-                note_side_effect(f"asked {label_of(self._server)}")
+                note_side_effect(f"asked {_label_of(self._server)}")
                 await self.connection.send(message)
         except (Exception, CancelledError) as error:
             self._forget(request_id)
             crossing.raised(error)
             raise
 
-    async def _answer(self, crossing: Crossing, request_id: Any, method: str, tools: Tools) -> None:
+    async def _answer(self, crossing: Crossing, request_id: Any, method: str, tools: _Tools) -> None:
         """Give the client the answer to a request when it has come."""
 
         async def execute() -> dict[str, Any]:
@@ -186,7 +181,7 @@ class _Link:
         try:
             answer = await aintercept(crossing, execute, again)
         except Exception as error:  # noqa: BLE001 - of a function of the user's that stands for the server
-            answer = failed(str(error), of_tool=method == CALL_TOOL)
+            answer = _failed(str(error), of_tool=method == _CALL_TOOL)
         if answer == CLOSED:
             self._to_client.close()
         else:
@@ -257,3 +252,122 @@ class _Writer:
 
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
+
+
+# The comparable form of a request to an MCP server, and the answers that replace a server's.
+
+_CALL_TOOL = "tools/call"
+_LIST_TOOLS = "tools/list"
+_PREFIX = "mcp."
+"""The names of calls other than tool calls begin with it."""
+_HINTS = ("readOnlyHint", "idempotentHint")
+_INTERNAL_ERROR = -32603
+"""https://www.jsonrpc.org/specification#error_object."""
+_PYTHON = re.compile(r"(python|pypy)[\d.]*(\.exe)?", re.IGNORECASE)
+_OF_RUN = ("progressToken", "traceparent", "tracestate")
+_OF_CLIENT = "io.modelcontextprotocol/"
+"""The facts under which a client names itself and its version in each request."""
+
+_Server = dict[str, Plain]
+"""A server as requests name it: the words that start it, or its address."""
+
+
+def _server_of(given: Any) -> _Server:
+    """Return how requests name a server."""
+    if isinstance(given, str):
+        url = urlsplit(given)
+        return {"host": url.hostname or "", "port": url.port, "path": url.path}
+    command = Path(str(getattr(given, "command", ""))).name
+    python = _PYTHON.fullmatch(command)
+    return {
+        "command": python[1].lower() if python else command.removesuffix(".exe"),
+        "arguments": [_portable(str(word)) for word in getattr(given, "args", ())],
+    }
+
+
+def _label_of(server: _Server) -> str:
+    """Return a server in words."""
+    if "host" in server:
+        return f"{server['host']}{server['path']}"
+    arguments = server["arguments"]
+    assert isinstance(arguments, list)
+    return " ".join(map(str, [server["command"], *arguments[:2]]))
+
+
+def _portable(word: str) -> str:
+    path = Path(word)
+    if not path.is_absolute():
+        return word
+    here = Path.cwd()
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
+
+
+def _name_of(method: str, params: dict[str, Any]) -> str:
+    """Return the name of the boundary: the tool, or the method for all but the calls of tools."""
+    return str(params.get("name", "")) if method == _CALL_TOOL else _PREFIX + method.replace("/", ".")
+
+
+def _body_of(method: str, params: dict[str, Any], server: _Server) -> dict[str, Plain]:
+    """Return the comparable form of a request."""
+    params = {key: value for key, value in params.items() if value is not None}
+    meta = params.pop("_meta", None)
+    if isinstance(meta, dict):
+        kept = {key: value for key, value in meta.items() if key not in _OF_RUN and not key.startswith(_OF_CLIENT)}
+        params |= {"_meta": kept} if kept else {}
+    if method == _CALL_TOOL:
+        name = params.pop("name", "")
+        return {"name": name, "arguments": params.pop("arguments", None) or {}, **params, "server": server}
+    if method == "initialize":
+        params = {}
+    return {"method": method, **({"params": params} if params else {}), "server": server}
+
+
+class _Tools:
+    """The tools of a server, from its lists of them."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, Any]] = {}
+
+    def learn(self, method: str, answer: dict[str, Any]) -> None:
+        """Learn from the answer to a request, if it was one for the tools."""
+        if method != _LIST_TOOLS:
+            return
+        for tool in (answer.get("result") or {}).get("tools") or ():
+            self._known[tool.get("name", "")] = tool
+
+    def may_be_called_again(self, name: str) -> bool:
+        """Return whether a tool declares that it only reads, or is safe to repeat."""
+        hints = self._known.get(name, {}).get("annotations") or {}
+        return any(hints.get(hint) is True for hint in _HINTS)
+
+    def result(self, name: str, value: Any) -> dict[str, Any]:
+        """Return a tool's answer from its intended result."""
+        if isinstance(value, dict) and ("content" in value or "result" in value or "error" in value):
+            return {"result": value} if "content" in value else value
+        said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        result: dict[str, Any] = {"content": [{"type": "text", "text": said}], "isError": False}
+        schema = self._known.get(name, {}).get("outputSchema")
+        if schema is not None:
+            is_wrapped = list(schema.get("properties") or ()) == ["result"]
+            result["structuredContent"] = {"result": value} if is_wrapped else value
+        return {"result": result}
+
+
+def _failed(said: str, *, of_tool: bool) -> dict[str, Any]:
+    """Return the answer of a server that couldn't fulfill a request: for a tool, it's in its result."""
+    if of_tool:
+        return {"result": {"content": [{"type": "text", "text": said}], "isError": True}}
+    return {"error": {"code": _INTERNAL_ERROR, "message": said}}
+
+
+def _boundary_of(method: str, tools: _Tools) -> Boundary:
+    """Return the boundary of a request."""
+    of_tool = method == _CALL_TOOL
+
+    def missed(_: Any, unrecorded: UnrecordedCallError) -> dict[str, Any]:
+        return _failed(unrecorded.said, of_tool=of_tool)
+
+    def faked(crossing: Any, value: Any) -> dict[str, Any]:
+        return tools.result(crossing.request.name, value)
+
+    return Boundary("tool", missed=missed, faked=faked) if of_tool else Boundary("call", missed=missed)

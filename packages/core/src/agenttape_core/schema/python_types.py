@@ -6,6 +6,7 @@ that it is of the right sort, and fills an instance without calling user code: n
 
 from __future__ import annotations
 
+import array
 import base64
 import collections
 import dataclasses
@@ -13,6 +14,7 @@ import datetime as dt
 import decimal
 import enum
 import fractions
+import ipaddress
 import pathlib
 import re
 import sys
@@ -24,14 +26,157 @@ from pydantic import BaseModel, SecretBytes, SecretStr
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.schema.class_names import class_of, recordable_class
-from agenttape_core.schema.containers import CONTAINERS
-from agenttape_core.schema.numpy_values import NUMPY
 from agenttape_core.schema.opaque import OPAQUE
 from agenttape_core.schema.plain import Plain
 from agenttape_core.schema.values import Decode, Encode, TypeCodec, ValueCodec
 
 if TYPE_CHECKING:
     from pydantic import AnyUrl
+
+
+# Codecs for numpy's arrays and scalars, without importing numpy: who carries one has imported it.
+
+_LISTED = 64
+"""Arrays of up to so many numbers are written as numbers, for readers; larger ones as bytes."""
+_LISTED_BYTES = 1 << 20
+"""The limit of their size: every word of an array takes the room of its longest, which a hostile file gets for free."""
+_DTYPE = re.compile(r"[<>|][biufcmMSUV][0-9]{1,9}(?:\[[A-Za-z0-9/]{1,20}\])?")
+
+
+def _is_numpy(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(value) is not None and isinstance(value, numpy.ndarray | numpy.generic)
+
+
+def _encode(value: Any, nested: Encode) -> Plain:
+    numpy = sys.modules["numpy"]
+    if type(value) is not numpy.ndarray and not isinstance(value, numpy.generic):
+        raise UnrecordableValueError("$", type(value), "it is a subclass of numpy's array; return a plain array")
+    if value.dtype.hasobject or value.dtype.fields is not None:
+        why = f"an array of {value.dtype} holds more than numbers; return lists, or several arrays"
+        raise UnrecordableValueError("$", type(value), why)
+    dtype = value.dtype if value.dtype.itemsize else numpy.dtype(f"{value.dtype.kind}1")  # an empty word has no size
+    body: dict[str, Any] = {"dtype": dtype.str}
+    if type(value) is numpy.ndarray:
+        body["shape"] = list(value.shape)
+        if value.flags.fnc:
+            body["order"] = "F"
+    is_small = value.size <= _LISTED and value.nbytes <= _LISTED_BYTES
+    if is_small and (dtype.kind in "biuU" or (dtype.kind == "f" and numpy.isfinite(value).all())):
+        return {**body, "values": nested(numpy.ravel(value).tolist())}
+    return {**body, "bytes": base64.b64encode(numpy.asarray(value, dtype).tobytes()).decode()}
+
+
+def _decode(plain: Any, nested: Decode) -> Any:
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is None:
+        raise UnreadableValueError("$numpy", "numpy is not imported in this process; import it before the replay")
+    if not _DTYPE.fullmatch(plain["dtype"]):
+        raise UnreadableValueError("$numpy", f"{plain['dtype'][:80]!r} isn't a type of numbers, words or moments")
+    dtype = numpy.dtype(plain["dtype"])
+    if "values" in plain:
+        values = nested(plain["values"])
+        if len(values) * dtype.itemsize > _LISTED_BYTES:
+            raise UnreadableValueError("$numpy", f"{len(values)} values of {dtype} are more than were listed")
+        flat = numpy.array(values, dtype=dtype)
+    else:
+        flat = numpy.frombuffer(base64.b64decode(plain["bytes"], validate=True), dtype=dtype).copy()
+    if "shape" not in plain:
+        return flat.reshape(())[()]
+    return numpy.array(flat.reshape(plain["shape"]), order="F" if plain.get("order") == "F" else "C", copy=None)
+
+
+_NUMPY = TypeCodec("$numpy", _is_numpy, _encode, _decode)
+
+
+# Codecs for the standard library's rarer containers and words: dicts, ranges, patterns, addresses.
+
+_FACTORIES: dict[str, Any] = {cls.__name__: cls for cls in (bool, bytes, dict, float, int, list, set, str, tuple)}
+_MAPPINGS: dict[str, Any] = {"OrderedDict": collections.OrderedDict, "Counter": collections.Counter}
+_ADDRESSES: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (
+        ipaddress.IPv4Address,
+        ipaddress.IPv6Address,
+        ipaddress.IPv4Network,
+        ipaddress.IPv6Network,
+        ipaddress.IPv4Interface,
+        ipaddress.IPv6Interface,
+    )
+}
+
+
+_FLAGS = int(re.ASCII | re.IGNORECASE | re.LOCALE | re.MULTILINE | re.DOTALL | re.UNICODE | re.VERBOSE)
+"""The flags of Python that change the meaning of a pattern."""
+
+
+def _pairs(value: dict[Any, Any], nested: Encode) -> Plain:
+    return [[nested(key), nested(item)] for key, item in value.items()]
+
+
+def _encode_mapping(value: Any, nested: Encode) -> Plain:
+    return {"type": type(value).__name__, "items": _pairs(value, nested)}
+
+
+def _decode_mapping(plain: Any, nested: Decode) -> Any:
+    return _MAPPINGS[plain["type"]]({nested(key): nested(item) for key, item in plain["items"]})
+
+
+def _encode_defaultdict(value: collections.defaultdict[Any, Any], nested: Encode) -> Plain:
+    factory: Any = value.default_factory
+    name = getattr(factory, "__name__", None)
+    if factory is not None and _FACTORIES.get(str(name)) is not factory:
+        why = f"its default factory {factory!r} has no codec; make it a plain dict"
+        raise UnrecordableValueError("$", type(value), why)
+    return {"factory": name, "items": _pairs(value, nested)}
+
+
+def _decode_defaultdict(plain: Any, nested: Decode) -> Any:
+    factory = plain["factory"]
+    made = _FACTORIES[factory] if factory is not None else None
+    return collections.defaultdict(made, {nested(key): nested(item) for key, item in plain["items"]})
+
+
+def _encode_address(value: Any, _: Encode) -> Plain:
+    return [type(value).__name__, str(value)]
+
+
+def _decode_address(plain: Any, _: Decode) -> Any:
+    name, text = plain
+    return _ADDRESSES[name](text)
+
+
+def _encode_pattern(value: re.Pattern[Any], nested: Encode) -> Plain:
+    return {"pattern": nested(value.pattern), "flags": value.flags}
+
+
+def _decode_pattern(plain: Any, nested: Decode) -> Any:
+    if plain["flags"] & ~_FLAGS:
+        raise UnreadableValueError("$pattern", f"{plain['flags']} isn't a combination of flags")
+    try:
+        return re.compile(nested(plain["pattern"]), plain["flags"])
+    except (re.error, RecursionError) as error:
+        raise UnreadableValueError("$pattern", str(error)) from None
+
+
+def _encode_array(value: array.array[Any], _: Encode) -> Plain:
+    return [value.typecode, value.tolist()]
+
+
+_CONTAINERS: tuple[TypeCodec, ...] = (
+    TypeCodec("$mapping", lambda v: type(v) in _MAPPINGS.values(), _encode_mapping, _decode_mapping),
+    TypeCodec("$defaultdict", lambda v: type(v) is collections.defaultdict, _encode_defaultdict, _decode_defaultdict),
+    TypeCodec(
+        "$range",
+        lambda v: type(v) is range,
+        lambda v, _: [v.start, v.stop, v.step],
+        lambda plain, _: range(*plain),
+    ),
+    TypeCodec("$ip", lambda v: type(v) in _ADDRESSES.values(), _encode_address, _decode_address),
+    TypeCodec("$pattern", lambda v: type(v) is re.Pattern, _encode_pattern, _decode_pattern),
+    TypeCodec("$array", lambda v: type(v) is array.array, _encode_array, lambda plain, _: array.array(*plain)),
+)
+
 
 _ZONE = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*")
 _FRACTION = re.compile(r"-?[0-9]+(?:/[0-9]+)?")
@@ -246,7 +391,7 @@ CODECS: tuple[TypeCodec, ...] = (
         for cls in _PATHS
         if isinstance(pathlib.Path(), cls) or "Pure" in cls.__name__
     ),
-    *CONTAINERS,
+    *_CONTAINERS,
     OPAQUE,
     TypeCodec("$model", lambda v: isinstance(v, BaseModel), _encode_model, _decode_model),
     TypeCodec("$url", _is_url, _encode_url, _decode_url),
@@ -264,7 +409,7 @@ CODECS: tuple[TypeCodec, ...] = (
         _encode_namedtuple,
         _decode_namedtuple,
     ),
-    NUMPY,
+    _NUMPY,
 )
 
 PYTHON_VALUES = ValueCodec(CODECS)

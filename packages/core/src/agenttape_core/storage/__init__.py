@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     )
     from agenttape_core.storage.cassette import Cassette, open_cassette
     from agenttape_core.storage.file_kind import is_cassette, read_cassette
-    from agenttape_core.storage.interrupted import LeftOver, left_over
     from agenttape_core.storage.journal import Carried, Journal
     from agenttape_core.storage.location import CassetteUrl, Location, location_of
     from agenttape_core.storage.lock import real_location, recording_process
@@ -37,7 +36,15 @@ if TYPE_CHECKING:
         waits_for,
         with_infix,
     )
-    from agenttape_core.storage.recovery import is_replaceable, leftover_journals, put_aside, recover, target_of
+    from agenttape_core.storage.recovery import (
+        LeftOver,
+        is_replaceable,
+        left_over,
+        leftover_journals,
+        put_aside,
+        recover,
+        target_of,
+    )
     from agenttape_core.storage.writer import convert, pieces_of, write_cassette
 
 __all__ = [
@@ -98,7 +105,6 @@ __getattr__ = late_names(
         ".cassette": ("Cassette", "open_cassette"),
         ".file_kind": ("is_cassette", "read_cassette"),
         ".journal": ("Carried", "Journal"),
-        ".interrupted": ("LeftOver", "left_over"),
         ".location": ("CassetteUrl", "Location", "location_of"),
         ".lock": ("real_location", "recording_process"),
         ".names": (
@@ -115,7 +121,15 @@ __getattr__ = late_names(
             "waits_for",
             "with_infix",
         ),
-        ".recovery": ("is_replaceable", "leftover_journals", "put_aside", "recover", "target_of"),
+        ".recovery": (
+            "LeftOver",
+            "is_replaceable",
+            "left_over",
+            "leftover_journals",
+            "put_aside",
+            "recover",
+            "target_of",
+        ),
         ".writer": ("convert", "pieces_of", "write_cassette"),
     },
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from agenttape_core.errors import CassetteFormatError, CassetteVersionError
+from agenttape_core.format import limits
 from agenttape_core.format.assets import TAG, attach
 from agenttape_core.format.continuation import Delta, resolve
 from agenttape_core.format.layout import row_from_dict
@@ -15,6 +17,8 @@ from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.records import (
     HEAD,
     delta_from_dict,
+    has_assets,
+    header_from_dict,
     ids_from_list,
     interaction_from_dict,
     outcome_from_dict,
@@ -29,8 +33,6 @@ from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction,
 from agenttape_core.storage.asset_files import AssetFolder, reader_of_assets
 from agenttape_core.storage.files import BROKEN, CONFLICT, FOREIGN, NO_CASSETTE, choose_side, file_kind, read_bytes
 from agenttape_core.storage.location import location_of
-from agenttape_core.storage.preface import read_preface
-from agenttape_core.storage.spans import spans_of, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from agenttape_core.format.layout import Layout, Span
     from agenttape_core.storage.location import Location
+
 
 T = TypeVar("T")
 
@@ -75,7 +78,7 @@ class Cassette:
         if version is not None and version > FORMAT_VERSION:
             self._refuse_version(version)
         try:
-            self._header_span, spans = spans_of(self._data, self._layout)
+            self._header_span, spans = _spans_of(self._data, self._layout)
         except Malformed as error:
             self._refuse(error, 0)
         self._step_spans = self._layout.steps(self._data, spans)
@@ -338,7 +341,7 @@ class Cassette:
     def _parse_preface(self) -> tuple[Header, str, str]:
         span = self._header_span
         try:
-            preface = read_preface(self._layout, self._data[slice(*span)])
+            preface = _read_preface(self._layout, self._data[slice(*span)])
             self._stamps = preface.stamps
             if self._attached and preface.has_assets and self._may_refer_to_assets():
                 self._assets = reader_of_assets(self.path)
@@ -401,3 +404,80 @@ def open_cassette(path: Path | str) -> Cassette:
     """
     location = location_of(path)
     return Cassette(location, read_bytes(location))
+
+
+# The header of a cassette in its stored form, apart from the texts in it that most readers never need parsed.
+
+
+class _Preface(NamedTuple):
+    """A header in its parts.
+
+    Args:
+        header: The header without times.
+        timings: The times of interactions, in their stored form.
+        step_timings: The times of steps, in their stored form.
+        stamps: The stamps of the records, if they are in the header.
+        has_assets: Whether records have assets beside the file.
+    """
+
+    header: Header
+    timings: str
+    step_timings: str
+    stamps: Stamps | None
+    has_assets: bool
+
+
+def _read_preface(layout: Layout, written: bytes) -> _Preface:
+    """Read the header of a cassette."""
+    fields, timings = layout.header(written)
+    volatile = fields.get("volatile")
+    steps = stamps = ""
+    if isinstance(volatile, dict):  # texts are taken out of it, as a layout takes out the timings of interactions
+        steps = volatile.pop("steps") if isinstance(volatile.get("steps"), str) else ""
+        stamps = volatile.pop("stamps") if isinstance(volatile.get("stamps"), str) else ""
+    return _Preface(header_from_dict(fields), timings, steps, Stamps(stamps) if stamps else None, has_assets(fields))
+
+
+# The parts of the file of a cassette: its version, and where its header and its records stand. Nothing is parsed.
+
+_VERSION = re.compile(
+    rb'(?:\xef\xbb\xbf)?(?:---[ \t]*\n)?(?:agenttape: ([0-9]{1,9})[ \t]*\n|\{"agenttape":([0-9]{1,9})[,}])'
+)
+"""The beginning of a cassette of any version."""
+_CONFLICT = b"<<<<<<< "
+_FOREIGN = re.compile(
+    rb'(?:---[ \t]*\n)?(?:(?!agenttape:)[A-Za-z_"][^\n:]*:[ \t\n]|\{"(?!agenttape")[^"\n]*":|- |[<%\[]|#!)'
+    rb"|[^\n]{0,999}\x00"
+)
+"""The beginning of a file of another kind: YAML or JSON with another first key, a script, a page, bytes of no text."""
+
+
+def version_of(data: bytes) -> int | None:
+    """Return the version of the format that a cassette is written in; `None` if the bytes do not begin as one.
+
+    Args:
+        data: The beginning of the file, or more of it.
+    """
+    match = _VERSION.match(data)
+    return int(match[1] or match[2]) if match else None
+
+
+def _spans_of(data: bytes, layout: Layout) -> tuple[Span, list[Span]]:
+    """Find the header of a cassette, and its records."""
+    conflict = 0 if data.startswith(_CONFLICT) else data.find(b"\n" + _CONFLICT) + 1
+    if data.startswith(_CONFLICT, conflict):
+        raise Malformed(CONFLICT, data.count(b"\n", 0, conflict))
+    if not data or data.isspace():
+        raise Malformed("the file is empty")
+    try:
+        end = layout.check_end(data)
+    except Malformed:
+        if _FOREIGN.match(data):
+            raise Malformed(FOREIGN) from None
+        raise
+    header, *records = layout.spans(data, end)
+    large = [start for start, end in (header, *records) if end - start > limits.MAX_RECORD_BYTES]
+    if large:
+        problem = f"a record is larger than the limit of {limits.MAX_RECORD_BYTES} bytes"
+        raise Malformed(problem, data.count(b"\n", 0, large[0]))
+    return header, records

@@ -9,9 +9,8 @@ from typing import BinaryIO
 
 from agenttape_core.errors import CassetteFormatError, ConfigurationError
 from agenttape_core.format import limits
-from agenttape_core.storage.cassette import Cassette
+from agenttape_core.storage.cassette import Cassette, version_of
 from agenttape_core.storage.files import FileKind, file_kind, read_at_most, unpacked
-from agenttape_core.storage.spans import version_of
 
 _HEAD = 64
 _MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst"}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import marshal
 import os
+import zlib
+from collections.abc import Collection, Iterable, Iterator
 from io import BytesIO
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from agenttape_core.errors import CassetteWriteError
@@ -11,7 +15,6 @@ from agenttape_core.format import limits
 from agenttape_core.format.assets import detach, names_assets
 from agenttape_core.format.continuation import Compactor
 from agenttape_core.format.json_text import has_too_many_values
-from agenttape_core.format.packed_records import Shelf
 from agenttape_core.format.plain import check_plain, is_plain
 from agenttape_core.format.records import AnyRecord, header_to_dict, interaction_to_dict, step_to_dict, version_of
 from agenttape_core.format.volatile_values import Stamped, stamped
@@ -25,7 +28,7 @@ from agenttape_core.storage.lock import WriterLock, prepare_beside, real_locatio
 from agenttape_core.storage.stores import exists, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from agenttape_core.schema import Header
@@ -264,3 +267,58 @@ def convert(source: Cassette | Path | str, target: Path | str, *, overwrite: boo
     finally:
         lock.release()
     return written
+
+
+# Records in less memory than their content takes.
+#
+# To write a cassette, all of its records are read several times, because the header comes first and describes them. As
+# dicts, the records of a large cassette take several times the memory of its file. Most of their content repeats: some
+# hundred records, packed together, take a tenth of it.
+
+_AS_THEY_ARE = 2_000
+"""The first records aren't packed: most cassettes have no more, and are written in the least time."""
+_TOGETHER = 200
+"""The number of records that are packed together, and unpacked together when one of them is read."""
+_FASTEST = 1
+
+
+class Shelf(Collection[Stored]):
+    """Stored records, each of which is unpacked again every time it is read. They are not to be changed.
+
+    Args:
+        records: The records, which may be made one by one.
+    """
+
+    def __init__(self, records: Iterable[Stored]) -> None:
+        coming = iter(records)
+        self._first = list(islice(coming, _AS_THEY_ARE))
+        self._packed: list[bytes | list[Stored]] = []
+        self._count = len(self._first)
+        while some := list(islice(coming, _TOGETHER)):
+            self._count += len(some)
+            self._packed.append(_packed(some))
+
+    def __iter__(self) -> Iterator[Stored]:
+        return chain(self._first, chain.from_iterable(map(_unpacked, self._packed)))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, record: object) -> bool:
+        return any(record == each for each in self)
+
+
+def _packed(records: list[Stored]) -> bytes | list[Stored]:
+    """Return some records packed together, or unpacked if they can't be."""
+    plain = [tuple(record) if isinstance(record, WrittenStep) else record for record in records]
+    try:
+        return zlib.compress(marshal.dumps(plain), _FASTEST)
+    except ValueError:  # a subclass of a plain type, or nested deeply
+        return records
+
+
+def _unpacked(packed: bytes | list[Stored]) -> list[Stored]:
+    if isinstance(packed, list):
+        return packed
+    plain = marshal.loads(zlib.decompress(packed))  # noqa: S302 - it was packed here
+    return [WrittenStep(*record) if isinstance(record, tuple) else record for record in plain]

@@ -8,10 +8,9 @@ from types import ModuleType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.integration import Session, current_session
+from agenttape_core.integration import Session, current_session, register_backoff
 from agenttape_core.locks import Lock
 from agenttape_core.schema import Plain
-from agenttape_core.transports.backoffs import register_backoffs
 from agenttape_core.transports.clients import Client
 from agenttape_core.transports.exchanges import (
     AsyncBody,
@@ -28,9 +27,21 @@ from agenttape_core.transports.patching import is_genuine, replacing
 from agenttape_core.transports.requests import ASKED_HEADERS, Destination, Request, header_names
 from agenttape_core.transports.responses import Head
 
+# Waits of SDKs between two attempts, which a replay skips: where HTTP is served, the SDK tries again as it did.
+
+_SDKS = ("anthropic", "cerebras.cloud.sdk", "groq", "openai", "together")
+"""The packages whose clients Stainless generates."""
+
+
+def _register_backoffs() -> None:
+    """Name the functions of SDKs that wait between two attempts."""
+    for package in _SDKS:
+        register_backoff(f"{package}._base_client", ("_sleep_for_retry",))
+
+
 TransportT = TypeVar("TransportT")
 
-register_backoffs()
+_register_backoffs()
 
 
 class _Sending:

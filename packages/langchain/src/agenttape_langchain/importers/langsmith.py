@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from langsmith import Client
 
 from agenttape_core import Rule
 from agenttape_core.errors import UnrecordableValueError
-from agenttape_core.integration import Boundary
+from agenttape_core.integration import Boundary, ExecutedCall, Position
 from agenttape_core.integration.importing import (
     CallFacts,
     Graded,
@@ -21,12 +23,16 @@ from agenttape_core.integration.importing import (
     ImportReport,
     NotImportableError,
     error_named,
+    expect_list,
+    expect_mapping,
     is_scalar,
     literal_arguments,
+    malformed,
     parse_json,
     read_source,
 )
 from agenttape_langchain._compat import as_provider_sees
+from agenttape_langchain.address import own_tags, placement
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.importers.foreign_objects import (
     holds_unwritten,
@@ -34,7 +40,6 @@ from agenttape_langchain.importers.foreign_objects import (
     read_document,
     read_message,
 )
-from agenttape_langchain.importers.langsmith_runs import ForeignRun, runs_of
 from agenttape_langchain.importers.langsmith_service import fetched_run, is_run_id
 from agenttape_langchain.llms import COMPLETION
 from agenttape_langchain.requests import RETRIEVAL, chat_body, completion_body, retrieval_body, tool_body
@@ -55,7 +60,7 @@ _LAST_LINE = re.compile(r"^([A-Za-z_][\w.]*)(?:: (.*))?$")
 _REPR = re.compile(r"^([A-Za-z_]\w*)\(")
 
 
-def import_run(importing: Importing, run: ForeignRun) -> str:
+def import_run(importing: Importing, run: _ForeignRun) -> str:
     """Record a run of a model, a tool or a retriever.
 
     Returns:
@@ -88,7 +93,7 @@ def import_run(importing: Importing, run: ForeignRun) -> str:
     return loss
 
 
-def _request(run: ForeignRun) -> tuple[Boundary, str, dict[str, Any], list[str]]:
+def _request(run: _ForeignRun) -> tuple[Boundary, str, dict[str, Any], list[str]]:
     """Return the boundary, the name and the request of a run, and its lost parts."""
     if run.kind == "tool":
         return TOOL, run.name, tool_body(run.name, _arguments(run.inputs)), []
@@ -110,7 +115,7 @@ def _request(run: ForeignRun) -> tuple[Boundary, str, dict[str, Any], list[str]]
     return CHAT, run.class_name, chat_body(as_provider_sees(_messages(run), traced=True), known), losses
 
 
-def _guessed(run: ForeignRun) -> dict[str, Any]:
+def _guessed(run: _ForeignRun) -> dict[str, Any]:
     """Return the parameters of a request that was recorded without them, or below LangChain."""
     own = {key: value for key, value in run.inputs.items() if key not in {"messages", "prompts", "stream"}}
     named = run.metadata.get("ls_model_name")
@@ -123,7 +128,7 @@ def _arguments(inputs: Mapping[str, Any]) -> Any:
     return literal_arguments(given) if inputs.keys() == {"input"} and isinstance(given, str) else dict(inputs)
 
 
-def _messages(run: ForeignRun) -> list[BaseMessage]:
+def _messages(run: _ForeignRun) -> list[BaseMessage]:
     given = run.inputs.get("messages")
     if isinstance(given, list) and given and isinstance(given[0], list) and not _is_pair(given[0]):
         given = given[0]  # of a batch: each conversation is a run of its own
@@ -136,7 +141,7 @@ def _is_pair(value: Sequence[Any]) -> bool:
     return bool(value) and isinstance(value[0], str)
 
 
-def _value(run: ForeignRun, losses: list[str]) -> Any:
+def _value(run: _ForeignRun, losses: list[str]) -> Any:
     if run.kind == "tool":
         return _tool_value(run.outputs, losses)
     if run.kind == "retriever":
@@ -275,10 +280,10 @@ def graded_runs(importing: Importing, path: Path, data: Any) -> list[Graded]:
     Raises:
         CassetteFormatError: If it isn't an export of runs.
     """
-    return [_graded(importing, run) for run in runs_of(path, data, importing.root) if run.kind in _KIND_OF]
+    return [_graded(importing, run) for run in _runs_of(path, data, importing.root) if run.kind in _KIND_OF]
 
 
-def _graded(importing: Importing, run: ForeignRun) -> Graded:
+def _graded(importing: Importing, run: _ForeignRun) -> Graded:
     what = f"{run.kind} {run.name}"
     try:
         loss = _imported(importing, run)
@@ -288,10 +293,163 @@ def _graded(importing: Importing, run: ForeignRun) -> Graded:
     return Graded(run.place, what, "lossy" if loss else "exact", loss)
 
 
-def _imported(importing: Importing, run: ForeignRun) -> str:
+def _imported(importing: Importing, run: _ForeignRun) -> str:
     if run.kind == "embedding":
         raise NotImportableError(_NO_EMBEDDINGS)
     try:
         return import_run(importing, run)
     except UnrecordableValueError as error:
         raise NotImportableError(f"it cannot be recorded: {error}") from error
+
+
+# Exported LangSmith runs as a tree, with their inputs, outputs and durations.
+
+
+@dataclass(slots=True)
+class _ForeignRun:
+    """A run.
+
+    Args:
+        plain: The exported run.
+        above: The run that it belongs to, if that is exported.
+        position: Its position in the run tree.
+        crossing: Its interaction, if it has become one.
+    """
+
+    plain: Mapping[str, Any]
+    above: _ForeignRun | None = None
+    position: Position = field(default_factory=Position)
+    crossing: ExecutedCall | None = None
+
+    @property
+    def place(self) -> str:
+        """Its place in a report."""
+        return f"run {self.plain['id']}"
+
+    @property
+    def kind(self) -> str:
+        """Its type, such as `llm`, `tool`, `retriever` or `chain`."""
+        return str(self.plain.get("run_type"))
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.plain.get("name") or "run")
+
+    @property
+    def class_name(self) -> str:
+        """The class of its object if the export has it, or else its name."""
+        serialized = _mapping(self.plain.get("serialized"))
+        named = _items(serialized.get("id"))
+        return str(serialized.get("name") or (named[-1] if named else None) or self.name)
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """Its inputs."""
+        return _mapping(self.plain.get("inputs"))
+
+    @property
+    def outputs(self) -> Mapping[str, Any]:
+        """Its outputs."""
+        return _mapping(self.plain.get("outputs"))
+
+    @property
+    def extra(self) -> Mapping[str, Any]:
+        """Further facts about it."""
+        return _mapping(self.plain.get("extra"))
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Its metadata, including inherited ones."""
+        return _mapping(self.extra.get("metadata"))
+
+    @property
+    def tags(self) -> list[str]:
+        """Its tags, including inherited ones."""
+        return [str(tag) for tag in _items(self.plain.get("tags"))]
+
+    @property
+    def own_tags(self) -> list[str]:
+        """The tags that were meant for this run."""
+        return own_tags(self.tags, self.above.tags if self.above is not None else ())
+
+    @property
+    def error(self) -> str:
+        """The error that it failed with: its `repr`, and mostly its traceback."""
+        return str(self.plain.get("error") or "")
+
+    @property
+    def doubt(self) -> str:
+        """The part of its request that is guessed, and why; empty if none is."""
+        return str(self.plain.get("doubt") or "")
+
+    @property
+    def was_streamed(self) -> bool:
+        """Return whether its answer came in tokens."""
+        return any(_mapping(event).get("name") == "new_token" for event in _items(self.plain.get("events")))
+
+    @property
+    def duration_ms(self) -> float:
+        """Its duration in milliseconds; 0 if the export does not have it."""
+        start, end = _time(self.plain.get("start_time")), _time(self.plain.get("end_time"))
+        return max((end - start).total_seconds() * 1000, 0.0) if start is not None and end is not None else 0.0
+
+    @property
+    def crossing_around(self) -> ExecutedCall | None:
+        """The innermost interaction that it is part of."""
+        above = self.above
+        while above is not None and above.crossing is None:
+            above = above.above
+        return above.crossing if above is not None else None
+
+
+def _runs_of(path: Path, data: Any, root: Position) -> list[_ForeignRun]:
+    """Return the runs of an export in the order in which they began, each in its place in the tree."""
+    if isinstance(data, dict):
+        data = data["runs"] if isinstance(data.get("runs"), list) else [data]
+    listed = enumerate(expect_list(path, "the top", data))
+    plain = [run for number, item in listed for run in _flat(path, f"[{number}]", item, None)]
+    found: dict[str, _ForeignRun] = {}
+    for item in sorted(plain, key=_order):
+        above = found.get(str(item.get("parent_run_id")))
+        run = _ForeignRun(item, above)
+        below = above.position if above is not None else root
+        run.position = below.child(**placement(_position_name(run), run.tags, dict(run.metadata)))
+        found[str(item["id"])] = run
+    return list(found.values())
+
+
+def _flat(path: Path, where: str, item: Any, parent: str | None) -> Iterator[dict[str, Any]]:
+    """Yield a run and the children that it holds."""
+    plain = expect_mapping(path, where, item)
+    if not isinstance(plain.get("id"), str) or not isinstance(plain.get("run_type"), str):
+        raise malformed(path, where, "a run with an id and a run_type", plain.get("run_type"))
+    yield {**plain, "parent_run_id": plain.get("parent_run_id") or parent}
+    for number, child in enumerate(_items(plain.get("child_runs"))):
+        yield from _flat(path, f"{where}.child_runs[{number}]", child, plain["id"])
+
+
+def _order(plain: Mapping[str, Any]) -> tuple[str, str]:
+    """Sort as they began: `dotted_order` has the times of all runs around it, and parents before their children."""
+    start = _time(plain.get("start_time"))
+    return str(plain.get("dotted_order") or ""), start.astimezone(UTC).isoformat() if start is not None else "9999"
+
+
+def _position_name(run: _ForeignRun) -> str:
+    return run.class_name if run.kind == "llm" else run.name
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _items(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
+
+
+def _time(value: Any) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time

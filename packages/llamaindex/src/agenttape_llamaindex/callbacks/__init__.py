@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from llama_index.core.instrumentation.events.embedding import EmbeddingEndEvent, SparseEmbeddingEndEvent
 from llama_index.core.instrumentation.events.exception import ExceptionEvent
@@ -26,8 +27,8 @@ from pydantic import PrivateAttr
 
 from agenttape_core import Rule
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.integration import Lock
 from agenttape_core.integration.observing import EventsOption, Payload
-from agenttape_llamaindex.callbacks.adding import attach_when_added
 from agenttape_llamaindex.callbacks.observing import Observing
 from agenttape_llamaindex.effect_hooks import EFFECTS_NOTED
 from agenttape_llamaindex.span_listeners import SpanListener
@@ -146,7 +147,7 @@ class TapeEventHandler(BaseEventHandler):
             path, redact=redact, tags=tags, keeps_steps=steps and payload == "full", payload=payload, events=events
         )
         self._span_handler = TapeSpanHandler(self._observing)
-        attach_when_added(self)
+        _attach_when_added(self)
 
     def __copy__(self) -> Self:  # as for `SpanListener`
         return self
@@ -305,3 +306,67 @@ def _says_something(cls: type[BaseEvent]) -> bool:
 
 def _is_of_program(cls: type[BaseEvent]) -> bool:
     return not cls.__module__.startswith(_OWN)
+
+
+# LlamaIndex's own way to add a handler, `dispatcher.add_event_handler(handler)`: it attaches ours.
+#
+# The framework would pass it events only. The calls themselves are in the spans.
+
+
+@runtime_checkable
+class _Attachable(Protocol):
+    """A handler that adds itself to a dispatcher."""
+
+    def attach(self, dispatcher: Dispatcher | None = None) -> object:
+        """Observe the reports of a dispatcher."""
+
+
+def _attaching(real: Callable[[Dispatcher, BaseEventHandler], None]) -> Callable[[Dispatcher, BaseEventHandler], None]:
+    """Wrap `add_event_handler` of dispatchers: an attachable handler is attached."""
+
+    @functools.wraps(real)
+    def add_event_handler(self: Dispatcher, handler: BaseEventHandler) -> None:
+        if isinstance(handler, _Attachable):
+            handler.attach(self)
+        else:
+            real(self, handler)
+
+    return add_event_handler
+
+
+class _Wrapped:
+    """The framework's method, wrapped while there are handlers of ours. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._users = 0
+        self._real: Any = None
+        self._lock = Lock()
+
+    def need(self) -> None:
+        """Wrap it, if it is not."""
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._real = Dispatcher.add_event_handler
+                _put(_attaching(self._real))
+
+    def release(self) -> None:
+        """Put it back, if there's no other handler."""
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                _put(self._real)
+
+
+def _put(method: Any) -> None:
+    owner: Any = Dispatcher
+    owner.add_event_handler = method
+
+
+_wrapped = _Wrapped()
+
+
+def _attach_when_added(handler: _Attachable) -> None:
+    """Let a handler be attached where it is added to a dispatcher, for as long as it lives."""
+    _wrapped.need()
+    weakref.finalize(handler, _wrapped.release).atexit = False

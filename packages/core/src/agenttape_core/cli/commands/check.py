@@ -34,8 +34,7 @@ from agenttape_core.settings import Settings
 from agenttape_core.storage import is_derived
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reporting import Checked, Finding, Judged
-from agenttape_core.tools.reporting.forms import write_report
-from agenttape_core.tools.reporting.markdown import commands, headline, markdown
+from agenttape_core.tools.reporting.forms import commands, headline, markdown, write_report
 from agenttape_core.tools.reporting.masking import Mask
 from agenttape_core.tools.upkeep.staleness import ALL_CHECKS, CHECKS
 

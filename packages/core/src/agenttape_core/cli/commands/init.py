@@ -11,8 +11,7 @@ from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.output import cli_command, print_json, print_text
 from agenttape_core.errors import shown_path
 from agenttape_core.settings import load_settings
-from agenttape_core.tools.git.origin import advice, installed_origins
-from agenttape_core.tools.git.settings import root_of
+from agenttape_core.tools.git.settings import advice, installed_origins, root_of
 from agenttape_core.tools.git.setup import (
     Change,
     files_to_change,

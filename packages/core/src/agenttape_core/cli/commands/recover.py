@@ -8,7 +8,7 @@ import click
 
 from agenttape_core import storage
 from agenttape_core.cli.app import CASSETTE, OK
-from agenttape_core.cli.named import alike, named
+from agenttape_core.cli.cassettes import alike, named
 from agenttape_core.cli.output import cli_command, print_json, print_text, progress
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
 from agenttape_core.tools.rewrite.scanning import journals_in

@@ -27,10 +27,10 @@ from agenttape_core.settings import load_settings
 from agenttape_core.storage import Cassette
 
 if TYPE_CHECKING:
-    from agenttape_core.tools.reading.groups import Group
     from agenttape_core.tools.reading.prices import Prices
     from agenttape_core.tools.reading.summary import Overview
     from agenttape_core.tools.reading.timeline import Row, Timeline
+    from agenttape_core.tools.reading.turns import Group
 
 _WAYS = ("cassette", "thread", "turn", "agent", "node", "model", "tool")
 _CALLS = ("interactions", "steps", "raised", "cancelled", "streamed", "lossy")
@@ -145,7 +145,7 @@ def _show_stats(paths: Sequence[str], by: str | None, *, as_json: bool) -> None:
 
 
 def _groups(by: str, paths: Sequence[str], prices: Prices) -> list[Group]:
-    from agenttape_core.tools.reading.groups import add_to
+    from agenttape_core.tools.reading.turns import add_to
 
     groups: dict[str, Group] = {}
     for found in progress(runs_in(paths), "reading"):

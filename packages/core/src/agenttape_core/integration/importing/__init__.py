@@ -41,8 +41,11 @@ from agenttape_core.integration.importing.traced_calls import (
     TracedRetrieval,
     TracedToolCall,
     TraceFramework,
+    parts_in,
+    results_in,
+    role_in,
+    tool_calls_in,
 )
-from agenttape_core.integration.importing.traced_messages import parts_in, results_in, role_in, tool_calls_in
 from agenttape_core.integration.importing.traces import Whole, import_otel
 from agenttape_core.integration.importing.vcr import import_vcr
 from agenttape_core.integration.importing.wire import Wire, apart_class, provider_class, wire_of

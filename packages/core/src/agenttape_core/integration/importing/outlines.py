@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from agenttape_core.errors import CassetteError
-from agenttape_core.integration.importing.foreign_files import parse_json, read_source
-from agenttape_core.integration.importing.foreign_yaml import events_of
+from agenttape_core.integration.importing.foreign_files import events_of, parse_json, read_source
 
 _MOST_EVENTS = 50_000
 """The number of YAML events to read at most; the first interaction is enough to know the tool."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agenttape_core.errors import UnrecordableValueError
-from agenttape_core.integration.importing.exported_records import is_exported, restored
-from agenttape_core.integration.importing.foreign_files import parse_json, read_source
+from pydantic import ValidationError
+
+from agenttape_core.errors import CassetteFormatError, UnrecordableValueError
+from agenttape_core.integration.importing.foreign_files import malformed, parse_json, read_source
 from agenttape_core.integration.importing.foreign_values import error_named
 from agenttape_core.integration.importing.genai_spans import genai_call, operation_of
 from agenttape_core.integration.importing.openinference_spans import KIND, openinference_call
@@ -25,6 +27,8 @@ from agenttape_core.integration.object_settings import MODEL_SETTINGS
 from agenttape_core.lifecycle.imported import CallFacts, Graded, Importing, ImportReport
 from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule
+from agenttape_core.redaction.recognition import ANY_PSEUDONYM
+from agenttape_core.schema import HEADER_ATTRIBUTE, RECORD_ATTRIBUTE, Header, Interaction, Step
 from agenttape_core.session import ExecutedCall
 
 _KINDS = {
@@ -85,11 +89,11 @@ def import_otel(
     """
     path = Path(source)
     spans = spans_of(path, parse_json(path, read_source(path)))
-    own, is_whole = any(map(is_exported, spans)), whole is not None and whole.reads(spans)
+    own, is_whole = any(map(_is_exported, spans)), whole is not None and whole.reads(spans)
     ignore = () if own or is_whole else _UNTOLD
     with Importing(target, overwrite=overwrite, redact=redact, tags=tags, ignore=ignore) as importing:
         if own:
-            items = restored(importing, path, spans)
+            items = _restored(importing, path, spans)
         elif whole is not None and is_whole:
             items = whole.run(importing, path, spans)
         else:
@@ -154,3 +158,64 @@ def _error(span: Span) -> Exception:
     named = str(given.get("exception.type") or span.attributes.get("error.type") or "Exception")
     module, _, name = named.rpartition(".")
     return error_named(module or "builtins", name, str(given.get("exception.message") or span.error or ""))
+
+
+# Our own exports of spans, which hold the records of the cassette that they were made of.
+
+_PSEUDONYMS = (
+    "it holds pseudonyms, and the key that made them is in no export, so a request with a secret may not match"
+)
+
+
+def _is_exported(span: Span) -> bool:
+    """Return True if a span holds a record of a cassette."""
+    return any(RECORD_ATTRIBUTE in attributes for attributes in _all_attributes(span))
+
+
+def _restored(importing: Importing, path: Path, spans: Sequence[Span]) -> list[Graded]:
+    """Put the records that spans hold into a cassette, and return the grade of each interaction."""
+    headers = [plain for span in spans if (plain := span.structured(HEADER_ATTRIBUTE)) is not None]
+    if len(headers) != 1:
+        problem = f"it holds {len(headers)} cassettes, and an import makes one"
+        raise CassetteFormatError(path, problem, remedy="export each cassette to a file of its own, and import that")
+    held = [
+        plain
+        for span in spans
+        for attributes in _all_attributes(span)
+        if (plain := _record(path, attributes)) is not None
+    ]
+    try:
+        header = Header.model_validate_json(json.dumps(headers[0]))
+        records = [_read(plain) for plain in sorted(held, key=lambda plain: int(plain["order"]))]
+    except (ValidationError, KeyError, TypeError, ValueError) as error:
+        raise malformed(path, RECORD_ATTRIBUTE, f"a record of AgentTape ({type(error).__name__})", {}) from None
+    importing.restore(header, records)
+    return [_graded(record) for record in records if isinstance(record, Interaction)]
+
+
+def _all_attributes(span: Span) -> list[Any]:
+    return [span.attributes, *(attributes for _, attributes in span.events)]
+
+
+def _record(path: Path, attributes: Any) -> dict[str, Any] | None:
+    span = Span("", "", "", 0, 0, attributes)
+    plain = span.structured(RECORD_ATTRIBUTE)
+    if plain is None:
+        return None
+    if not isinstance(plain, dict):
+        raise malformed(path, RECORD_ATTRIBUTE, "a record of AgentTape", plain)
+    return plain
+
+
+def _read(plain: dict[str, Any]) -> Interaction | Step:
+    record: Interaction | Step
+    if "step" in plain:
+        return Step.model_validate_json(json.dumps(plain["step"]))
+    record = Interaction.model_validate_json(json.dumps(plain["interaction"]))
+    if record.fidelity == "exact" and ANY_PSEUDONYM.search(record.model_dump_json()):
+        record = record.model_copy(update={"fidelity": "lossy", "fidelity_note": _PSEUDONYMS})
+    return record
+
+
+def _graded(record: Interaction) -> Graded:
+    return Graded(f"interaction {record.number}", f"{record.kind} {record.name}", record.fidelity, record.fidelity_note)

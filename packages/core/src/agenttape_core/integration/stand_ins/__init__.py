@@ -14,12 +14,13 @@ from agenttape_core.schema.late_names import late_names as _late_names
 
 if TYPE_CHECKING:
     from agenttape_core.integration.alias import hold_signature
-    from agenttape_core.integration.stand_ins.methods import CrossMethod, served_method
     from agenttape_core.integration.stand_ins.recorded import (
+        CrossMethod,
         Options,
         Recorded,
         RecordedModel,
         RecordedPart,
+        served_method,
         settings_of_method,
     )
     from agenttape_core.integration.stand_ins.recorded_settings import (
@@ -59,8 +60,9 @@ __all__ = [
 
 _HOMES = {
     "agenttape_core.integration.alias": ("hold_signature",),
-    "agenttape_core.integration.stand_ins.methods": ("CrossMethod", "served_method"),
     "agenttape_core.integration.stand_ins.recorded": (
+        "CrossMethod",
+        "served_method",
         "Options",
         "Recorded",
         "RecordedModel",

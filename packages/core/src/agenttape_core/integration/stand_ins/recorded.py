@@ -17,7 +17,7 @@ from agenttape_core.integration.stand_ins.recorded_settings import Setting, dist
 from agenttape_core.lifecycle.failed_blocks import tell_failed
 from agenttape_core.lifecycle.replay import open_replay
 from agenttape_core.matching import OnRepeat
-from agenttape_core.session import Boundary, Crossing, Report, Session, runs, value_codec
+from agenttape_core.session import Boundary, Crossing, Report, Session, aserve, runs, serve, value_codec
 from agenttape_core.settings import Pace
 
 _REMEMBERED = 64
@@ -306,3 +306,31 @@ class RecordedModel(Recorded):
 def settings_of_method(methods: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Settings | None]:
     """Return a reader of the settings of a request, for requests of one of several methods."""
     return lambda request: request.get("settings", {}) if request.get("method") in methods else None
+
+
+# Methods of stand-ins that are served by name, in both of their forms.
+
+CrossMethod = Callable[[Any, tuple[Any, ...], dict[str, Any]], Crossing]
+"""Begins the crossing of a call of a method of a stand-in (stand-in, positional arguments, others)."""
+
+
+def served_method(
+    method: str, cross: CrossMethod, async_name: str | None = None
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return a method that answers from the recording, and its asynchronous form.
+
+    Args:
+        method: Its name.
+        cross: Begins the crossing of a call.
+        async_name: The name of the asynchronous form; by default the name with an `a` before it.
+    """
+
+    def replay(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return serve(cross(self, args, kwargs))
+
+    async def areplay(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return await aserve(cross(self, args, kwargs))
+
+    replay.__name__, areplay.__name__ = method, async_name or f"a{method}"
+    replay.__doc__ = areplay.__doc__ = f"Return what `{method}` returned when the cassette was recorded."
+    return replay, areplay

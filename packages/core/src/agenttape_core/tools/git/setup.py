@@ -16,7 +16,7 @@ from agenttape_core.errors import CassetteError, ConfigurationError
 from agenttape_core.lifecycle.remedy import NO_KEY
 from agenttape_core.storage import SUFFIXES, is_cassette, open_cassette
 from agenttape_core.tools.git import settings
-from agenttape_core.tools.git.origin import are_local, installed_origins, steps_from
+from agenttape_core.tools.git.settings import are_local, installed_origins, steps_from
 
 # -- The files of a project's automation: a workflow of GitHub Actions, and hooks of pre-commit.
 

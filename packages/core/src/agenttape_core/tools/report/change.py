@@ -13,7 +13,7 @@ from agenttape_core.storage import Cassette
 from agenttape_core.tools.compare import Comparison
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.report.trajectory import Trajectory, trajectory_of
-from agenttape_core.tools.reporting.markdown import cell, code, escaped, fenced
+from agenttape_core.tools.reporting.forms import cell, code, escaped, fenced
 
 State = Literal["same", "words", "path", "new", "gone", "unreadable"]
 """The change of a recording: `path` if the run makes other calls, `words` if only texts in them differ."""

@@ -4,18 +4,122 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import uuid
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
-from agenttape_core.errors import ConfigurationError
+from agenttape_core.errors import ConfigurationError, counted, visible
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
-from agenttape_core.tools.reporting.markdown import fenced, markdown, xml_text
+
+# Findings as Markdown, for the summary of a job and the comment on a pull request.
+
+# -- Texts of strangers inside Markdown and XML: what stands in a recording may be anything.
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
+_NO_XML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
+
+
+def fenced(lines: Sequence[str], language: str = "") -> list[str]:
+    """Return lines as a block of code, fenced by more backticks than they hold.
+
+    Args:
+        lines: The lines.
+        language: The language of the block.
+    """
+    clean = [_CONTROL.sub("�", line).replace("\n", "⏎") for line in lines]
+    longest = max((len(found) for line in clean for found in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}{language}", *clean, fence]
+
+
+def code(text: str) -> str:
+    """Return a text as code inside a line, without any markup that a code host would act on."""
+    return f"`{_CONTROL.sub('�', text).replace('`', chr(39)).replace('|', '/')}`"
+
+
+def cell(text: str) -> str:
+    """Return a text as code inside a cell of a table."""
+    return code(text.replace("\n", "⏎"))
+
+
+def escaped(text: str) -> str:
+    """Return a text for HTML inside Markdown."""
+    clean = _CONTROL.sub("�", text).replace("\n", "⏎")
+    return clean.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
+
+
+def _xml_text(text: str) -> str:
+    """Return a text without the characters that no XML may hold, which parsers refuse a whole file for."""
+    return _NO_XML.sub("�", text)
+
+
+_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
+
+
+def commands(checked: Iterable[Checked]) -> Iterator[str]:
+    """Yield a command of a workflow for each finding: `::error file=…,line=…,title=…::…`.
+
+    Args:
+        checked: The runs.
+    """
+    for run in checked:
+        for finding in run.findings:
+            facts = {"file": finding.path, "line": str(finding.line or ""), "title": f"{run.name}: {finding.rule}"}
+            given = ",".join(f"{key}={_escaped(value, _PROPERTY)}" for key, value in facts.items() if value)
+            yield f"::{finding.level} {given}::{_escaped(chr(10).join(finding.lines()), _DATA)}"
+
+
+def _escaped(text: str, table: dict[str, str]) -> str:
+    return "".join(table.get(char, char) for char in visible(text))
+
+
+_MOST = 200
+
+
+def headline(checked: Sequence[Checked]) -> str:
+    """Return the result in one line.
+
+    Args:
+        checked: The runs.
+    """
+    failed = sum(run.has_failed for run in checked)
+    total = f"{counted(len(checked), 'run')}, {counted(sum(len(run.judged) for run in checked), 'check')}"
+    warnings = sum(each.level == "warning" for run in checked for each in run.findings)
+    told = f", {counted(warnings, 'warning')}" if warnings else ""
+    result = f"{counted(failed, 'run')} failed" if failed else "all passed"
+    return f"{total}: {result}{told}"
+
+
+def markdown(checked: Sequence[Checked]) -> str:
+    """Return the report: the runs that have findings first, each with them.
+
+    Args:
+        checked: The runs.
+    """
+    lines = [f"### AgentTape: {headline(checked)}", ""]
+    told = [run for run in checked if run.findings]
+    if not told:
+        return "\n".join(lines)
+    lines += ["| run | failed | of |", "|---|---|---|"]
+    for run in told[:_MOST]:
+        failed = ", ".join(dict.fromkeys(each.rule for each in run.judged if each.findings))
+        lines.append(f"| {cell(run.name)} | {cell(failed)} | {len(run.judged)} |")
+    if len(told) > _MOST:
+        lines.append(f"| … and {counted(len(told) - _MOST, 'more run')} | | |")
+    lines.append("")
+    for run in told[:_MOST]:
+        shown = [line for finding in run.findings for line in finding.lines()]
+        lines += [f"<details><summary>{escaped(run.name)}</summary>", "", *fenced(shown), "", "</details>", ""]
+    return "\n".join(lines)
+
 
 # -- Findings as JUnit's XML, by the library `junitparser`, which comes with the extra `checks`.
 
@@ -35,11 +139,11 @@ def junit(checked: Iterable[Checked]) -> str:
         raise ConfigurationError("JUnit needs junitparser\n  pip install 'agenttape-core[checks]'") from None
     report: Any = JUnitXml("agenttape check")
     for run in checked:
-        suite: Any = TestSuite(xml_text(run.name))
+        suite: Any = TestSuite(_xml_text(run.name))
         for judged in run.judged:
             suite.add_testcase(_case(run, judged))
         if run.path:
-            suite.add_property("cassette", xml_text(run.path))
+            suite.add_property("cassette", _xml_text(run.path))
         report.add_testsuite(suite)
     report.update_statistics()
     written: bytes = report.tostring()
@@ -49,12 +153,12 @@ def junit(checked: Iterable[Checked]) -> str:
 def _case(run: Checked, judged: Judged) -> Any:
     from junitparser import Failure, TestCase
 
-    case: Any = TestCase(xml_text(judged.text), classname=xml_text(run.name), time=0)
+    case: Any = TestCase(_xml_text(judged.text), classname=_xml_text(run.name), time=0)
     errors = [each for each in judged.findings if each.level == "error"]
-    case.result = [_failure(Failure, xml_text(each.message), xml_text(str(each)), judged.rule) for each in errors]
+    case.result = [_failure(Failure, _xml_text(each.message), _xml_text(str(each)), judged.rule) for each in errors]
     told = [str(each) for each in judged.findings if each.level != "error"]
     if told:
-        case.system_out = xml_text("\n".join(told))
+        case.system_out = _xml_text("\n".join(told))
     return case
 
 
@@ -146,15 +250,15 @@ def trx(checked: Sequence[Checked], moment: datetime) -> str:
     for run, at, judged in every:
         test, execution = _id("test", run.name, str(at)), _id("execution", now, run.name, str(at))
         _add_result(results, run, judged, now, (test, execution))
-        unit = ET.SubElement(definitions, "UnitTest", name=xml_text(_title(run, judged)), storage="agenttape", id=test)
+        unit = ET.SubElement(definitions, "UnitTest", name=_xml_text(_title(run, judged)), storage="agenttape", id=test)
         ET.SubElement(unit, "Execution", id=execution)
         ET.SubElement(
             unit,
             "TestMethod",
             codeBase="agenttape",
             adapterTypeName="executor://agenttape",
-            className=xml_text(run.name),
-            name=xml_text(judged.text),
+            className=_xml_text(run.name),
+            name=_xml_text(judged.text),
         )
         ET.SubElement(entries, "TestEntry", testId=test, executionId=execution, testListId=_LIST)
     failed = sum(judged.has_failed for _, _, judged in every)
@@ -172,7 +276,7 @@ def _add_result(results: ET.Element, run: Checked, judged: Judged, now: str, ids
         "UnitTestResult",
         executionId=execution,
         testId=test,
-        testName=xml_text(_title(run, judged)),
+        testName=_xml_text(_title(run, judged)),
         computerName="agenttape",
         duration="00:00:00.0000000",
         startTime=now,
@@ -187,9 +291,9 @@ def _add_result(results: ET.Element, run: Checked, judged: Judged, now: str, ids
         errors = [str(each) for each in judged.findings if each.level == "error"]
         told = [str(each) for each in judged.findings if each.level != "error"]
         if told:
-            ET.SubElement(output, "StdOut").text = xml_text("\n".join(told))
+            ET.SubElement(output, "StdOut").text = _xml_text("\n".join(told))
         if errors:
-            ET.SubElement(ET.SubElement(output, "ErrorInfo"), "Message").text = xml_text("\n".join(errors))
+            ET.SubElement(ET.SubElement(output, "ErrorInfo"), "Message").text = _xml_text("\n".join(errors))
 
 
 def _title(run: Checked, judged: Judged) -> str:

@@ -32,9 +32,8 @@ from agenttape_core.storage.atomic import remove_leftovers
 from agenttape_core.storage.files import read_bytes
 from agenttape_core.storage.lock import WriterLock, prepare_beside
 from agenttape_core.storage.stores import store_of
-from agenttape_core.tools.rewrite.replacing import Record, Replacing
 from agenttape_core.tools.rewrite.scanning import Differing, Leak, Scan, plain_header, read_leftover, title
-from agenttape_core.tools.rewrite.values import Values, byte_forms, differing
+from agenttape_core.tools.rewrite.values import Record, Replacing, Values, byte_forms, differing
 
 # -- Proof that replaced secrets are gone: from the records, read again, and from each byte of the files.
 

@@ -16,10 +16,11 @@ from agenttape_core.matching import Ignored
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Header, Interaction
 from agenttape_core.storage import leftover_journals
-from agenttape_core.tools.rewrite.replacing import Record, Replacing
 from agenttape_core.tools.rewrite.values import (
     SHORTEST_BASE64,
     FoundSecret,
+    Record,
+    Replacing,
     Values,
     binary_redacted,
     changed_strings,
