@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agenttape_core.testing.checks.processes import one_child
+from agenttape_core.testing.checks.files import one_child
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

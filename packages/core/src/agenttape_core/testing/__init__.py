@@ -1,9 +1,9 @@
 """For authors of integrations: the conformance suite with its scripted world, and the raw comparison of whole runs."""
 
 from agenttape_core.storage.stable import stable_text
+from agenttape_core.testing.bench import Shape
 from agenttape_core.testing.concurrency import Branch
 from agenttape_core.testing.conformance import IntegrationConformance
-from agenttape_core.testing.hooks import Shape
 from agenttape_core.testing.identical import (
     Capture,
     Facts,
