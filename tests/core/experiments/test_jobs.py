@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import boundary, use_cassette
+from agenttape_core import Variation, boundary, use_cassette
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.experiments import faults, flaky, orders, shrink, why
+from agenttape_core.experiments import drive, faults, flaky, independent, orders, program_of, shrink, why
 
 THREADS: set[str] = set()
 """The names of the threads that have run a program."""
@@ -121,3 +121,28 @@ def test_experiments_that_take_steps(tmp_path: Path) -> None:
     for experiment in (orders, shrink):
         with pytest.raises((TypeError, ConfigurationError)):
             experiment(in_threads, path, jobs=2)
+
+
+def test_environment(tmp_path: Path) -> None:
+    """A replay in this process can't have another environment, by hand or in an experiment."""
+    varied = Variation(recorded(in_threads, tmp_path), environment={"hash_seed": 1})
+    with pytest.raises(ConfigurationError, match="a replay in this process keeps its own"):
+        use_cassette(tmp_path / "run.yaml", vary=varied).__enter__()
+    with pytest.raises(ConfigurationError, match="a replay in this process keeps its own"):
+        program_of(in_threads).run(varied)
+
+
+def test_own_experiment(tmp_path: Path) -> None:
+    """An experiment gets the runs of independent variations in their order, and may yield others after them."""
+    path = recorded(side_by_side, tmp_path)
+
+    def experiment() -> Any:
+        runs = []
+        for variation in independent([Variation(path), Variation(path, order="2,1"), Variation(path, order="1,2")]):
+            runs.append((yield variation))  # noqa: PERF401 - a comprehension can't yield
+        runs.append((yield Variation(path)))
+        return [run.result for run in runs], [run.session.report.nondeterminism for run in runs]
+
+    found = [drive(program_of(side_by_side), experiment(), jobs=jobs) for jobs in (1, 3)]
+    assert found[0] == found[1]
+    assert independent([]) == []

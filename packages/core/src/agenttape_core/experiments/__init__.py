@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agenttape_core.schema.late_names import late_names
 
 if TYPE_CHECKING:
-    from agenttape_core.experiments.engine import drive
+    from agenttape_core.experiments.engine import drive, independent
     from agenttape_core.experiments.program import Program, Run, program_of
     from agenttape_core.experiments.strategies.bisect import Bisection, bisect
     from agenttape_core.experiments.strategies.change import Changed, change
@@ -47,6 +47,7 @@ __all__ = [
     "faults",
     "flaky",
     "flow_of",
+    "independent",
     "model",
     "mutants",
     "orders",
@@ -57,7 +58,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    ".engine": ("drive",),
+    ".engine": ("drive", "independent"),
     ".program": ("Program", "Run", "program_of"),
     ".strategies.bisect": ("Bisection", "bisect"),
     ".strategies.change": ("Changed", "change"),

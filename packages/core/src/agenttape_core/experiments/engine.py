@@ -130,10 +130,17 @@ class _Overlapping(Generic[Answer]):
 
     def run(self, variation: Variation) -> Answer:
         if self._pool is not None and isinstance(variation, _Leading):
-            for one in (variation, *variation.following):
-                self._begun[id(one)] = self._pool.submit(copy_context().run, self._program.run, one)
+            if getattr(self._program, "is_undecided", False):
+                first = self._program.run(variation)
+                self._begin(self._pool, variation.following)
+                return first
+            self._begin(self._pool, (variation, *variation.following))
         begun = self._begun.pop(id(variation), None)
         return self._program.run(variation) if begun is None else begun.result()
+
+    def _begin(self, pool: ThreadPoolExecutor, variations: Iterable[Variation]) -> None:
+        for one in variations:
+            self._begun[id(one)] = pool.submit(copy_context().run, self._program.run, one)
 
 
 def drive(

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from threading import Lock
 from types import ModuleType
 from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
@@ -282,8 +281,6 @@ class FunctionProgram:
         self._warns = warns
         self._is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
         self._inside: bool | None = None
-        self._deciding = Lock()
-        """Held by the replay that finds out, while others may wait in other threads."""
         self._options = options
         self._project = this_project()
         self.source = source
@@ -296,18 +293,20 @@ class FunctionProgram:
         The session of a coroutine function may have been opened in the event loop or outside when it was recorded; the
         runs of frameworks have other places then. The first replay finds out, unless it executes something.
         """
-        if not self._is_async:
+        if not self._is_async or self._inside is False:
             return self._outside(variation)
         decides = self._inside is None and variation.order is None and not variation.executes
-        with self._deciding if decides else nullcontext():
-            if self._inside is False:
-                return self._outside(variation)
-            run = asyncio.run(self.arun(variation))
-            if decides and self._inside is None and run.session.written is None:
-                other = self._outside(variation) if _elsewhere(run) else run
-                self._inside = _elsewhere(other) >= _elsewhere(run)
-                return run if self._inside else other
-            return run
+        run = asyncio.run(self.arun(variation))
+        if decides and run.session.written is None:
+            other = self._outside(variation) if _elsewhere(run) else run
+            self._inside = _elsewhere(other) >= _elsewhere(run)
+            return run if self._inside else other
+        return run
+
+    @property
+    def is_undecided(self) -> bool:
+        """True until the first replay, which finds out: no other may run beside it."""
+        return self._is_async and self._inside is None
 
     async def arun(self, variation: Variation) -> Run:
         """Like `run`, in the running event loop, with the function's result awaited."""
