@@ -95,11 +95,7 @@ def files(cassettes: Sequence[Found]) -> Made:
 
 
 def damage_of(found: Found) -> Judged:
-    """Return whether a cassette can be read, and whether a replay would find each of its requests.
-
-    Args:
-        found: The cassette.
-    """
+    """Return whether a cassette can be read, and whether a replay would find each of its requests."""
     edited = []
     try:
         cassette = found.open()
@@ -137,12 +133,7 @@ def _meant(kind: str) -> str:
 
 
 def secrets(paths: Paths, settings: Settings) -> Made:
-    """Look for secrets, and yield their places, never the secrets.
-
-    Args:
-        paths: The files.
-        settings: The rules of the project.
-    """
+    """Look for secrets, and yield their places, never the secrets."""
     sources = [
         *((found.shown, partial(_leaks_of_cassette, found)) for found in paths.cassettes),
         *((str(journal), partial(_leaks_of_journal, journal)) for journal in paths.journals),

@@ -41,9 +41,6 @@ def is_of_the_command() -> None:
 def pin_hash_seed(cassette: str | Path) -> None:
     """Continue only with the hash seed of a recording, if that is known and this process may start again.
 
-    Args:
-        cassette: The cassette.
-
     Raises:
         AnotherSeedError: If the command has to start again.
         CassetteError: The cassette cannot be read.
@@ -59,12 +56,7 @@ def pin_hash_seed(cassette: str | Path) -> None:
 
 
 def begin_anew(seed: int, words: Sequence[str]) -> NoReturn:
-    """Put the command into the place of this process, with a hash seed.
-
-    Args:
-        seed: The seed.
-        words: The words of its command line.
-    """
+    """Put the command into the place of this process, with a hash seed."""
     from agenttape_core.schema import HASH_SEED
 
     sys.stdout.flush()

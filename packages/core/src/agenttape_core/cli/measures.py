@@ -80,9 +80,6 @@ class Coverage:
     def add(self, cassette: Cassette) -> None:
         """Add the tools and nodes that a recorded run has exercised.
 
-        Args:
-            cassette: The recording.
-
         Raises:
             CassetteFormatError: If a record is malformed.
         """
@@ -273,9 +270,6 @@ class Scores:
 def scores_path(run: Run) -> Path:
     """Return the file of the scores of a run.
 
-    Args:
-        run: A run of a local cassette.
-
     Raises:
         ConfigurationError: If it is of no local file.
     """
@@ -294,9 +288,6 @@ def hash_of(run: Run) -> str:
 
 def read_scores(run: Run) -> Scores | None:
     """Return the scores next to a run; `None` if there are none.
-
-    Args:
-        run: The run.
 
     Raises:
         ConfigurationError: If the file is malformed.

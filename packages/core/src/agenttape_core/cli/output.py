@@ -36,12 +36,7 @@ _PLAIN = str.maketrans("━─◆•…", "=-*..")
 
 
 def cli_command(example: str, cls: type[click.Command] = click.Command) -> Callable[[Function], click.Command]:
-    """Make a command from a function, with the option `--json` and an example below its help.
-
-    Args:
-        example: An example command line.
-        cls: The class of the command.
-    """
+    """Make a command from a function, with the option `--json` and an example below its help."""
 
     def made(function: Function) -> click.Command:
         as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -52,12 +47,7 @@ def cli_command(example: str, cls: type[click.Command] = click.Command) -> Calla
 
 
 def progress(items: Sequence[Item], label: str) -> Iterator[Item]:
-    """Yield items, and show the progress on standard error if that is a terminal and `--json` was not given.
-
-    Args:
-        items: The items to work on.
-        label: The activity, such as `reading`.
-    """
+    """Yield items, and show the progress on standard error if that is a terminal and `--json` was not given."""
     if len(items) <= 1:
         yield from items
         return
@@ -120,13 +110,7 @@ def console() -> Console:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: frozenset[str] = frozenset()) -> None:
-    """Print a table.
-
-    Args:
-        columns: The headings.
-        rows: The cells, as text.
-        right: The headings of columns of numbers.
-    """
+    """Print a table."""
     shown, cells = console(), [[printable(cell) for cell in row] for row in rows]
     if not shown.is_terminal and _fits(columns, cells):
         sys.stdout.writelines(f"{line}\n" for line in _aligned(columns, cells, right))
@@ -180,11 +164,7 @@ def print_text(text: str, style: str = "") -> None:
 
 
 def print_lines(lines: Iterable[tuple[str, str]]) -> None:
-    """Print many lines together, each as `print_text` does. A terminal cuts off lines that are too long.
-
-    Args:
-        lines: The lines and their styles.
-    """
+    """Print many lines together, each as `print_text` does. A terminal cuts off lines that are too long."""
     table = {} if _speaks_unicode() else _PLAIN
     text = Text("\n").join(printable(line.translate(table), style) for line, style in lines)
     console().print(text, no_wrap=True, overflow="crop")

@@ -19,11 +19,7 @@ _SHORT = 160
 
 
 def show_tree(cassette: Cassette) -> None:
-    """Print a run as a tree.
-
-    Args:
-        cassette: Its recording.
-    """
+    """Print a run as a tree."""
     header = cassette.header
     rows, branches, left_out = list[_Row](), list[Branch](), 0
     for record in cassette.records():  # one at a time: all of a large cassette take gigabytes

@@ -66,13 +66,7 @@ def nothing_to_try(path: Location) -> ConfigurationError:
 
 
 def with_candidate(settings: Settings, candidates: Candidates, options: Mapping[str, Any]) -> Settings:
-    """Return settings under which a candidate is tried: calls of models are live, and a miss does not stop the run.
-
-    Args:
-        settings: The settings.
-        candidates: The candidates.
-        options: The options that were given explicitly.
-    """
+    """Return settings under which a candidate is tried: calls of models are live, and a miss does not stop the run."""
     live = sorted(MODEL_KINDS - set(settings.live)) if candidates.is_everywhere else []
     on_miss = {} if "on_miss" in options else {"on_miss": "return"}
     return settings.chosen({"live": [*settings.live, *live], **on_miss})

@@ -67,14 +67,6 @@ def choices_of(
 ) -> Choices | None:
     """Return the choices of a session; `None` if it keeps the recorded order.
 
-    Args:
-        order: The order that it was given.
-        path: Its cassette.
-        header: The header of its cassette.
-        rows: The recordings.
-        policy: The permissions of the session.
-        redactor: Hides its secrets.
-
     Raises:
         ConfigurationError: If the order contains a call that isn't in the cassette, or the session isn't a strict
             replay.

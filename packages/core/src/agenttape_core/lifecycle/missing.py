@@ -52,11 +52,7 @@ def _is_installed(module: str) -> bool:
 
 
 def missing_integration(opened: Opened) -> MissingIntegrationError | None:
-    """Return the error of a recording without a call, if one of our packages may be missing.
-
-    Args:
-        opened: The session, which has ended.
-    """
+    """Return the error of a recording without a call, if one of our packages may be missing."""
     session, request = opened.session, opened.prepared.request
     report = session.report
     if report.recorded or report.replayed or report.stepped_into:

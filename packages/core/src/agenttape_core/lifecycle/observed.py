@@ -313,11 +313,7 @@ class Pause:
         self.reason, self._runs = reason, 0
 
     def end(self, *, is_written: bool = False) -> None:
-        """End it for the next attempt, or for good.
-
-        Args:
-            is_written: Whether everything has been written.
-        """
+        """End it for the next attempt, or for good."""
         self.reason = None
         if is_written:
             self._has_ended, self._told, self._wait = self._told, False, 1

@@ -239,11 +239,7 @@ class Judgement(NamedTuple):
 
 
 def judged(opened: Opened) -> Judgement:
-    """Judge a run that has ended without a failure, by the settings and its report.
-
-    Args:
-        opened: The session, which has ended.
-    """
+    """Judge a run that has ended without a failure, by the settings and its report."""
     unrecorded = opened.session.report.unrecorded
     if unrecorded and opened.prepared.settings.on_unrecorded == "fail":
         return Judgement(_unrecorded_calls(opened, unrecorded))

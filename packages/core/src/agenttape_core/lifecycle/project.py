@@ -110,9 +110,6 @@ def confine_process(project: Project) -> None:
     For child processes that prove a replay. It is not passed to each session, because the program that runs there
     opens its own: a `mode="once"` in its code must not record, and a relative path must not depend on the scratch
     folder that the child works in.
-
-    Args:
-        project: The project.
     """
     global _process  # noqa: PLW0603 - it holds for the process
     _process = project

@@ -72,9 +72,6 @@ def remedy_for_key(error: BaseException | None) -> str:
 
     Recording again would cost money, and not help: the client would still have no key where it's replayed.
 
-    Args:
-        error: What the program raised.
-
     Returns:
         A sentence with the variable that the error names; empty for any other error.
     """
@@ -103,11 +100,7 @@ def _this_command() -> str:
 
 
 def shown_command(words: Sequence[str]) -> str:
-    """Return a command for a message, or a placeholder if it is long or holds a secret.
-
-    Args:
-        words: The words of the command line.
-    """
+    """Return a command for a message, or a placeholder if it is long or holds a secret."""
     command = shlex.join(words)
     plain = len(command) <= _MAX_COMMAND and "\n" not in command and not Redactor(new_key()).contains_secret(command)
     return command if plain else "<your command>"

@@ -82,11 +82,7 @@ class Opened(NamedTuple):
         self.tell_end("abandoned")
 
     def tell_end(self, status: str) -> None:
-        """Tell that the session has ended, and close the sink of its events.
-
-        Args:
-            status: How: `ended`, `failed` or `abandoned`.
-        """
+        """Tell that the session has ended, and close the sink of its events."""
         events, report = self.session.events, self.session.report
         if events is None:
             return

@@ -147,10 +147,6 @@ def _refuse_unknown(options: Mapping[str, Any], where: str) -> None:
 def mode_of(item: pytest.Item, path: Location | str) -> Mode | None:
     """Return the mode that the command line gives to a cassette that a test opens, if it gives one.
 
-    Args:
-        item: The test.
-        path: The cassette, or its URL.
-
     Raises:
         ConfigurationError: If the options of the command line contradict each other.
     """

@@ -19,10 +19,6 @@ _CLAIMS: pytest.StashKey[dict[str, tuple[str, str]]] = pytest.StashKey()
 def claim(path: Path | str, request: pytest.FixtureRequest) -> None:
     """Note that a test records to a cassette.
 
-    Args:
-        path: The cassette, or its URL.
-        request: The test's.
-
     Raises:
         ConfigurationError: Another test has recorded to it in this run, or to a file whose name differs in case only.
     """
@@ -41,9 +37,6 @@ def claim(path: Path | str, request: pytest.FixtureRequest) -> None:
 
 def refuse_twin(path: Path) -> None:
     """Refuse a cassette that does not exist while another one does whose name differs in case only.
-
-    Args:
-        path: The cassette, named after the test.
 
     Raises:
         ConfigurationError: There is such a file.

@@ -36,10 +36,6 @@ class _Collected:
 def main(target: str, *tests: str) -> int:
     """Collect tests.
 
-    Args:
-        target: The file to write.
-        tests: The tests, as pytest takes them.
-
     Returns:
         The exit code of pytest.
     """

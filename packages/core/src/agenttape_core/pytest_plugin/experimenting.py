@@ -116,14 +116,7 @@ def _driven(
     key: pytest.StashKey[Any],
     begin: Callable[[Run, bool], Experiment[Found]],
 ) -> Iterator[Found]:
-    """Drive an experiment for each cassette that a test has replayed, and yield the results.
-
-    Args:
-        item: The test. Its own fixtures have been torn down.
-        nextitem: The next test.
-        key: The place of the test's cassette among its stashed objects.
-        begin: Makes the experiment of the run of the test, and of whether this is its only cassette.
-    """
+    """Drive an experiment for each cassette that a test has replayed, and yield the results."""
     running, runs, replays = item.stash.get(key, None), itertools.count(1), replays_of(item, nextitem, key)
     try:
         for program, before in replays:

@@ -48,12 +48,7 @@ def shown(item: pytest.Item, call: pytest.CallInfo[None]) -> TerminalRepr | str 
 
 
 def missing_key(config: pytest.Config, error: BaseException) -> str:
-    """Return advice for an error about a missing key, in a run that only replays; empty for any other.
-
-    Args:
-        config: The configuration of the run.
-        error: The error.
-    """
+    """Return advice for an error about a missing key, in a run that only replays; empty for any other."""
     option = config.option
     if option.rerecord is not None or (option.cassette_mode or "none") not in {"none", "replay"}:
         return ""

@@ -78,12 +78,7 @@ def _further(further: Sequence[tuple[str, str]], *given: Any) -> None:
 
 
 def _wanted_of(item: pytest.Item, *, has_failed: bool) -> dict[str, dict[str, Any]]:
-    """Return the experiments that look at a test, with their options: some are about tests that fail.
-
-    Args:
-        item: The test.
-        has_failed: Whether it has failed.
-    """
+    """Return the experiments that look at a test, with their options: some are about tests that fail."""
     wanted: dict[str, dict[str, Any]] = item.config.option.cassette_experiments
     if not wanted or not _only_replays(item):
         return {}

@@ -29,10 +29,6 @@ def find(items: Sequence[pytest.Item], config: pytest.Config) -> list[str]:
     Only cassettes that are named after tests count. A module of which single tests were selected by their ids is left
     out, because its other tests are not known.
 
-    Args:
-        items: All tests, including the deselected ones.
-        config: The configuration of the run.
-
     Returns:
         Paths from the root of the tests.
     """
@@ -62,10 +58,6 @@ def renamed(path: Path, module: Path) -> Path | None:
 
     That is one of the same name of a module that is gone; or, of the same module, the most similar one of those whose
     test is gone.
-
-    Args:
-        path: The cassette of the test.
-        module: The file of the test.
     """
     beside = module.parent / FOLDER / module.stem / path.name
     if beside != path and beside.is_file():  # the project has named a folder since

@@ -43,10 +43,6 @@ class OwnPlan(NamedTuple):
 def keep_to(dollars: float, config: pytest.Config) -> None:
     """Hold the sessions of a run to a limit in US dollars; with pytest-xdist, each worker's sessions to its share.
 
-    Args:
-        dollars: The limit.
-        config: The configuration of the run.
-
     Raises:
         pytest.UsageError: If there are no prices, or it isn't an amount.
     """

@@ -120,12 +120,7 @@ def run_again(item: pytest.Item, nextitem: pytest.Item | None) -> Excinfo | None
 
 
 def show_progress(config: pytest.Config, number: int) -> None:
-    """Show that a test is still run again, by a dot after so many runs.
-
-    Args:
-        config: The configuration of pytest.
-        number: The number of runs so far.
-    """
+    """Show that a test is still run again, by a dot after so many runs."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and number % _OFTEN == 0 and not hasattr(config, "workerinput"):
         reporter.write("·")

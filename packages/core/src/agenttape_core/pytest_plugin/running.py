@@ -60,10 +60,6 @@ if TYPE_CHECKING:
 def run_inside(item: pytest.Item, session: Session) -> Callable[[], None]:
     """Wrap the innermost part of the call of a test, inside everything that other plugins do around it.
 
-    Args:
-        item: The test.
-        session: Its session.
-
     Returns:
         A function that undoes it.
     """

@@ -42,11 +42,7 @@ def caught_in(report: pytest.TestReport) -> list[str]:
 
 
 def lines_of(tests: Sequence[Sequence[str]]) -> list[str]:
-    """Return the section of the summary, a line each.
-
-    Args:
-        tests: The lines about each test.
-    """
+    """Return the section of the summary, a line each."""
     lines = [f"{counted(len(tests), 'test')} passed although a session in it failed: the program caught the error."]
     lines += [line for test in tests[:_SHOWN] for line in test]
     return [*lines, *([f"and {counted(len(tests) - _SHOWN, 'more test')}"] if len(tests) > _SHOWN else [])]

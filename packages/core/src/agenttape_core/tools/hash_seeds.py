@@ -20,11 +20,7 @@ _FOLDER = "cassettes"
 
 
 def recorded_seed(cassette: str | Path) -> int | None:
-    """Return the hash seed of a recording; `None` if it is unknown, or no cassette can be read.
-
-    Args:
-        cassette: The cassette: its path or URL.
-    """
+    """Return the hash seed of a recording; `None` if it is unknown, or no cassette can be read."""
     with suppress(CassetteError):  # the replay says what is wrong with it
         return open_cassette(cassette).preface.volatile.hash_seed
     return None
@@ -47,11 +43,7 @@ def seed_of_tests(words: Sequence[str]) -> int | None:
 
 
 def with_seed(seed: int | None) -> dict[str, str]:
-    """Return the variable that gives a hash seed to a process; without one, the process inherits this one's.
-
-    Args:
-        seed: The seed, if it is known.
-    """
+    """Return the variable that gives a hash seed to a process; without one, the process inherits this one's."""
     return {} if seed is None else {HASH_SEED: str(seed)}
 
 

@@ -141,9 +141,6 @@ def _from_file(name: str, file: str) -> Any:
 def load_program(name: str) -> Any:
     """Return the program behind a name; if it names a function without arguments, that makes the program.
 
-    Args:
-        name: `module:name` or `path/to/file.py:name`.
-
     Raises:
         ConfigurationError: If there's none.
         ImportError: If its module can't be imported.

@@ -44,13 +44,7 @@ def below(rows: Iterable[IndexRow], timing_of: TimingOf, changed: Collection[int
 
 
 def may_depend(row: IndexRow, root: IndexRow, timing_of: TimingOf) -> bool:
-    """Return whether a call may depend on the answer of another one.
-
-    Args:
-        row: The call.
-        root: The other one.
-        timing_of: As for `below`.
-    """
+    """Return whether a call may depend on the answer of another one."""
     if row.address.startswith(f"{root.address}/"):
         return True
     if root.address.startswith(f"{row.address}/"):
@@ -66,12 +60,7 @@ def _began_after(row: IndexRow, root: IndexRow, timing_of: TimingOf) -> bool:
 
 
 def are_parallel(first: str, other: str) -> bool:
-    """Return whether two addresses are of different branches of one superstep of a graph.
-
-    Args:
-        first: An address.
-        other: Another one.
-    """
+    """Return whether two addresses are of different branches of one superstep of a graph."""
     for one, two in zip(first.split("/"), other.split("/"), strict=False):
         if one != two:
             mine, theirs = _SUPERSTEP.match(one), _SUPERSTEP.match(two)
@@ -256,12 +245,7 @@ def planned(
 
 
 def planned_together(first: Plan, other: Plan) -> Plan:
-    """Return two plans of one cassette, which several runs replay, as one.
-
-    Args:
-        first: The plan after one of them.
-        other: The plan after another.
-    """
+    """Return two plans of one cassette, which several runs replay, as one."""
     changed = {call.number: call for call in (*first.changed, *other.changed)}
     follow = {call.number: call for call in (*first.below, *other.below) if call.number not in changed}
     unasked = {call.number for call in first.dropped} & {call.number for call in other.dropped}

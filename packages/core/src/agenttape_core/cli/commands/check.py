@@ -60,19 +60,12 @@ class Slack:
     is_share: bool
 
     def limit(self, base: float) -> float:
-        """Return the most that a run may take.
-
-        Args:
-            base: What it took.
-        """
+        """Return the most that a run may take."""
         return base * (1 + self.amount) if self.is_share else base + self.amount
 
 
 def read_slack(text: str) -> dict[str, Slack]:
     """Return the slack that an option gives: `tokens=10%,calls=1`.
-
-    Args:
-        text: The option.
 
     Raises:
         ConfigurationError: If it is malformed.
@@ -140,10 +133,6 @@ class Baseline:
 
 def read_baseline(path: Path | str, slack: Mapping[str, Slack]) -> Baseline:
     """Read a baseline.
-
-    Args:
-        path: The file.
-        slack: How much more runs may take.
 
     Raises:
         ConfigurationError: If it cannot be read, or is none.

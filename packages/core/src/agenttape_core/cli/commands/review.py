@@ -297,10 +297,6 @@ def _headline(pending: Pending) -> str:
 def _chosen(keys: Sequence[str], *, everything: bool) -> list[tuple[Pending, list[str]]]:
     """Return what waits with the keys that are meant of it.
 
-    Args:
-        keys: Keys of calls; cassettes and folders, for all in them; addresses, where only one call that waits has it.
-        everything: Whether all that waits below the current folder is meant.
-
     Raises:
         UsageError: If a key is unknown, or an address names several calls.
         CassetteError: If a file cannot be read.

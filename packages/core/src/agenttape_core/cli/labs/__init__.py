@@ -81,12 +81,7 @@ class Experiment(click.Command):
 
 
 def lab_command(example: str, cls: type[Experiment] = Experiment) -> Callable[[Function], click.Command]:
-    """Make a command of an experiment.
-
-    Args:
-        example: An example command line.
-        cls: The class of the command.
-    """
+    """Make a command of an experiment."""
     return cli_command(example, cls)
 
 
@@ -97,21 +92,12 @@ with_cassette: Option = click.option(
 
 
 def with_runs(default: int, text: str) -> Option:
-    """Add the option for the number of replays.
-
-    Args:
-        default: The number if it isn't given.
-        text: Its help.
-    """
+    """Add the option for the number of replays."""
     return click.option("--runs", type=click.IntRange(1), default=default, show_default=True, metavar="N", help=text)
 
 
 def with_seed(default: int) -> Option:
-    """Add the option for the seed.
-
-    Args:
-        default: The seed if it isn't given.
-    """
+    """Add the option for the seed."""
     return click.option("--seed", default=default, show_default=True, help="Draw what is drawn with this seed.")
 
 

@@ -79,10 +79,6 @@ def parsed(text: str) -> Any:
 def spans_of(path: Path, data: Any) -> list[Span]:
     """Return the spans of a file, in the order in which they began; equal ones in the order of the file.
 
-    Args:
-        path: The file.
-        data: Its content.
-
     Raises:
         CassetteFormatError: If it holds no spans, or a span is malformed.
     """

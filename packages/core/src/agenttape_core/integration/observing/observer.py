@@ -75,11 +75,7 @@ class ObservedFile:
         return session
 
     def flush(self, *, is_open: bool) -> None:
-        """Write all that was observed: now, or when the open runs have ended.
-
-        Args:
-            is_open: Whether there are some.
-        """
+        """Write all that was observed: now, or when the open runs have ended."""
         self._must_flush = is_open
         if not is_open:
             self.observation.flush()

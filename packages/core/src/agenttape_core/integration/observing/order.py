@@ -109,11 +109,7 @@ class OrderOfEnds:
         self._lock = Lock()
 
     def ended(self, call: Ended) -> None:
-        """Note a call.
-
-        Args:
-            call: It.
-        """
+        """Note a call."""
         with self._lock:
             self._ended.append(call)
 

@@ -140,11 +140,7 @@ _OUTPUT_TYPES = {"json_object": "json", "json_schema": "json", "text": "text"}
 
 
 def attributes_of(placed: Placed) -> Attributes:
-    """Return the attributes of a record apart from its content.
-
-    Args:
-        placed: The record in its place.
-    """
+    """Return the attributes of a record apart from its content."""
     record, error = placed.record, error_of(placed.record)
     attributes: Attributes = {
         "agenttape.kind": record.kind,

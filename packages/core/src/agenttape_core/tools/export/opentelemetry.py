@@ -279,9 +279,6 @@ def rows_of(cassette: Cassette) -> Iterator[dict[str, Any]]:
     Requests are whole, and large binary parts are inserted. The key of the redaction is left out: its only use is to
     guess at secrets.
 
-    Args:
-        cassette: The cassette.
-
     Raises:
         CassetteFormatError: If a record is malformed.
     """

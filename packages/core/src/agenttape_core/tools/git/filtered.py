@@ -23,11 +23,7 @@ _SAID_OF_VOLATILE = "packages"
 
 
 def documents_of(data: bytes) -> list[str] | None:
-    """Return the header and the records of a file; `None` if it does not stand as AgentTape writes it.
-
-    Args:
-        data: The file.
-    """
+    """Return the header and the records of a file; `None` if it does not stand as AgentTape writes it."""
     if not re.match(rb"agenttape: [12]\n", data) or not data.endswith(b"\n...\n") or _OTHERWISE.search(data):
         return None
     try:
@@ -38,11 +34,7 @@ def documents_of(data: bytes) -> list[str] | None:
 
 
 def filtered(data: bytes) -> bytes | None:
-    """Return what `diffable` returns; `None` where that takes more than leaving lines out.
-
-    Args:
-        data: The file.
-    """
+    """Return what `diffable` returns; `None` where that takes more than leaving lines out."""
     documents = documents_of(data)
     if documents is None:
         return None

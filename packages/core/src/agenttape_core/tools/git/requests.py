@@ -27,9 +27,6 @@ class Revision:
     def ask(self, *words: str) -> bytes:
         """Return what git prints.
 
-        Args:
-            words: The command and its arguments.
-
         Raises:
             ConfigurationError: If git can't find the revision, or this isn't a repository.
         """

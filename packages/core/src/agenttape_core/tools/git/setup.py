@@ -100,11 +100,7 @@ def _frame(folder: str, where: PurePath) -> tuple[str, str]:
 
 
 def hooks(folder: str) -> str:
-    """Return the entry of pre-commit's `repos` whose hooks look at the cassettes of a commit.
-
-    Args:
-        folder: What folders with cassettes are called.
-    """
+    """Return the entry of pre-commit's `repos` whose hooks look at the cassettes of a commit."""
     files = rf"(^|/){folder}/.*\.(yaml|yml|jsonl)(\.gz|\.zst)?$"
     return f"""\
 - repo: local
@@ -203,9 +199,6 @@ _UNKNOWN = "Add what your tests import besides: the files of the project do not 
 
 def install_steps(project: Path) -> list[str]:
     """Return the lines of a workflow's steps that install a project with its tests.
-
-    Args:
-        project: Its folder.
 
     Raises:
         ConfigurationError: If a file of it cannot be read.
@@ -406,9 +399,6 @@ def write_files(changes: Sequence[Change]) -> None:
 
 def set_clone_settings(root: Path) -> list[Change]:
     """Set what this clone of a repository needs, and return what became of each setting.
-
-    Args:
-        root: The folder of the repository.
 
     Raises:
         ConfigurationError: If git does not take it.

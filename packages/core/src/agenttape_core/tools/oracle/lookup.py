@@ -100,9 +100,6 @@ def entries_of(cassette: Cassette) -> list[Entry]:
     The arguments and answers come from the cassette: secrets in them are pseudonyms. Calls that were cancelled, or
     refused, have no answer and are left out.
 
-    Args:
-        cassette: The recording.
-
     Raises:
         CassetteFormatError: If a record is malformed.
         ConfigurationError: If arguments have no canonical form.
@@ -149,11 +146,7 @@ _DIGITS = 64
 
 
 def lines_of(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield the lines of an oracle file: an array, with a line for each entry.
-
-    Args:
-        entries: The entries.
-    """
+    """Yield the lines of an oracle file: an array, with a line for each entry."""
     lines = [json.dumps(entry.plain()) for entry in entries]
     yield "["
     yield from (f"{line}," for line in lines[:-1])
@@ -165,9 +158,6 @@ def read_oracle(path: Path | str) -> list[Entry]:
     """Return the entries of an oracle file.
 
     `occurrence` may be missing where no call is repeated. Further keys are ignored.
-
-    Args:
-        path: The file.
 
     Raises:
         CassetteNotFoundError: If the file doesn't exist.

@@ -52,9 +52,6 @@ class Command(NamedTuple):
 def refuse_cassette(words: Sequence[str]) -> None:
     """Refuse a cassette in place of a command, or of the first test.
 
-    Args:
-        words: The words of the user.
-
     Raises:
         ConfigurationError: The first of them is a cassette.
     """

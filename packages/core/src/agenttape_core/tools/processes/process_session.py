@@ -294,9 +294,6 @@ def open_process_session(process: Process) -> ProcessSession:
     """Open the session of a process.
 
     A process without one ends right away, because it would run unrecorded or unguarded.
-
-    Args:
-        process: The process.
     """
     run_folder = RunFolder(Path(process.folder))
     try:

@@ -63,9 +63,6 @@ class RestartSpec:
 def main(words: str) -> int:
     """Begin a run again, and print its answer.
 
-    Args:
-        words: The `RestartSpec`, as JSON.
-
     Returns:
         The exit code: 2 if it can't begin, 1 if a server answered differently than in the recording, or, if calls are
         live, with a status of 500 or more.

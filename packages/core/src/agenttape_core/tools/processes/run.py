@@ -131,13 +131,7 @@ def _forwarding_signals(children: Sequence[subprocess.Popen[bytes]], run_folder:
 
 
 def _end(child: subprocess.Popen[bytes], number: int, run_folder: RunFolder | None) -> None:
-    """Send a child a signal, unless it ends on its own.
-
-    Args:
-        child: The child.
-        number: The signal.
-        run_folder: The folder of its run; `None` if the caller no longer waits for its end.
-    """
+    """Send a child a signal, unless it ends on its own."""
     deadline = time.monotonic() + _PATIENCE
     while run_folder is not None and time.monotonic() < deadline:
         if child.poll() is not None or not _is_ending(child.pid, run_folder):
@@ -335,9 +329,6 @@ def _missing(reports: Sequence[ProcessReport]) -> dict[str, str]:
 def path_of(cassette: str) -> Path:
     """Return the cassette of the main process of a command.
 
-    Args:
-        cassette: Its name or path.
-
     Raises:
         ConfigurationError: If it isn't a local file.
     """
@@ -362,10 +353,6 @@ def _checked(path: Path, options: dict[str, Any]) -> Settings:
 
 def recorded_of(path: Path, command: Command) -> dict[str, Cassette]:
     """Open all cassettes of a replay, so that a broken one is known before anything runs.
-
-    Args:
-        path: The cassette of the main process.
-        command: The command.
 
     Returns:
         The cassettes by the addresses of their processes.

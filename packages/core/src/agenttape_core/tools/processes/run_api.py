@@ -10,11 +10,7 @@ _USAGE = 2
 
 
 def main(name: str) -> None:
-    """Call a function without arguments, and whatever it returns to be awaited or read to its end.
-
-    Args:
-        name: The function, as `module:function` or `path/to/file.py:function`.
-    """
+    """Call a function without arguments, and whatever it returns to be awaited or read to its end."""
     target = target_of(name)
     try:
         function = load(target)

@@ -111,11 +111,7 @@ def last_answer(interactions: Iterable[Interaction]) -> str:
 
 
 def joined(outcome: Outcome) -> Any:
-    """Return the value of an outcome, of a stream as if it had not been streamed: see `joined_chunks`.
-
-    Args:
-        outcome: The outcome of any interaction.
-    """
+    """Return the value of an outcome, of a stream as if it had not been streamed: see `joined_chunks`."""
     return outcome.value if outcome.chunks is None else joined_chunks(outcome.chunks)
 
 
@@ -123,9 +119,6 @@ def joined_chunks(chunks: Sequence[Any]) -> Any:
     """Return the value that the chunks of a stream amount to.
 
     It is their text if no installed integration has registered how they are joined, or if they do not fit each other.
-
-    Args:
-        chunks: As they are recorded.
     """
     tags = {_tag_of(chunk) for chunk in chunks}
     bodies = [body for body in map(_body_of, chunks) if isinstance(body, Mapping)]

@@ -104,10 +104,6 @@ def tried_with(item: Interaction, candidate: object) -> Interaction:
 def overview_of(cassette: Cassette, prices: Prices) -> Overview:
     """Read a whole cassette and return its overview.
 
-    Args:
-        cassette: The cassette.
-        prices: The prices of tokens.
-
     Raises:
         CassetteFormatError: If a record is malformed.
     """

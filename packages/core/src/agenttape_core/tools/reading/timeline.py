@@ -99,9 +99,6 @@ class Timeline:
 def timeline_of(cassette: Cassette) -> Timeline:
     """Return the timeline of a cassette. No request is parsed.
 
-    Args:
-        cassette: The cassette.
-
     Raises:
         CassetteFormatError: If its timings, a step or an outcome are malformed.
     """

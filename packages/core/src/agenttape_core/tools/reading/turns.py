@@ -206,13 +206,6 @@ class Group:
 def add_to(groups: dict[str, Group], way: str, cassette: Cassette, shown: str, prices: Prices) -> None:
     """Add the calls of a cassette to groups.
 
-    Args:
-        groups: The groups by their names.
-        way: One of `WAYS`.
-        cassette: The cassette.
-        shown: Its file, as messages show it.
-        prices: The prices of tokens.
-
     Raises:
         CassetteFormatError: If a record is malformed.
     """

@@ -187,11 +187,7 @@ def markdown(changes: Sequence[Change], base: str) -> str:
 
 
 def comment(text: str) -> str:
-    """Return a report as the body of a comment, cut to the limit of the code host.
-
-    Args:
-        text: The report.
-    """
+    """Return a report as the body of a comment, cut to the limit of the code host."""
     body = f"{MARK}\n{text}"
     if len(body) <= _MOST:
         return body

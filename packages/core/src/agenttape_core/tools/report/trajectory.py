@@ -34,10 +34,6 @@ class Trajectory:
 def trajectory_of(cassette: Cassette, prices: Prices) -> Trajectory:
     """Return the path of a recorded run.
 
-    Args:
-        cassette: The recording.
-        prices: The prices of tokens.
-
     Raises:
         CassetteFormatError: If a record is malformed.
     """

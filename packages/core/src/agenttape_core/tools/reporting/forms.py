@@ -27,12 +27,7 @@ _NO_XML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd
 
 
 def fenced(lines: Sequence[str], language: str = "") -> list[str]:
-    """Return lines as a block of code, fenced by more backticks than they hold.
-
-    Args:
-        lines: The lines.
-        language: The language of the block.
-    """
+    """Return lines as a block of code, fenced by more backticks than they hold."""
     clean = [_CONTROL.sub("�", line).replace("\n", "⏎") for line in lines]
     longest = max((len(found) for line in clean for found in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -65,11 +60,7 @@ _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
 
 def commands(checked: Iterable[Checked]) -> Iterator[str]:
-    """Yield a command of a workflow for each finding: `::error file=…,line=…,title=…::…`.
-
-    Args:
-        checked: The runs.
-    """
+    """Yield a command of a workflow for each finding: `::error file=…,line=…,title=…::…`."""
     for run in checked:
         for finding in run.findings:
             facts = {"file": finding.path, "line": str(finding.line or ""), "title": f"{run.name}: {finding.rule}"}
@@ -85,11 +76,7 @@ _MOST = 200
 
 
 def headline(checked: Sequence[Checked]) -> str:
-    """Return the result in one line.
-
-    Args:
-        checked: The runs.
-    """
+    """Return the result in one line."""
     failed = sum(run.has_failed for run in checked)
     total = f"{counted(len(checked), 'run')}, {counted(sum(len(run.judged) for run in checked), 'check')}"
     warnings = sum(each.level == "warning" for run in checked for each in run.findings)
@@ -99,11 +86,7 @@ def headline(checked: Sequence[Checked]) -> str:
 
 
 def markdown(checked: Sequence[Checked]) -> str:
-    """Return the report: the runs that have findings first, each with them.
-
-    Args:
-        checked: The runs.
-    """
+    """Return the report: the runs that have findings first, each with them."""
     lines = [f"### AgentTape: {headline(checked)}", ""]
     told = [run for run in checked if run.findings]
     if not told:
@@ -126,9 +109,6 @@ def markdown(checked: Sequence[Checked]) -> str:
 
 def junit(checked: Iterable[Checked]) -> str:
     """Return the report: a suite for each run, in it a case for each check.
-
-    Args:
-        checked: The runs.
 
     Raises:
         ConfigurationError: If the library is not installed.
@@ -172,12 +152,7 @@ def _failure(kind: Any, message: str, text: str, rule: str) -> Any:
 
 
 def sarif(checked: Iterable[Checked], version: str) -> str:
-    """Return the report: a result for each finding, at the line of its record.
-
-    Args:
-        checked: The runs.
-        version: The version of AgentTape.
-    """
+    """Return the report: a result for each finding, at the line of its record."""
     findings = [(run, finding) for run in checked for finding in run.findings]
     rules = sorted({finding.rule for _, finding in findings})
     report = {
@@ -233,12 +208,7 @@ _LIST = "8c84fa94-04c1-424b-9868-57a2d4851a1d"
 
 
 def trx(checked: Sequence[Checked], moment: datetime) -> str:
-    """Return the report: a unit test for each check of each run. Its ids follow from the names.
-
-    Args:
-        checked: The runs.
-        moment: The time of the check.
-    """
+    """Return the report: a unit test for each check of each run. Its ids follow from the names."""
     now = moment.isoformat()
     names = "\n".join(run.name for run in checked)
     root = ET.Element("TestRun", xmlns=_NAMESPACE, id=_id("run", now, names), name="agenttape check")

@@ -99,11 +99,7 @@ class Mask:
 
 
 def prompts_of(interactions: Iterable[Interaction]) -> Iterator[str]:
-    """Yield what people wrote in the calls of a run, and the instructions of the system.
-
-    Args:
-        interactions: The calls.
-    """
+    """Yield what people wrote in the calls of a run, and the instructions of the system."""
     for item in interactions:
         for message in [*input_messages(item.request), {"parts": system_instructions(item.request), "role": "system"}]:
             if message["role"] in _ROLES:

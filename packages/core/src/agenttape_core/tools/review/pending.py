@@ -289,11 +289,7 @@ class Pending:
         ]
 
     def change(self, prices: Prices) -> Change:
-        """Return the change as a whole: the path of the run, its tokens and its cost.
-
-        Args:
-            prices: The prices of tokens.
-        """
+        """Return the change as a whole: the path of the run, its tokens and its cost."""
         found = change_of(self.shown, lambda: self.before, lambda: self.now, prices)
         assert found is not None
         return found
@@ -337,11 +333,7 @@ def pending_of(path: Path) -> Pending:
 
 
 def digest_of(path: Path) -> str:
-    """Return a text that changes with the content of a cassette, or of what waits for review beside it.
-
-    Args:
-        path: The cassette.
-    """
+    """Return a text that changes with the content of a cassette, or of what waits for review beside it."""
     digest = hashlib.sha256()
     for file in (path, pending_path(path)):
         content = file.read_bytes() if file.is_file() else b""

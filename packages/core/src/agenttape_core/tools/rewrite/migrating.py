@@ -45,9 +45,6 @@ def migrate(path: Location) -> Migration:
 
     What it holds stays the same.
 
-    Args:
-        path: The cassette.
-
     Raises:
         CassetteVersionError: It is of a newer format than is known.
         CassetteError: It cannot be read or written, or it is being recorded. It doesn't change.

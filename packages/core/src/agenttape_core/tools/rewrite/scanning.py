@@ -141,12 +141,7 @@ class Differing:
         self._messages: set[bytes] = set()
 
     def places(self, before: dict[str, Any], after: dict[str, Any]) -> list[FoundSecret]:
-        """Return the places in which a record differs after redaction.
-
-        Args:
-            before: The record, as plain data.
-            after: The same, redacted.
-        """
+        """Return the places in which a record differs after redaction."""
         old, new = (part.get("request", {}).get(MESSAGES) for part in (before, after))
         if not isinstance(old, list) or old == new:
             return differing(before, after)

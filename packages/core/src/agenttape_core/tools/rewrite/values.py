@@ -145,12 +145,7 @@ def byte_forms(value: str) -> list[bytes]:
 
 
 def binary_redacted(text: str, change: Callable[[str], str]) -> str:
-    """Return a base64 text, or a `data:` URL, with its data changed; any other text unchanged.
-
-    Args:
-        text: The text.
-        change: Makes new base64 of base64.
-    """
+    """Return a base64 text, or a `data:` URL, with its data changed; any other text unchanged."""
     if len(text) < SHORTEST_BASE64:
         return text
     before, payload = split_binary(text)

@@ -35,9 +35,6 @@ class _File(BaseModel):
 def checksums_of(path: Path) -> Checksums:
     """Return the checksums of a cassette.
 
-    Args:
-        path: A local file.
-
     Raises:
         CassetteError: If there is none, or it cannot be unpacked.
     """
@@ -53,12 +50,7 @@ def _parts(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def broken(recorded: Checksums, found: Checksums) -> list[str]:
-    """Return the parts of a cassette that changed, in words.
-
-    Args:
-        recorded: The checksums in the file.
-        found: The checksums of the cassette now.
-    """
+    """Return the parts of a cassette that changed, in words."""
     changed = [f"{name} was changed" for name in found if name in recorded and recorded[name] != found[name]]
     added = [f"{name} was added" for name in found if name not in recorded]
     return [*changed, *added, *(f"{name} is gone" for name in recorded if name not in found)]
@@ -66,9 +58,6 @@ def broken(recorded: Checksums, found: Checksums) -> list[str]:
 
 def read_checksums(file: Path) -> dict[str, Checksums]:
     """Return the checksums in a file by the paths of their cassettes, from its folder; none if the file doesn't exist.
-
-    Args:
-        file: The file.
 
     Raises:
         ConfigurationError: If it isn't a file of checksums.
@@ -87,11 +76,6 @@ def read_checksums(file: Path) -> dict[str, Checksums]:
 
 
 def write_checksums(file: Path, checksums: Mapping[str, Checksums]) -> None:
-    """Write a file of checksums, sorted by path, so that its changes can be reviewed.
-
-    Args:
-        file: The file.
-        checksums: The checksums by path.
-    """
+    """Write a file of checksums, sorted by path, so that its changes can be reviewed."""
     text = _File(version=1, checksums=dict(sorted(checksums.items()))).model_dump_json(indent=1)
     file.write_text(f"{text}\n", encoding="utf-8", newline="\n")

@@ -58,10 +58,6 @@ class Facts:
 def facts_of(path: str, cassette: Cassette) -> Facts:
     """Read a whole cassette and return its facts.
 
-    Args:
-        path: Its name in reports.
-        cassette: The cassette.
-
     Raises:
         CassetteFormatError: If a record is malformed.
     """

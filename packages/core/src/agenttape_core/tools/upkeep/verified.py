@@ -16,11 +16,7 @@ _FILE = "verified.json"
 
 
 def own_folder(root: Path) -> Path:
-    """Return the folder of what can be made again, made so that git ignores it.
-
-    Args:
-        root: The root of the project.
-    """
+    """Return the folder of what can be made again, made so that git ignores it."""
     folder = root / FOLDER
     if not (folder / ".gitignore").exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -29,13 +25,7 @@ def own_folder(root: Path) -> Path:
 
 
 def note_verified(root: Path, cassettes: Iterable[str], now: datetime) -> None:
-    """Note that cassettes are as a recording made now would be.
-
-    Args:
-        root: The root of the project.
-        cassettes: Their paths from there.
-        now: The time.
-    """
+    """Note that cassettes are as a recording made now would be."""
     file = own_folder(root) / _FILE
     moments = {**_read(file), **dict.fromkeys(cassettes, now.isoformat(timespec="seconds"))}
     file.write_text(json.dumps(dict(sorted(moments.items())), indent=2) + "\n", encoding="utf-8")

@@ -236,12 +236,7 @@ class Listed:
 
 
 def listing_of(folder: str, cassettes: Sequence[Listed]) -> str:
-    """Return the page. No text in a cassette takes effect in it.
-
-    Args:
-        folder: The name of the folder.
-        cassettes: Its cassettes, in their order.
-    """
+    """Return the page. No text in a cassette takes effect in it."""
     policy = f"default-src 'none'; style-src '{hash_of(_STYLE)}'; img-src data:; base-uri 'none'; form-action 'none'"
     heads = "".join(f'<th class="{kind}">{name}</th>' if kind else f"<th>{name}</th>" for name, kind in _COLUMNS)
     rows = "\n".join(f"<tr>{_cells(one)}</tr>" for one in cassettes)

@@ -172,11 +172,6 @@ class Run:
 def run_of(cassette: Cassette, records: Sequence[Interaction | Step], prices: Prices) -> Run:
     """Return the facts about the records of a cassette.
 
-    Args:
-        cassette: The cassette.
-        records: All its records.
-        prices: The prices of tokens.
-
     Raises:
         CassetteFormatError: If its timings are malformed.
     """
@@ -187,12 +182,7 @@ def run_of(cassette: Cassette, records: Sequence[Interaction | Step], prices: Pr
 
 
 def page_rows(pairs: Sequence[Pair], runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return the rows of the tree as plain data.
-
-    Args:
-        pairs: Their records.
-        runs: The runs, one or two.
-    """
+    """Return the rows of the tree as plain data."""
     lines = lines_of(CallTree(pairs))
     sides = [_sides(lines, pairs, run, which) for which, run in enumerate(runs)]
     return [

@@ -74,11 +74,7 @@ _DEAF = frozenset("IES")
 
 
 def what_runs(words: Sequence[str]) -> tuple[str, str, list[str]]:
-    """Return the options of a Python, the program that it runs, and the arguments of that.
-
-    Args:
-        words: Its command line, the interpreter first.
-    """
+    """Return the options of a Python, the program that it runs, and the arguments of that."""
     options, rest = "", [word for word in words[1:] if word != "--multiprocessing-fork"]
     while rest:
         word = rest.pop(0)
@@ -244,9 +240,6 @@ class Process:
         To open it imports modules, and who waits for it may be in the midst of importing one of them. Python would let
         both wait forever. So such a thread continues: the session is open soon after that module is there, and until
         then no connection is allowed.
-
-        Args:
-            name: The module that needs it.
         """
         me = _thread.get_ident()
         if self._opener == me:
@@ -452,12 +445,7 @@ def note(text: str, paper: str) -> None:
 
 
 def refuse(folder: str, error: BaseException) -> NoReturn:
-    """End this process, as it cannot be set up, with the reason for the command that it belongs to.
-
-    Args:
-        folder: The folder of the run.
-        error: The reason.
-    """
+    """End this process, as it cannot be set up, with the reason for the command that it belongs to."""
     code = _INTERRUPTED if isinstance(error, KeyboardInterrupt) else _WRONG
     try:
         what = label_of(_ARGV)
