@@ -22,7 +22,7 @@ _BESIDE = (".*.lock", ".*.journal", "*.derived.*", "*.pending.*", "*.broken*", "
 
 
 def attribute_lines(folder: str) -> list[str]:
-    """Return the lines of `.gitattributes`: the drivers that compare and merge cassettes, and the protection of assets."""
+    """Return the lines of `.gitattributes`: drivers that compare and merge cassettes, and the protection of assets."""
     sorts = {suffix: "-text" if suffix in _PACKED else "text eol=lf" for suffix in SUFFIXES}
     lines = [f"**/{folder}/**/*{suffix} {sort} {_DRIVERS}" for suffix, sort in sorts.items()]
     return [*lines, "**/*.assets/** binary"]
