@@ -20,6 +20,10 @@ from typing import Any, NamedTuple
 _WITHIN, _ONLY, _EVERY, _INTO, _LOG = (f"INJECT_{name}" for name in ("WITHIN", "ONLY", "EVERY", "INTO", "LOG"))
 
 
+_RELEASE = "_Locks.methods.<locals>.release"
+"""What releases a lock in a session: an error there leaves it locked, and the process waits for it forever."""
+
+
 class Injected(NamedTuple):
     """What became of the forks of a process, and of the process.
 
@@ -68,21 +72,26 @@ class _Injecting:
         self._only = os.environ[_ONLY].replace("/", os.sep)
         self._every = int(os.environ[_EVERY])
         self._log = os.environ[_LOG]
-        self._seen: set[CodeType] = set()
+        self._passed: dict[int, CodeType] = {}  # by id, as a code object's hash goes through all of its constants
+        self._steps = 0
         self._fork = ctypes.PyDLL(
             None
         ).fork  # without the hooks of Python: the fork is to be in the state of its parent
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
-        code = frame.f_code
-        if event != "call" or self._only not in code.co_filename or code in self._seen:
+        if event != "call" or id(code := frame.f_code) in self._passed:
             return
-        if "/agenttape_" not in code.co_filename or not self._is_set_up(frame.f_back):
+        is_ours = self._only in code.co_filename and "/agenttape_" in code.co_filename
+        if not is_ours or code.co_qualname == _RELEASE:
+            self._passed[id(code)] = code
+            return
+        if not self._is_set_up(frame.f_back):
             return
         if any(getattr(callback, "__code__", None) is code for callback in gc.callbacks):
             return  # the collector comes at any time, and Python passes over what its callbacks raise
-        self._seen.add(code)
-        if len(self._seen) % self._every:
+        self._passed[id(code)] = code
+        self._steps += 1
+        if self._steps % self._every:
             return
         step = f"{_name(code)}:{code.co_firstlineno}"
         pid = self._fork()
