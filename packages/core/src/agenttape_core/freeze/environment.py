@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from agenttape_core.locks import RLock
-from agenttape_core.redaction.recognition import holds_pseudonym
 
 Key = TypeVar("Key", str, bytes)
 
@@ -84,6 +83,8 @@ class Environment:
             if name in self._before:
                 return live
             if name in self._recorded:
+                from agenttape_core.redaction.recognition import holds_pseudonym  # the session has imported it
+
                 recorded = self._recorded[name]
                 # What a pseudonym stands for is not in the cassette; whoever has a secret of that name uses it.
                 hidden = live is not None and holds_pseudonym(recorded, name)
