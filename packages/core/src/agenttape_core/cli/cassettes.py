@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -17,13 +16,13 @@ from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_pa
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.settings import load_settings
 from agenttape_core.storage import (
-    GOLDEN,
     SUFFIXES,
     Cassette,
     cassette_path,
+    files_below,
     is_cassette,
     is_derived,
-    is_pending,
+    may_be_cassette,
     open_cassette,
     read_cassette,
     stem_of,
@@ -125,9 +124,7 @@ def _meant(path: str) -> Iterator[Found]:
     if "://" in path or not folder.is_dir():
         yield Found(path, None if "://" in path else folder, lambda: _opened(path))
         return
-    files = [
-        file for file in sorted(folder.rglob("*")) if _may_be(file, folder) and (is_cassette(file) or _hides(file))
-    ]
+    files = [file for file in _below(folder) if is_cassette(file) or _hides(file)]
     if not files:
         raise CassetteNotFoundError(path, "there is no cassette in this folder", remedy="name another folder or a file")
     for file in files:
@@ -149,7 +146,7 @@ def _opened(path: str) -> Cassette:
     except CassetteNotFoundError as error:
         folder = Path(path).parent
         files = sorted(folder.glob("*")) if "://" not in path else []
-        beside = {stem_of(file): file for file in files if _may_be(file, folder)}
+        beside = {stem_of(file): file for file in files if may_be_cassette(file.name) and file.is_file()}
         alike = get_close_matches(stem_of(Path(path)), beside, n=3)
         if not alike:
             raise
@@ -166,15 +163,9 @@ def _hides(file: Path) -> bool:
     return False
 
 
-def _may_be(file: Path, folder: Path) -> bool:
-    hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-    return not hidden and _may_be_cassette(file.name) and file.is_file()
-
-
 # The cassettes that a bare name means.
 
 _SHOWN, _NEAR = 4, 3
-_OF_OTHERS = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
 def named(name: str, begun: Iterable[Path] = ()) -> Path | None:
@@ -196,7 +187,7 @@ def named(name: str, begun: Iterable[Path] = ()) -> Path | None:
     if isinstance(configured, Path) and configured.is_file():
         return configured
     found = dict.fromkeys(path for path in begun if _is_called(path, name))
-    found |= dict.fromkeys(path for path in _below() if _is_called(path, name) and is_cassette(path))
+    found |= dict.fromkeys(path for path in _below(Path()) if _is_called(path, name) and is_cassette(path))
     if isinstance(configured, Path) and configured in found:
         return configured
     if len(found) > 1:
@@ -209,7 +200,7 @@ def named(name: str, begun: Iterable[Path] = ()) -> Path | None:
 
 def alike(name: str) -> str:
     """Return which cassettes below here have nearly this name, as advice; empty if none has."""
-    stems = {stem_of(path): path for path in _below()}
+    stems = {stem_of(path): path for path in _below(Path())}
     last = PurePath(name).name
     near = get_close_matches(last, stems, n=_NEAR) or [stem for stem in stems if last and last in stem][:_NEAR]
     meant = [shown_path(stems[stem]) for stem in near if is_cassette(stems[stem])]
@@ -221,16 +212,6 @@ def _is_called(path: Path, name: str) -> bool:
     return bool(wanted) and (*path.parent.parts, stem_of(path))[-len(wanted) :] == wanted
 
 
-def _below() -> Iterator[Path]:
-    """Yield the files below the current folder that may be cassettes, sorted; hidden folders are left out."""
-    for folder, inner, files in os.walk("."):
-        inner[:] = sorted(name for name in inner if not name.startswith(".") and name not in _OF_OTHERS)
-        for name in sorted(files):
-            if _may_be_cassette(name):
-                yield Path(folder, name)
-
-
-def _may_be_cassette(name: str) -> bool:
-    """Return True if a file in a folder of cassettes has the name of one, and neither waits nor holds golden values."""
-    own = name.endswith(SUFFIXES) and not name.endswith(GOLDEN) and not is_pending(name)
-    return own and not name.startswith(".")
+def _below(folder: Path) -> list[Path]:
+    """Return the files in a folder and below it that may be cassettes."""
+    return [path for path in files_below(folder) if may_be_cassette(path.name) and path.is_file()]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.pytest_plugin.cassette_options import module_folder, own_cassette
 from agenttape_core.pytest_plugin.naming import FOLDER
-from agenttape_core.storage import GOLDEN, SUFFIXES, Location, is_pending, stem_of
+from agenttape_core.storage import Location, may_be_cassette, stem_of
 
 if TYPE_CHECKING:
     import pytest
@@ -85,7 +85,7 @@ def _is_defined(cassette: Path, source: str) -> bool:
 
 
 def _files(folder: Path) -> list[Path]:
-    return [path for path in sorted(folder.glob("*")) if path.is_file() and _is_cassette(path.name)]
+    return [path for path in sorted(folder.glob("*")) if _is_cassette(path)]
 
 
 def _without_module(above: Path, modules: Path, patterns: Sequence[str]) -> Iterable[Path]:
@@ -96,6 +96,5 @@ def _without_module(above: Path, modules: Path, patterns: Sequence[str]) -> Iter
             yield from _files(below)
 
 
-def _is_cassette(name: str) -> bool:
-    own = name.endswith(SUFFIXES) and not name.startswith(".")
-    return own and not name.endswith(GOLDEN) and _DERIVED not in name and not is_pending(name)
+def _is_cassette(path: Path) -> bool:
+    return may_be_cassette(path.name) and _DERIVED not in path.name and path.is_file()

@@ -10,6 +10,7 @@ from agenttape_core.format import limits
 from agenttape_core.format.assets import is_file_name
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.storage.location import CassetteUrl
+from agenttape_core.storage.names import ASSETS
 from agenttape_core.storage.stores import store_of
 
 if TYPE_CHECKING:
@@ -19,14 +20,13 @@ if TYPE_CHECKING:
     from agenttape_core.storage.location import Location
     from agenttape_core.storage.stores import Store
 
-SUFFIX = ".assets"
 _LEFTOVER = re.compile(r"\.(?P<name>.+)\.[0-9]+-[0-9a-f]{8}\.tmp")
 """The leftovers of `atomic.replace_file` after a crash."""
 
 
 def assets_of(path: Path) -> Path:
     """Return the folder that holds the assets of a cassette, whether or not there is one."""
-    return path.with_name(f"{path.name}{SUFFIX}")
+    return path.with_name(f"{path.name}{ASSETS}")
 
 
 class AssetFolder:
@@ -41,7 +41,7 @@ class AssetFolder:
 
     def __init__(self, location: Location) -> None:
         self._store, key = store_of(location)
-        self._folder = f"{key}{SUFFIX}"
+        self._folder = f"{key}{ASSETS}"
         self._held: dict[str, bytes] | None = None
 
     def hold(self) -> None:

@@ -20,8 +20,12 @@ _FOREIGN = frozenset(
 )
 """Suffixes of other kinds of files. A name with one is a file name, and not the bare name of a cassette."""
 
+ASSETS = ".assets"
+"""The end of the name of a folder of assets, after the name of its cassette."""
 GOLDEN = ".golden.yaml"
 """The end of the names of golden values, which aren't cassettes."""
+_LEFT_OUT = (ASSETS, "__pycache__", "node_modules", "site-packages")
+"""The ends of names of folders that hold no cassettes of a project."""
 
 
 def cassette_path(name_or_path: str | Path, cassette_dir: str | Path, start: Path | None = None) -> Location:
@@ -92,6 +96,24 @@ def _refuse_odd(name: str) -> None:
             f"{name!r}: only a shell takes ~ for a home folder; here it would be a folder of that name\n"
             "  write the path out, or use Path(...).expanduser()"
         )
+
+
+def may_be_cassette(name: str) -> bool:
+    """Return True if a file has the name of a cassette, and neither waits for review nor holds golden values."""
+    return name.endswith(SUFFIXES) and not name.startswith(".") and not name.endswith(GOLDEN) and not is_pending(name)
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Return the files in a folder and below it, sorted.
+
+    Hidden folders, folders of assets and those of installed packages are left out, and links to folders aren't
+    followed.
+    """
+    found: list[Path] = []
+    for where, below, names in os.walk(folder):
+        below[:] = [name for name in below if not name.startswith(".") and not name.endswith(_LEFT_OUT)]
+        found += [Path(where, name) for name in names]
+    return sorted(found)
 
 
 def stem_of(path: Location) -> str:

@@ -5,7 +5,6 @@ It decides the order of sets of texts, and is chosen when a process starts; see 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
@@ -13,7 +12,7 @@ from pathlib import Path, PurePath
 from agenttape_core.errors import CassetteError
 from agenttape_core.schema import HASH_SEED
 from agenttape_core.settings import given_cassette_dir
-from agenttape_core.storage import GOLDEN, SUFFIXES, is_pending, open_cassette
+from agenttape_core.storage import files_below, may_be_cassette, open_cassette
 
 _FOLDER = "cassettes"
 """The folder of the cassettes of tests, beside their modules."""
@@ -51,11 +50,6 @@ def _cassettes(tests: Path, given: str | None) -> Iterator[Path]:
     """Yield the files that may be cassettes of a module, or of all modules in a folder."""
     kept_in = {_FOLDER, PurePath(given or _FOLDER).name}
     top = tests if tests.is_dir() else tests.parent / _FOLDER
-    for where, below, names in os.walk(top):  # which follows no links
-        below[:] = sorted(name for name in below if not name.startswith("."))
-        if not kept_in.isdisjoint(Path(where).absolute().parts):
-            yield from (Path(where, name) for name in sorted(names) if _may_be(name))
-
-
-def _may_be(name: str) -> bool:
-    return name.endswith(SUFFIXES) and not name.endswith(GOLDEN) and not is_pending(name)
+    for path in files_below(top):
+        if may_be_cassette(path.name) and not kept_in.isdisjoint(path.absolute().parts[:-1]):
+            yield path

@@ -17,7 +17,7 @@ from agenttape_core.cli.output import cli_command, print_json, print_text, progr
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.matching import Ignored
-from agenttape_core.storage import GOLDEN, SUFFIXES, Cassette, is_pending, read_cassette
+from agenttape_core.storage import Cassette, files_below, may_be_cassette, read_cassette
 from agenttape_core.tools.compare import Comparison
 from agenttape_core.tools.git.requests import Revision
 from agenttape_core.tools.reading.prices import load_prices
@@ -53,12 +53,8 @@ def cassettes_here(paths: Sequence[str]) -> dict[str, Opener]:
     Args:
         paths: Files and folders; by default the current folder.
     """
-
-    def files() -> Iterator[Path]:
-        for path in map(Path, paths or ["."]):
-            yield from sorted(path.rglob("*")) if path.is_dir() else [path]
-
-    return {file.as_posix(): _reader(file) for file in files() if _may_be(file.as_posix()) and file.is_file()}
+    files = [each for path in map(Path, paths or ["."]) for each in (files_below(path) if path.is_dir() else [path])]
+    return {file.as_posix(): _reader(file) for file in files if _may_be(file.as_posix()) and file.is_file()}
 
 
 def pairs(
@@ -71,7 +67,7 @@ def pairs(
 
 def _may_be(name: str) -> bool:
     hidden = any(part.startswith(".") for part in PurePosixPath(name).parts if part not in {".", ".."})
-    return name.endswith(SUFFIXES) and not hidden and not name.endswith(GOLDEN) and not is_pending(name)
+    return not hidden and may_be_cassette(name)
 
 
 def _opener(base: Revision, name: str) -> Opener:

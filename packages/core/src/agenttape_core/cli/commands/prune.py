@@ -31,9 +31,9 @@ from agenttape_core.errors import (
 from agenttape_core.format.assets import is_file_name
 from agenttape_core.format.journal_text import read_journal
 from agenttape_core.storage import leftover_journals, open_cassette, read_cassette, recording_process
-from agenttape_core.storage.asset_files import SUFFIX
 from agenttape_core.storage.files import read_bytes
 from agenttape_core.storage.lock import WriterLock, lock_path
+from agenttape_core.storage.names import ASSETS
 from agenttape_core.storage.recovery import ASIDE
 
 # -- Files beside cassettes that nobody needs any more, and how to remove them without taking anything from anybody.
@@ -71,7 +71,7 @@ _ASSET = re.compile(rb"\b[0-9a-f]{64}(?:\.[a-z0-9]{1,5})?\b")
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9]+-[0-9a-f]{8}\.tmp")
 _ASIDE = re.compile(r"(?P<name>.+)" + re.escape(ASIDE) + r"(?:-[0-9]+)?")
 _BESIDE = (
-    re.compile(r"(?P<name>.+)" + re.escape(SUFFIX)),
+    re.compile(r"(?P<name>.+)" + re.escape(ASSETS)),
     re.compile(r"\.(?P<name>.+)\.lock"),
     re.compile(r"\.(?P<name>.+)\.[0-9]+-[0-9a-f]+\.journal"),
     _TEMPORARY,
@@ -124,7 +124,7 @@ def cassettes_around(path: Path) -> list[Path]:
     for folder, below, names in os.walk(path):  # which follows no links
         entries = [name for name in [*below, *names] if not Path(folder, name).is_symlink()]
         found.update(Path(folder, name) for entry in entries if (name := _cassette_of(entry)))
-        below[:] = [name for name in below if not name.startswith(".") and not name.endswith(SUFFIX)]
+        below[:] = [name for name in below if not name.startswith(".") and not name.endswith(ASSETS)]
     return sorted(found)
 
 
@@ -203,7 +203,7 @@ def _cassette_of(name: str) -> str:
 
 
 def _assets(cassette: Path) -> Iterator[Garbage]:
-    folder = cassette.with_name(f"{cassette.name}{SUFFIX}")
+    folder = cassette.with_name(f"{cassette.name}{ASSETS}")
     if folder.is_symlink() or not folder.is_dir():
         return
     entries = sorted(folder.iterdir())
@@ -230,7 +230,7 @@ def _needed(cassette: Path) -> frozenset[str]:
 
 
 def _emptied(cassette: Path) -> list[Garbage]:
-    folder = cassette.with_name(f"{cassette.name}{SUFFIX}")
+    folder = cassette.with_name(f"{cassette.name}{ASSETS}")
     if folder.is_symlink() or not folder.is_dir() or any(folder.iterdir()):
         return []
     remove(folder)

@@ -14,7 +14,7 @@ import yaml
 
 from agenttape_core.errors import CassetteError, ConfigurationError
 from agenttape_core.lifecycle.remedy import NO_KEY
-from agenttape_core.storage import SUFFIXES, is_cassette, open_cassette
+from agenttape_core.storage import files_below, is_cassette, may_be_cassette, open_cassette
 from agenttape_core.tools.git import settings
 from agenttape_core.tools.git.settings import are_local, installed_origins, steps_from
 
@@ -245,9 +245,8 @@ def _with_extras(requirements: Iterable[str]) -> Iterator[str]:
 
 def _recorded_with(project: Path) -> Iterator[str]:
     """Yield the distributions that cassettes below a project were recorded with."""
-    for path in sorted(project.rglob("*")):
-        hidden = any(part.startswith(".") for part in path.relative_to(project).parts)
-        if not hidden and path.name.endswith(SUFFIXES) and path.is_file() and is_cassette(path):
+    for path in files_below(project):
+        if may_be_cassette(path.name) and path.is_file() and is_cassette(path):
             with suppress(CassetteError):  # validate says what is wrong with it
                 yield from open_cassette(path).preface.volatile.packages
 

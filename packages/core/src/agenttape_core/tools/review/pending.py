@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,8 +15,7 @@ from agenttape_core.locks import cached_property
 from agenttape_core.matching import Ignored
 from agenttape_core.schema import MODEL_KINDS, IndexRow, Interaction, Timing
 from agenttape_core.schema.plain import leaves
-from agenttape_core.storage import Cassette, is_pending, open_cassette, pending_path, pieces_of, waits_for
-from agenttape_core.storage.asset_files import SUFFIX
+from agenttape_core.storage import Cassette, files_below, is_pending, open_cassette, pending_path, pieces_of, waits_for
 from agenttape_core.tools.compare.comparison import Compared, Comparison
 from agenttape_core.tools.reading.answer import Answer, joined
 from agenttape_core.tools.reading.prices import NoPrices, Prices
@@ -354,7 +352,7 @@ def pending_in(paths: Sequence[str | Path] = (".",)) -> list[Path]:
     found: dict[Path, None] = {}
     for path in map(Path, paths or (".",)):
         if path.is_dir():
-            found |= dict.fromkeys(map(waits_for, _waiting_in(path)))
+            found |= dict.fromkeys(waits_for(each) for each in files_below(path) if _waits(each.name))
         elif is_pending(path.name) or pending_path(path).is_file():
             found[waits_for(path) if is_pending(path.name) else path] = None
         elif not path.exists():
@@ -362,10 +360,8 @@ def pending_in(paths: Sequence[str | Path] = (".",)) -> list[Path]:
     return sorted(found)
 
 
-def _waiting_in(folder: Path) -> Iterator[Path]:
-    for where, below, names in os.walk(folder):  # which follows no links
-        below[:] = [name for name in below if not name.startswith(".") and not name.endswith(SUFFIX)]
-        yield from (Path(where, name) for name in names if is_pending(name) and not name.startswith("."))
+def _waits(name: str) -> bool:
+    return is_pending(name) and not name.startswith(".")
 
 
 def _empty(path: Path, now: Cassette) -> Cassette:

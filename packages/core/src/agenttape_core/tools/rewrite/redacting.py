@@ -27,10 +27,10 @@ from agenttape_core.storage import (
     real_location,
     write_cassette,
 )
-from agenttape_core.storage.asset_files import SUFFIX
 from agenttape_core.storage.atomic import remove_leftovers
 from agenttape_core.storage.files import read_bytes
 from agenttape_core.storage.lock import WriterLock, prepare_beside
+from agenttape_core.storage.names import ASSETS
 from agenttape_core.storage.stores import store_of
 from agenttape_core.tools.rewrite.scanning import Differing, Leak, Scan, plain_header, read_leftover, title
 from agenttape_core.tools.rewrite.values import Record, Replacing, Values, byte_forms, differing
@@ -98,7 +98,7 @@ def _files(path: Location) -> Iterator[tuple[str, bytes | None]]:
     """Yield the name and the unpacked bytes of a cassette and of all in its folder of assets, if they can be read."""
     store, key = store_of(path)
     yield path.name if isinstance(path, Path) else key, read_bytes(path)
-    folder = f"{key}{SUFFIX}"
+    folder = f"{key}{ASSETS}"
     for name in store.names(folder):
         try:
             data = store.fetch(f"{folder}/{name}", MAX_FILE_BYTES)
