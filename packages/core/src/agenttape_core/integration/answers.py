@@ -1,4 +1,4 @@
-"""Texts of values that another process would write differently: sets, and objects shown by their address.
+"""Facts about an answer that a recording keeps beside it: its text, if other processes write another, and its tokens.
 
 A framework writes a tool's return value as a text, which its model reads. The order of a set follows the hash seed of
 the process, so the text of an equal set is another one in a replay. So it is recorded beside the value.

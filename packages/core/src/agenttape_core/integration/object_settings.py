@@ -1,4 +1,4 @@
-"""The settings of an object that are part of its requests: the model, the number of results, the collection.
+"""The settings and the identity of an object, as parts of its requests: the model, the number of results, a collection.
 
 Only attributes of known names with plain values count. All others (keys, addresses, folders, time limits) belong to the
 machine that the object runs on, and a replay on another one must find its recording.

@@ -1,4 +1,4 @@
-"""The configuration of git for cassettes: lines of its files, and settings of one clone."""
+"""The configuration of git for cassettes, and the origin of AgentTape that a workflow installs it from."""
 
 from __future__ import annotations
 

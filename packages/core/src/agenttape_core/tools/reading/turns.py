@@ -1,4 +1,4 @@
-"""The turns of a conversation: the prompt, the calls that followed, and the answer."""
+"""The turns of a conversation (the prompt, the calls that followed, the answer), and totals of calls by group."""
 
 from __future__ import annotations
 
