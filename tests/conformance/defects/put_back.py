@@ -131,7 +131,7 @@ DEFECTS: dict[str, Defect] = {
         "tests/langchain/test_bare_functions.py",
     ),
     "contexts that are older than the session are left alone": Defect(
-        _put("agenttape_core.scheduling.loop_seams", "lend", lambda _: None),
+        _put("agenttape_core.scheduling.loop_seams", "join_session", lambda _: None),
         "tests/core/session/test_contexts_of_their_own.py",
     ),
     "garbage draws what the program would draw next": Defect(
