@@ -52,14 +52,7 @@ def _drawn(program: Any) -> Drawing | None:
 
 
 def _join(tag: str, start: Mapping[str, Plain], text: tuple[str, ...], bodies: Sequence[Mapping[str, Plain]]) -> Plain:
-    """Return the response that a stream amounts to.
-
-    Args:
-        tag: The tag of such a response.
-        start: The response before the first chunk.
-        text: The path of the text that `content` grows.
-        bodies: The chunks.
-    """
+    """Return the response that a stream amounts to; `text` is the path of the text that `content` grows."""
     response = dict(start)
     for body in bodies:
         response = advanced(response, dict(body), text)

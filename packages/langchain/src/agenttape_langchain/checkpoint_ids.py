@@ -110,11 +110,7 @@ def _go_on() -> None:
 class _LatestNoting:
     """A saver for `langgraph.pregel._checkpoint.checkpoint_superseded` that notes the checkpoints it returns.
 
-    That function calls only `get_tuple` or `aget_tuple`, for the latest checkpoint.
-
-    Args:
-        saver: The real saver.
-        note: Called with the id of each checkpoint.
+    That function calls only `get_tuple` or `aget_tuple`, for the latest checkpoint. `note` receives its id.
     """
 
     def __init__(self, saver: Any, note: Callable[[str], None]) -> None:

@@ -56,14 +56,7 @@ def _aserve_stream(self: Any, serve: Callable[[], Any], value: Any, config: Runn
 
 
 def _taped(name: str, shape: Callable[..., Any], serving: Callable[..., Any], *, streams: bool = False) -> Any:
-    """Return a method of a taped runnable.
-
-    Args:
-        name: The method of `RunnableBindingBase` that makes the real call.
-        shape: The adapter for its calls.
-        serving: Serves a call within a run.
-        streams: Whether the method streams.
-    """
+    """Return a method of a taped runnable, which replaces that method of `RunnableBindingBase`."""
     real = getattr(RunnableBindingBase, name)
 
     def describe(self: Any, /, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Call:  # noqa: A002 - the framework's name for it

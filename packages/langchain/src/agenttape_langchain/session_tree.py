@@ -56,11 +56,7 @@ def _name_of(make: Callable[..., Any]) -> tuple[str, str]:
 
 
 class _Followers:
-    """The followers of one session. They grow: a framework may be imported while the session is open.
-
-    Args:
-        session: The session.
-    """
+    """The followers of one session. They grow: a framework may be imported while the session is open."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -6,7 +6,6 @@ Run as `python child.py FOLDER FIRST COUNT STEP`; the report is a line of JSON.
 from __future__ import annotations
 
 import collections
-import dataclasses
 import importlib
 import itertools
 import json
@@ -140,7 +139,7 @@ class Reader:
     def _served(self, session: Session, item: Interaction) -> AnsweredCall:
         """A call that a recording answers, with other run-specific ids than it was recorded with."""
         asked = recorded_request(item.kind, item.name, item.request, NOTHING)
-        request = dataclasses.replace(asked, ids=(uuid.UUID(int=1).hex, "call_1"))
+        request = asked._replace(ids=(uuid.UUID(int=1).hex, "call_1"))
         position = session.root.child(item.name)
         boundary = Boundary("call", split=lambda value: [value])
         return AnsweredCall(session, boundary, request, position, number=1, found=Candidate(item.number, "exact"))

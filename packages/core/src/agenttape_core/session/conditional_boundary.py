@@ -32,13 +32,7 @@ _RAN = "ran"
 
 
 class _Calls:
-    """The calls of components of one name in one session.
-
-    Args:
-        session: The session.
-        kind: The kind of the calls.
-        name: Their name.
-    """
+    """The calls of components of one name in one session."""
 
     def __init__(self, session: Session, kind: str, name: str) -> None:
         self.reach_outside = False

@@ -147,11 +147,8 @@ def advice_on_dates(recorded: Mapping[str, Plain], asked: Mapping[str, Plain]) -
 def _holders_of(spelt: str, days: Iterable[dt.date]) -> Iterator[tuple[str, str]]:
     """Yield the name of each global of the program's modules that holds a date, and the text that it holds there.
 
-    Lists of a module, and containers in objects of the program's classes, are skipped: they log requests.
-
-    Args:
-        spelt: The date in the spelling of the request.
-        days: The days that it may mean, for globals that are dates.
+    Lists of a module, and containers in objects of the program's classes, are skipped: they log requests. `spelt` is
+    the date as the request has it, `days` are those that it may mean.
     """
     known, seen = frozenset(days), set[int]()
     for module in _of_program():
@@ -179,12 +176,7 @@ def _named_in(written: str, holders: Iterable[tuple[str, str]], spelt: str) -> s
 
     The text around the date in a global must also surround it there, at least as far as the line goes, and likewise the
     text between two fields of a template. So a log file named by the date isn't suspected where a function draws it for
-    a prompt.
-
-    Args:
-        written: What is asked, as JSON in ASCII.
-        holders: The globals and their texts.
-        spelt: The date in the spelling of the request.
+    a prompt. `written` is the request as JSON in ASCII.
     """
     around = re.compile(rf"[^\s{{}}%$][^\n{{}}%$]{{0,7}}{re.escape(spelt)}|{re.escape(spelt)}")
     for name, text in holders:

@@ -23,18 +23,14 @@ from agenttape_core.session.positions import here
 
 
 class _Wrapped:
-    """A class of pools, whose `submit` is wrapped while there are uses of it.
-
-    Args:
-        cls: The class.
-        in_loops: Whether the work is concurrent even if an event loop runs.
-    """
+    """A class of pools, whose `submit` is wrapped while there are uses of it."""
 
     def __init__(self, cls: type[ThreadPoolExecutor], *, in_loops: bool) -> None:
         self.uses = 0
         self.forks = 0
         """The number of users that give each piece of work a separate branch."""
         self.in_loops = in_loops
+        """True if the work is concurrent even if an event loop runs."""
         self.is_base = cls is ThreadPoolExecutor
         """True for the class whose `submit` the other classes call."""
         self._cls = cast("Any", cls)
@@ -176,13 +172,7 @@ def _is_bare(pool: Any) -> bool:
 
 
 class _FromOrigin:
-    """A piece of work with the session that it was submitted in.
-
-    Args:
-        work: The work.
-        branch: Its branch, if it has a separate one.
-        origin: Where it comes from, if that belongs to a session.
-    """
+    """A piece of work with the session that it was submitted in, and with its branch if it has a separate one."""
 
     def __init__(self, work: Callable[..., Any], branch: Branch | None, origin: Origin | None) -> None:
         self._work = work

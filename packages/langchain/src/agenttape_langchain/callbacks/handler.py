@@ -67,8 +67,7 @@ class TapeCallbackHandler(InlineHandler):
             one is replaced.
         redact: Rules in addition to the built-in ones, or `False` to keep secrets unchanged.
         tags: Words for the header.
-        payload: `full`, or `none` to record the shape of calls (kinds, names, places, times, tokens, models) without a
-            byte of their contents; that can't be replayed.
+        payload: `full`, or `none` for kinds, names, places, times, tokens and models alone; that can't be replayed.
         events: Receives an event for each call when it ends, as in `use_cassette`; by default as set in the settings.
 
     Raises:
