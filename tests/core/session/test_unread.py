@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -14,7 +15,7 @@ import pytest
 from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import AfterRecordingWarning, AfterReplayWarning, CassetteMissError
 
-from .world import World, reaches_out, record
+from .world import World, ask, reaches_out, record
 
 Make = Callable[[World], Any]
 
@@ -201,6 +202,24 @@ def test_coroutines_of_tasks_outside(world: World) -> None:
         return await live
 
     assert asyncio.run(program()) == "live 2"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.12 is the first with eager tasks")
+def test_eager_tasks_that_are_done(world: World) -> None:
+    """A session ends beside an eager task that was done at once, which has no coroutine anymore."""
+    record(world, "a")
+
+    async def at_once() -> str:
+        return "".join(ask(world, "a"))
+
+    async def program() -> str:
+        asyncio.get_running_loop().set_task_factory(getattr(asyncio, "eager_task_factory", None))
+        with use_cassette("c"):
+            task = asyncio.create_task(at_once())
+            assert task.done()
+        return await task
+
+    assert asyncio.run(program()) == "a 1"
 
 
 def test_nothing_stays_of_what_is_never_read(world: World) -> None:

@@ -161,7 +161,8 @@ def _left(found: list[Any], session: Any) -> list[Any]:
     for each in found:  # hundreds in a process with a large framework, so nothing is called for most of them
         name = _FRAMES.get(type(each))
         if name is None:
-            waiting.append(each.get_coro())
+            if not each.done():  # Python 3.12.1 crashes if you ask an eager task that's done for its coroutine
+                waiting.append(each.get_coro())
             continue
         frame = getattr(each, name)
         if frame is None:
