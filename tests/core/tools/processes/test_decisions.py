@@ -59,6 +59,10 @@ def test_multiprocessing_is_called_by_its_name() -> None:
     assert (label_of(spawned), what_runs(spawned)[2], label_of(server)) == ("multiprocessing", [], "multiprocessing")
 
 
+HEARD = {RUN: "x", "PYTHONPATH": f"a:{FOLDER}"}
+"""The environment of a process of a command."""
+
+
 @given(st.lists(st.text()))
 def test_any_command_line_has_a_name(words: list[str]) -> None:
     """Whatever a process was started with, its name is one part of a path and no hidden file."""
@@ -87,18 +91,49 @@ def test_which_is_the_main_process(words: list[str], command: list[str], is_so: 
 @pytest.mark.parametrize(
     ("words", "environment", "is_deaf"),
     [
-        (["python", "-Iu", "a.py"], None, True),
-        (["python3.11", "-E", "a.py"], None, True),
-        (["python", "a.py", "-I"], None, False),
+        (["python", "-Iu", "a.py"], HEARD, True),
+        (["python3.11", "-E", "a.py"], HEARD, True),
+        (["python", "a.py", "-I"], HEARD, False),
         (["curl", "-I", "x"], {}, False),
         (["python", "a.py"], {}, True),
-        (["python", "a.py"], {RUN: "x", "PYTHONPATH": f"a:{FOLDER}"}, False),
-        ([], None, False),
+        (["python", "a.py"], HEARD, False),
+        ([], HEARD, False),
+        (["env", "A=1", "python", "a.py"], HEARD, False),
+        (["/usr/bin/env", "-i", "python", "a.py"], HEARD, True),
+        (["env", "-", "A=1", "python", "a.py"], HEARD, True),
+        (["env", "-u", "PYTHONPATH", "python", "a.py"], HEARD, True),
+        (["env", f"--unset={RUN}", "--", "python", "a.py"], HEARD, True),
+        (["env", "--unset", "HOME", "-C", ".", "python", "a.py"], HEARD, False),
+        (["env", "PYTHONPATH=src", "python", "a.py"], HEARD, True),
+        (["env", "-vS", "python -I", "a.py"], HEARD, True),
+        (["env", "A=1", "env", "-0i", "python", "a.py"], HEARD, True),
+        (["env", "-i", "ls"], HEARD, False),
+        (["env"], HEARD, False),
     ],
 )
-def test_which_python_is_deaf(words: list[str], environment: dict[str, str] | None, is_deaf: bool) -> None:
+def test_which_python_is_deaf(words: list[str], environment: dict[str, str], is_deaf: bool) -> None:
     """A Python hears nothing of AgentTape if its options or its environment keep it from it."""
     assert bool(why_deaf(words, environment)) is is_deaf
+
+
+@pytest.mark.parametrize(
+    ("line", "environment", "is_deaf"),
+    [
+        ("#!/usr/bin/python3 -I", HEARD, True),
+        ("#!/usr/bin/env -S python -E", HEARD, True),
+        ("#!/usr/bin/env python", HEARD, False),
+        ("#!/usr/bin/env python", {}, True),
+        ("#!/bin/sh", {}, False),
+        ("no script", {}, False),
+    ],
+)
+def test_which_script_is_deaf(line: str, environment: dict[str, str], is_deaf: bool, tmp_path: Path) -> None:
+    """A script is judged by the Python that its first line names, also if it is looked up on PATH."""
+    script = tmp_path / "tool"
+    script.write_text(f"{line}\n")
+    script.chmod(0o700)
+    for words, variables in (([str(script)], environment), (["tool"], {**environment, "PATH": f"x:{tmp_path}"})):
+        assert bool(why_deaf(words, variables)) is is_deaf
 
 
 def report(address: str, served: list[int], unused: list[int], state: str = "ended") -> ProcessReport:

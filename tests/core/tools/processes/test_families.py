@@ -194,6 +194,9 @@ DEAF = {
     "posix_spawnp": 'os.waitpid(os.posix_spawnp(sys.executable, [sys.executable, "-I", "-c", CODE], os.environ), 0)',
     "spawn": 'os.spawnve(os.P_WAIT, sys.executable, [sys.executable, "-c", CODE], {})',
     "exec": 'os.execve(sys.executable, [sys.executable, "-c", CODE], {b"A": b"x"})',
+    "no variables any more": "(os.environ.clear(), os.execv(sys.executable, [sys.executable, '-c', CODE]))",
+    "env": 'subprocess.run(["env", "-i", sys.executable, "-c", CODE])',
+    "a script": 'subprocess.run(["./script.py"], env={})',
 }
 
 
@@ -209,6 +212,8 @@ def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape) -> No
         {"; ".join(f"sys.argv[1] == {name!r} and {call}" for name, call in DEAF.items())}
         """,
     )
+    (folder / "script.py").write_text(f"#!{sys.executable}\nopen('began', 'w')\n")
+    (folder / "script.py").chmod(0o700)
     for name in DEAF:
         words = ("--", "python", script, name)
         assert agenttape("record", *words).code == 0
@@ -216,6 +221,7 @@ def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape) -> No
         replayed = agenttape("replay", *words)
         assert (replayed.code, (folder / "began").exists()) == (1, False), name
         assert "which a replay can't guard" in replayed.err
+    assert agenttape("replay", "--", "env", "-i", "python", script, "env").code == 2
     allowed = agenttape("replay", "--allow-hosts", "subprocess", "--", "python", script, "an option")
     assert allowed.code == 0
     assert "is not guarded: its option -S keeps it from importing" in allowed.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.remedy import shown_command
 from agenttape_core.storage.file_kind import is_cassette
-from agenttape_core.tools.processes.startup.agenttape_startup import label_of, why_deaf
+from agenttape_core.tools.processes.startup.agenttape_startup import FOLDER, RUN, label_of, why_deaf
 from agenttape_core.tools.target import target_of
 
 _FUNCTION = re.compile(r"[\w./\\-]+:[A-Za-z_][\w.]*")
@@ -83,6 +84,6 @@ def command_of(given: Sequence[str]) -> Command:
             f"there is no command {words[0]}\n  name a program, as on the command line after --, or a function: "
             "module:function or path/to/file.py:function"
         )
-    if reason := why_deaf(words, None):
-        raise ConfigurationError(f"{words[0]} would run without AgentTape: {reason}\n  leave the option out")
+    if reason := why_deaf(words, {**os.environ, RUN: FOLDER, "PYTHONPATH": FOLDER}):
+        raise ConfigurationError(f"{words[0]} would run without AgentTape: {reason}\n  leave that out")
     return Command(words, words)

@@ -21,7 +21,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any, NoReturn
 
 FOLDER = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is not loaded yet
@@ -72,6 +72,11 @@ _MULTIPROCESSING = ("from multiprocessing.", "import sys; from multiprocessing."
 _DEAF = frozenset("IES")
 """The options of Python that keep it from reading `PYTHONPATH`, or from importing `sitecustomize`."""
 
+_OF_ENV = {"--ignore-environment": "i", "--unset": "u", "--chdir": "C", "--split-string": "S", "--argv0": "a"}
+"""The long options of `env` that change the command or have a value, and their letters."""
+_MAX_STARTED, _MAX_LINE = 8, 512
+"""How many `env` and scripts are followed, one starting the other, and the bytes of a script's first line."""
+
 
 def what_runs(words: Sequence[str]) -> tuple[str, str, list[str]]:
     """Return the options of a Python, the program that it runs, and the arguments of that."""
@@ -104,21 +109,67 @@ def is_main(words: Sequence[str], command: Sequence[str]) -> bool:
     return asked == [os.path.basename(word) for word in command[-len(asked) :]] if asked else len(command) == 1  # noqa: PTH119
 
 
-def why_deaf(words: Sequence[str], environment: Any) -> str:
+def why_deaf(words: Sequence[str], environment: Mapping[str, str]) -> str:
     """Return the reason why our code would not run in a command that is a Python; empty if it would.
 
     Args:
-        words: The command line.
-        environment: Its variables; `None` if it inherits them.
+        words: The command line. `env` and the first lines of scripts are followed.
+        environment: Its variables.
     """
+    words, environment = _started(words, environment)
     if not words or not os.path.basename(words[0]).startswith(("python", "pypy")):  # noqa: PTH119
         return ""
     deaf = sorted(_DEAF & set(what_runs(words)[0]))
     if deaf:
         return f"its option -{''.join(deaf)} keeps it from importing what is on PYTHONPATH"
-    if environment is None or (RUN in environment and FOLDER in environment.get("PYTHONPATH", "")):
+    if RUN in environment and FOLDER in environment.get("PYTHONPATH", ""):
         return ""
     return "it is not given the environment of the process that starts it"
+
+
+def _started(words: Sequence[str], environment: Mapping[str, str]) -> tuple[Sequence[str], Mapping[str, str]]:
+    """Return the command and the variables that a command ends up with: `env` and scripts start another one."""
+    for _ in range(_MAX_STARTED):
+        if not words:
+            break
+        if os.path.basename(words[0]) == "env":  # noqa: PTH119
+            words, environment = _behind_env(list(words[1:]), dict(environment))
+        elif interpreter := _interpreter(words[0], environment.get("PATH", os.defpath)):
+            words = [*interpreter, *words]
+        else:
+            break
+    return words, environment
+
+
+def _behind_env(rest: list[str], environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+    while rest and rest[0].startswith("-") and (option := rest.pop(0)) != "--":
+        name, _, value = option.partition("=")
+        letters = "i" if option == "-" else _OF_ENV.get(name, "") if option.startswith("--") else option[1:]
+        for place, letter in enumerate(letters, start=2):
+            if letter == "i":
+                environment.clear()
+            elif letter in "uCSa":
+                value = (value if option.startswith("--") else option[place:]) or (rest.pop(0) if rest else "")
+                if letter == "u":
+                    environment.pop(value, None)
+                elif letter == "S":
+                    rest = [*value.split(), *rest]
+                break
+    while rest and "=" in rest[0]:
+        name, _, value = rest.pop(0).partition("=")
+        environment[name] = value
+    return rest, environment
+
+
+def _interpreter(program: str, path: str) -> list[str]:
+    """Return the words in the first line of a script; none for other programs."""
+    for folder in [""] if os.sep in program else path.split(os.pathsep):
+        file = os.path.join(folder, program)  # noqa: PTH118
+        if os.path.isfile(file) and os.access(file, os.R_OK | os.X_OK):  # noqa: PTH113
+            with open(file, "rb") as script:  # noqa: PTH123
+                line = script.readline(_MAX_LINE)
+            return os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
+    return []
 
 
 class Process:
@@ -305,9 +356,8 @@ class Process:
         if isinstance(arguments, str | bytes):
             arguments = [arguments]
         words = [os.fsdecode(program or arguments[0]), *map(os.fsdecode, arguments[1:])]
-        if environment is not None:
-            environment = {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
-        reason = why_deaf(words, environment)
+        given = os.environ if environment is None else environment
+        reason = why_deaf(words, {os.fsdecode(name): os.fsdecode(value) for name, value in given.items()})
         if not reason:
             return
         name = os.path.basename(words[0])  # noqa: PTH119
