@@ -75,7 +75,7 @@ _DEAF = frozenset("IES")
 _OF_ENV = {"--ignore-environment": "i", "--unset": "u", "--chdir": "C", "--split-string": "S", "--argv0": "a"}
 """The long options of `env` that change the command or have a value, and their letters."""
 _MAX_STARTED, _MAX_LINE = 8, 512
-"""How many `env` and scripts are followed, one starting the other, and the bytes of a script's first line."""
+"""Limits: `env` and scripts followed, one starting the other, and the bytes of a script's first line."""
 
 
 def what_runs(words: Sequence[str]) -> tuple[str, str, list[str]]:
