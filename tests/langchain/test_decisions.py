@@ -318,6 +318,7 @@ def test_decisions_of_openai_are_replayed(tmp_path: Path, how: str) -> None:
         run("Is it not?")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("module", LATE)
 def test_a_late_family_needs_only_its_module(module: str) -> None:
     """A family whose module is imported works where the modules of the other late families do not exist."""

@@ -20,6 +20,7 @@ def test_the_whole_folder_is_packed(package: str) -> None:
     assert build == {"targets": {"wheel": {"packages": [f"src/agenttape_{package}", *modules]}}}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("package", NAMES)
 def test_nothing_that_is_packed_is_ignored(package: str) -> None:
     """The build takes what git does not ignore: no file of a package is ignored, and none is a link to elsewhere."""

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 from agenttape_core import boundary, use_cassette
 
@@ -31,6 +33,7 @@ def run(folder: Path, *command: str, **environment: str) -> subprocess.Completed
     )
 
 
+@pytest.mark.process
 def test_a_program_is_run_with_the_recorded_seed(tmp_path: Path) -> None:
     """Its sets have the recorded order, so the command finds its calls; its folder holds none of our modules."""
     (tmp_path / "desk.py").write_text(PROGRAM, encoding="utf-8")
