@@ -46,7 +46,7 @@ WITH RECURSIVE chain (id, previous, piece) AS (
 SELECT id, piece FROM chain
 """
 """The end of a chain, up to the first link that anything else has."""
-_DELETE_UNUSED_PIECE = "DELETE FROM pieces WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM links WHERE piece = ?1)"
+_DELETE_UNUSED_PIECE = "DELETE FROM pieces WHERE id = :it AND NOT EXISTS (SELECT 1 FROM links WHERE piece = :it)"
 _DAMAGE = (IndexError, TypeError, ValueError)
 """Errors of damaged bytes; where damage makes other types of them too."""
 
@@ -237,4 +237,4 @@ def release(connection: sqlite3.Connection, contents: Iterable[int]) -> None:
         connection.executemany("DELETE FROM links WHERE id = ?", [(link,) for link, _ in chain])
         gone.update(link for link, _ in chain)
         pieces.update(piece for _, piece in chain)
-    connection.executemany(_DELETE_UNUSED_PIECE, [(piece,) for piece in sorted(pieces)])
+    connection.executemany(_DELETE_UNUSED_PIECE, [{"it": piece} for piece in sorted(pieces)])
