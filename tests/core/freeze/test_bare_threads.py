@@ -235,6 +235,21 @@ def test_a_replay_names_what_is_drawn_for_real(
     )
 
 
+def test_a_replay_names_what_is_drawn_in_an_older_pool(tmp_path: Path) -> None:
+    """A pool of `multiprocessing` that is older than the session draws real values, too, and the replay says so."""
+
+    def draw() -> Any:
+        return uuid.uuid4()
+
+    with multiprocessing.pool.ThreadPool(2) as pool:
+        pool.map(abs, range(4))
+        recorded, replayed, disorder = told(tmp_path / "c.yaml", lambda: (pool.apply(draw), ask("who?")))
+        _, _, nothing = told(tmp_path / "d.yaml", lambda: pool.map(ask, ["who?"]))
+    assert (recorded[0] != replayed[0], recorded[1] == replayed[1]) == (True, True)
+    assert disorder == ("ids in a thread without a context are real (begin it with `contextvars.copy_context().run`)",)
+    assert not any("ids" in line for line in nothing)
+
+
 def test_nothing_is_told_of_a_thread_with_a_context_nor_of_a_call(tmp_path: Path) -> None:
     """A thread that was given a context draws what the recording drew; what a call draws for itself is its own."""
 

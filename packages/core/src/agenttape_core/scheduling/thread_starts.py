@@ -50,7 +50,11 @@ def _loop_here() -> asyncio.AbstractEventLoop | None:
 
 _POOLS = "concurrent.futures.thread"
 _SERVING = frozenset({"multiprocessing.pool"})
-"""The modules whose threads serve whoever comes."""
+"""The modules whose threads serve whoever comes; which of its threads does what is decided by speed."""
+
+
+def _serves_all(code: Any) -> bool:
+    return getattr(code, "__module__", "") in _SERVING
 
 
 def origin_here(code: Any, *, is_work: bool) -> Origin | None:
@@ -78,14 +82,18 @@ def _draws(code: Any) -> BegunWork | None:
 def session_of_bare_thread() -> Any:
     """Return the session whose program has begun what runs here without a context: a thread, work in one, a callback.
 
-    `None` for code that runs in a context of a session, or for a boundary that is being executed.
+    The only open session also has the threads of pools that are older and serve whoever comes. `None` for code that
+    runs in a context of a session, or for a boundary that is being executed.
     """
     origin = SCOPES.origin()
     if SCOPES.membership() is not None or EXECUTING.get() is not None:
         return None
     if origin is None:
         participant = current_participant()
-        if participant is None or participant.is_real or in_task():
+        if participant is None:
+            sessions = SCOPES.open()
+            return sessions[0] if len(sessions) == 1 and _serves_all(code_of(threading.current_thread())) else None
+        if participant.is_real or in_task():
             return None
         if (
             participant.label == ROOT and SCOPES.variable in copy_context()
@@ -138,8 +146,7 @@ def _remembering(real: Callable[[Thread], None]) -> Callable[[Thread], None]:
         if serves_a_pool:
             _let_initializer_remember(self)
         code = code_of(self)
-        serves_all = getattr(code, "__module__", "") in _SERVING  # which of its threads does what is decided by speed
-        origin = None if serves_a_pool else origin_here(None if serves_all else code, is_work=False)
+        origin = None if serves_a_pool else origin_here(None if _serves_all(code) else code, is_work=False)
         origin = origin or (None if serves_a_pool else _origin_of_making(self))
         vars(self).pop(_MADE_IN, None)
         if origin is not None:
