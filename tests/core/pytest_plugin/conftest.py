@@ -8,13 +8,21 @@ import pytest
 
 for each in (  # runs in this process forget what only they have imported
     "_pytest.stepwise",
+    "agenttape_core.experiments.engine",
+    "agenttape_core.experiments.strategies",
+    "agenttape_core.experiments.verify",
+    "agenttape_core.lifecycle.commit",
+    "agenttape_core.lifecycle.everywhere",
     "agenttape_core.lifecycle.open_cassette",
     "agenttape_core.lifecycle.missing",
     "agenttape_core.lifecycle.proof",
     "agenttape_core.pytest_plugin.causes",
+    "agenttape_core.pytest_plugin.experimenting",
+    "agenttape_core.pytest_plugin.plain_imports",
     "agenttape_core.pytest_plugin.running",
     "agenttape_core.redaction.detection.provider_keys",
     "agenttape_core.redaction.scanner",
+    "agenttape_core.session.module_dates",
     "agenttape_core.storage.pending",
     "multiprocessing.reduction",
 ):
