@@ -22,6 +22,7 @@ from agenttape_core.tools.git.settings import are_local, steps_from
 from agenttape_core.tools.git.setup import hooks, install_steps, steps_for, with_hooks, workflow
 from agenttape_core.tools.git.texts import diffable
 
+from ...kit import forks
 from .conftest import answer, look_up
 
 pytestmark = pytest.mark.process
@@ -699,11 +700,13 @@ def test_an_example_project(folder: Path, command: Any, monkeypatch: pytest.Monk
     shop = folder / "shop"
 
     def ended(*options: str) -> int:
-        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+        words = [commands / "pytest", "-q", "-p", "no:cacheprovider", *options]
         return subprocess.run(words, cwd=shop, check=False, capture_output=True).returncode
 
-    assert (ended(), ended("--cassette-mode=once"), ended()) == (1, 0, 0)
-    agent = shop / "support.py"
-    agent.write_text(agent.read_text("utf-8").replace("one sentence", "two sentences"), encoding="utf-8")
-    assert (ended(), ended("--rerecord=changed"), ended()) == (1, 0, 0)
+    loaded = ("pytest", *(f"agenttape_core.lifecycle.{name}" for name in ("open_cassette", "proof", "missing")))
+    with forks.commands(folder / "commands", loaded, "pytest") as commands:
+        assert (ended(), ended("--cassette-mode=once"), ended()) == (1, 0, 0)
+        agent = shop / "support.py"
+        agent.write_text(agent.read_text("utf-8").replace("one sentence", "two sentences"), encoding="utf-8")
+        assert (ended(), ended("--rerecord=changed"), ended()) == (1, 0, 0)
     assert command("init", "--example", "shop").code == 2

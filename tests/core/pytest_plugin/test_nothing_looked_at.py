@@ -77,11 +77,10 @@ def test_no_tests_at_all(pytester: pytest.Pytester) -> None:
     assert pytester.runpytest_inprocess("--cassette-lab=faults").ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
-@pytest.mark.process
 def test_cassettes_without_calls(pytester: pytest.Pytester) -> None:
     """A test whose cassette holds no call verifies nothing, though it passes for real."""
     pytester.makepyfile("import pytest\n@pytest.mark.cassette\ndef test_idle(): pass")
-    pytester.runpytest_subprocess("--cassette-mode=once").assert_outcomes(passed=1)
-    result = pytester.runpytest_subprocess("--cassette-lab=live")
+    pytester.runpytest_inprocess("--cassette-mode=once").assert_outcomes(passed=1)
+    result = pytester.runpytest_inprocess("--cassette-lab=live")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*--cassette-lab=live verified no cassette among 1 test with a cassette*"])

@@ -94,7 +94,7 @@ def in_turn():
 def test_two_workers_do_not_record_to_one_file(project: Project) -> None:
     """Nor do two tests that run in different processes, one after the other."""
     project.tests(IN_TURN + SEVERAL.replace("@pytest.mark.cassette\n", ""))
-    result = project.pytester.runpytest_subprocess("--cassette-mode=all", "-n2")
+    result = project.run("--cassette-mode=all", "-n2")
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*was recorded by test_it.py::test_[ab] in this run*"])
 

@@ -166,7 +166,7 @@ def test_it(n):
     project.record()
     project.go_offline()
     (project.path / "cassettes" / "test_it" / "old.yaml").touch()
-    result = project.pytester.runpytest_subprocess("-n", "2", "--cassette-strict=orphans")
+    result = project.run("-n2", "--cassette-strict=orphans")
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(["* replayed, 4 calls*", "*orphaned cassettes*", "cassettes/test_it/old.yaml"])
     assert result.ret == 1
