@@ -2,7 +2,8 @@
 
 The shims that `commands` writes stand for installed commands. Such a command runs the script that it stands for, in its
 own folder, environment and streams, as a new process would; only that the modules are loaded, no certificates are, and
-that what is loaded is not taken down object by object at the end.
+that what is loaded is not taken down object by object at the end. The command `python` runs `sitecustomize` and then a
+script. Its hash seed is the server's, and signals don't reach the script: a test about either starts the real one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import gc
 import json
 import os
 import runpy
+import site
 import socket
 import ssl
 import subprocess
@@ -98,6 +100,15 @@ def next_command(address: str) -> list[str]:
     return list(argv)
 
 
+def begin_python() -> None:
+    """Do what Python does before it runs the script that its first argument names."""
+    sys.orig_argv = list(sys.argv)
+    del sys.argv[0]
+    sys.path[:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    site.execsitecustomize()
+    sys.path.insert(0, str(Path(sys.argv[0]).absolute().parent))
+
+
 def exit_code_of(script: str) -> int:
     """Run a script until all that it began has ended; the exit code, as Python would tell it."""
     code: object = 0
@@ -124,5 +135,8 @@ if __name__ == "__main__":
     ssl.SSLContext.load_verify_locations = lambda *_, **__: None  # nothing here is encrypted
     gc.freeze()  # what is loaded stays, in each fork
     sys.argv = next_command(sys.argv[1])
-    sys.path[:1] = [str(Path(sys.argv[0]).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    os._exit(exit_code_of(sys.argv[0]) & 0xFF)
+    if Path(sys.argv[0]).name == "python":
+        begin_python()
+    else:
+        sys.path[:1] = [str(Path(sys.argv[0]).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os._exit(exit_code_of(str(Path(sys.argv[0]).absolute())) & 0xFF)

@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
+from tests.kit import forks
 
 from agenttape_core.cli.app import run
+
+LOADED = (
+    *("pydantic", "importlib.metadata", "asyncio", "concurrent.futures", "multiprocessing", "pickle", "ssl", "csv"),
+    *("agenttape_core.lifecycle.packages", "agenttape_core.lifecycle.request", "agenttape_core.redaction.scanner"),
+    *("agenttape_core.storage.journal", "agenttape_core.guard"),
+)
+"""Modules that a session imports; none of those whose import opens one, nor what freezes or schedules a program."""
 
 TOOLS = """
 import os
@@ -53,6 +61,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give a folder with a `python` that begins with those modules loaded."""
+    with forks.commands(tmp_path_factory.mktemp("commands"), LOADED, "python") as folder:
+        yield folder
+
+
+@pytest.fixture
+def forked_python(folder: Path, commands: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `python` be a fork, which takes a third of the time; `sys.executable` still is the real one."""
+    monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from agenttape_core import open_cassette, use_cassette
 
 from .conftest import Ended, cassettes
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("forked_python")]
 
 Agenttape = Callable[..., Ended]
 Program = Callable[[str, str], str]
@@ -78,7 +78,7 @@ asyncio.run(main())
 )
 def test_script(folder: Path, program: Program, agenttape: Agenttape, text: str, calls: int) -> None:
     """A script that knows nothing of AgentTape is recorded and traced, and its replay prints the same to the letter."""
-    words = ("--cassette", "run", "--", "python", program("agent.py", text), "Paris", "Rome")
+    words = ("--cassette", "run", "--", sys.executable, program("agent.py", text), "Paris", "Rome")
     recorded = agenttape("record", "--trace", "trace.jsonl", *words)
     assert (recorded.code, cassettes(folder)) == (0, ["run.yaml"])
     assert f"cassettes/run.yaml: 0 replayed, {calls} recorded" in recorded.err
@@ -335,9 +335,9 @@ def test_nothing_gets_out_while_a_session_opens(program: Program, agenttape: Age
             print(*set(refused))
         """,
     )
-    assert agenttape("record", "--", "python", script, "0").code == 0
+    assert agenttape("record", "--", sys.executable, script, "0").code == 0
     with socket.create_server(("127.0.0.1", 0)) as server:
-        replayed = agenttape("replay", "--", "python", script, str(server.getsockname()[1]))
+        replayed = agenttape("replay", "--", sys.executable, script, str(server.getsockname()[1]))
         server.setblocking(False)
         with pytest.raises(BlockingIOError):
             server.accept()
@@ -528,7 +528,7 @@ def test_sitecustomize(folder: Path, program: Program, agenttape: Agenttape, mon
         look_up("Paris")
         """,
     )
-    ended = agenttape("record", "--", "python", script)
+    ended = agenttape("record", "--", sys.executable, script)
     assert (ended.out, cassettes(folder)) == (f"42 {folder / 'sitecustomize.py'} False\n", ["ask.yaml"])
 
 
@@ -605,9 +605,9 @@ def test_a_recording_that_misses_its_framework_fails(agenttape: Agenttape, progr
 def test_the_hash_seed_of_a_recording(program: Program, agenttape: Agenttape, folder: Path) -> None:
     """A command that puts a set into a request replays: it starts with the seed with which it was recorded."""
     program("tags.py", "from tools import look_up; print(look_up(' '.join({f'tag{n}' for n in range(40)})))")
-    recorded = agenttape("record", "--", "python", "tags.py")
+    recorded = agenttape("record", "--", sys.executable, "tags.py")
     (path,) = cassettes(folder)
     seed = open_cassette(folder / "cassettes" / path).header.volatile.hash_seed
     assert seed is not None
-    replayed = agenttape("replay", "--", "python", "tags.py")
+    replayed = agenttape("replay", "--", sys.executable, "tags.py")
     assert (replayed.code, replayed.out) == (0, recorded.out), replayed.err

@@ -45,6 +45,7 @@ if __name__ == "__main__":
 SECRET = "sk-proj-" + "a1B2" * 9
 
 
+@pytest.mark.usefixtures("forked_python")
 def test_shell(folder: Path, program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that a shell starts one after the other, or at once, are served what each of them recorded."""
     monkeypatch.setenv("SECRET", SECRET)
@@ -61,6 +62,7 @@ def test_shell(folder: Path, program: Program, agenttape: Agenttape, monkeypatch
     assert (replayed.code, sorted(replayed.out.splitlines())) == (0, lines)
 
 
+@pytest.mark.usefixtures("forked_python")
 def test_new_episodes(folder: Path, program: Program, agenttape: Agenttape) -> None:
     """What is added by several processes that share a cassette is there once, and what was there before too."""
     program("a.py", ASK)
@@ -93,6 +95,7 @@ def test_multiprocessing(
     assert (replayed.code, replayed.out) == (0, recorded.out)
 
 
+@pytest.mark.usefixtures("forked_python")
 def test_miss_in_a_pool(program: Program, agenttape: Agenttape) -> None:
     """A miss in a worker ends the command, which would wait for the worker for ever, and is explained."""
     script = program(
@@ -162,6 +165,7 @@ def test_pytest_with_workers(
     assert sum(process["replayed"] for process in replayed["processes"]) == 6
 
 
+@pytest.mark.usefixtures("forked_python")
 def test_process_without_a_cassette(folder: Path, program: Program, agenttape: Agenttape) -> None:
     """A process that recorded nothing needs no cassette until it asks, and one that does not come is a finding."""
     program("ask.py", ASK)
@@ -200,6 +204,7 @@ DEAF = {
 }
 
 
+@pytest.mark.usefixtures("forked_python")
 def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape) -> None:
     """A Python that can't be guarded does not start in a replay, in any way, unless processes are allowed."""
     script = program(

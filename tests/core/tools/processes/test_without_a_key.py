@@ -14,7 +14,7 @@ from agenttape_core.asgi import TapeInbound
 
 from .conftest import Ended
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("forked_python")]
 
 ADVICE = "agenttape: in a replay any text will do as a key, since no call is sent: set SHOP_API_KEY=no-key"
 SHOP = """
@@ -110,11 +110,8 @@ def test_a_command_says_so(
     words: tuple[str, ...] = ("shop:main",)
     if kind != "function":
         name = program(f"{kind.replace(' ', '_')}.py", PROGRAMS[kind])
-        words = (
-            sys.executable,
-            *(("-m", "pytest", "-q", "-rN", "-p", "no:cacheprovider") if kind == "test_it" else ()),
-            name,
-        )
+        of_pytest = (sys.executable, "-m", "pytest", "-q", "-rN", "-p", "no:cacheprovider")
+        words = (*(of_pytest if kind == "test_it" else ("python",)), name)
     assert agenttape("record", "--cassette", "c", "--", *words).code == 0
     monkeypatch.delenv("SHOP_API_KEY")
     ended = agenttape("replay", "--cassette", "c", "--", *words)
