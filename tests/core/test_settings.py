@@ -133,11 +133,15 @@ def test_paths_start_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("cassete_dir = 1", r"pyproject.toml: .* there's no setting 'cassete_dir'; did you mean 'cassette_dir'\?$"),
-        ("zzz = 1", r"pyproject.toml: .* there's no setting 'zzz'\n  all settings: mode, cassette_dir, "),
+        (
+            "cassete_dir = 1",
+            r'pyproject.toml: \[tool.agenttape\] has no setting "cassete_dir". Did you mean "cassette_dir"\?$',
+        ),
+        ("zzz = 1", r'\[tool.agenttape\] has no setting "zzz".\n  all settings:  mode, cassette_dir, '),
         ('on_unused = "never"', r"\[tool.agenttape\] on_unused: expected 'fail', 'warn' or 'ignore'$"),
-        ('live = "chat"', r"\[tool.agenttape\] live: expected a valid tuple"),
-        ("mode = 3", r"\[tool.agenttape\] mode: expected a valid string"),
+        ('live = "chat"', r"\[tool.agenttape\] live: expected a list$"),
+        ("mode = 3", r"\[tool.agenttape\] mode: expected a string$"),
+        ('http = "perhaps"', r"\[tool.agenttape\] http: expected true or false$"),
         ('redaction_key = "00"', "redaction_key belongs in the environment, not in a file"),
         ("mode = ", "not valid TOML"),
     ],
@@ -152,7 +156,11 @@ def test_invalid_files(tmp_path: Path, table: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
-        ("AGENTTAPE_MODUS", "x", "the environment variable AGENTTAPE_MODUS: there's no setting 'modus'; did you mean"),
+        (
+            "AGENTTAPE_MODUS",
+            "x",
+            "the environment variable AGENTTAPE_MODUS isn't a setting. Did you mean AGENTTAPE_MODE",
+        ),
         ("AGENTTAPE_ON_UNUSED", "never", "the environment variable AGENTTAPE_ON_UNUSED: expected 'fail'"),
     ],
 )

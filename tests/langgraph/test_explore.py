@@ -77,7 +77,7 @@ def test_parallel_branches_are_answered_in_both_orders(tmp_path: Path, is_racy: 
     found = explored(program, tmp_path / "run.yaml")
     assert (found.orders, found.is_exhaustive, found.failing) == (2, True, int(is_racy))
     if is_racy:
-        assert "LangGraph/research@1[1]/AsyncChat" in str(found)
+        assert "smallest change: call 2 (chat AsyncChat) answers first" in str(found)
 
 
 @pytest.mark.parametrize("is_racy", [True, False])

@@ -239,6 +239,8 @@ DRAWN: list[tuple[Any, Any, bool]] = [
     ("Xy3-kLm_09aBcD", "aQ9_pLk-33xYzT", True),
     (12.345678901, 98.7654321, True),
     (1_732_000_000_123, 1_732_000_900_456, True),
+    ("2026-11-29T18:00:01.123456", "2026-11-29T18:01:02.654321+00:00", True),
+    ("2026-11-29T18:00:00", "2026-11-30T09:30:00", False),
     ("Capital of France?", "Capital of Italy?", False),
     ("Paris", "Rome", False),
     ("gpt-5-mini", "gpt-5", False),

@@ -57,9 +57,9 @@ def test_a_plan(dirty: Project) -> None:
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "cassettes/test_it/test_a.yaml: 1 of 3 calls changed, at most 2 below it",
+            "cassettes/test_it/test_a.yaml: 1 of 3 calls changed; up to 2 more depend on it",
             "   1  call ask at ask",
-            "1 of 2 cassettes need updating, with pytest --rerecord=changed: 1 of 4 calls *",
+            "1 of 2 cassettes needs updating (1 of 4 calls *):  pytest --rerecord=changed",
         ]
     )
     plans = json.loads((dirty.path / "plan.json").read_text())["tests"]

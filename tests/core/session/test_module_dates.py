@@ -172,6 +172,15 @@ def test_miss_of_tomorrow_is_explained(module: Any, tmp_path: Path) -> None:
     assert "build it inside a function" in str(missed.value)
 
 
+def test_miss_in_a_time_alone_says_so(tmp_path: Path) -> None:
+    """A miss that differs only in a time of day inside a text shows that time, and how to have the recorded one."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        chat("It's 2026-11-29 18:00:01. Be kind.")
+    miss = pytest.raises(CassetteMissError, match="only a time differs, '2026-11-29 18:04:59'")
+    with miss, use_cassette(tmp_path / "c.yaml"):
+        chat("It's 2026-11-29 18:04:59. Be kind.")
+
+
 def test_miss_in_more_than_a_date_is_no_matter(module: Any, tmp_path: Path) -> None:
     """A miss that differs in a word as well says nothing of dates."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):

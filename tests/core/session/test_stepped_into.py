@@ -374,7 +374,8 @@ def test_departure_inside_a_tool() -> None:
 
 def test_each_reason_is_named_once() -> None:
     """The line about tools that were not run names those of one reason together, and keeps reasons apart."""
-    tools = ["find (recorded unwatched)", "book (wrote b.txt)", "look (recorded unwatched)", "and 2 more"]
-    shown = "side effects skipped: find, look (recorded unwatched); book (wrote b.txt); and 2 more"
-    assert side_effects_skipped(tools) == shown
-    assert side_effects_skipped(tools[:1]) == "side effects skipped: find (recorded unwatched)"
+    unseen, act = "(its side effects weren't observed)", "(wrote b.txt, removed a.txt, 2 more)"
+    tools = [f"find {unseen}", f"book {act}", f"look {unseen}", "and 2 more"]
+    would = "(would have written b.txt, removed a.txt, 2 more)"
+    assert side_effects_skipped(tools) == f"side effects skipped: find, look {unseen}; book {would}; and 2 more"
+    assert side_effects_skipped(tools[:1]) == f"side effects skipped: find {unseen}"

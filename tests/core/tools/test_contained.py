@@ -107,7 +107,7 @@ def test_accounts_have_it_as_data(desk: Desk) -> None:
     assert (found.to_dict()["failed"], found.is_same) == ([SAID], False)
     planned = plan(desk.lenient, OUTER)
     assert (planned.to_dict()["failed"], planned.is_clean) == ((SAID,), True)
-    assert str(planned) == "1 call, none changed, 1 session of its own failed"
+    assert str(planned) == "1 call, none changed, 1 other session failed"
 
 
 def test_a_heal_of_what_is_clean(desk: Desk) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from agenttape_core.engine import OnMiss, parse_match_on
-from agenttape_core.errors import ConfigurationError
+from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.matching import STRICT, Ignored, Key, MatchOn, OnRepeat
 from agenttape_core.redaction import Rule
 from agenttape_core.redaction.rules import check_kinds_of_secrets, rules_of
@@ -167,7 +167,8 @@ class Settings(BaseModel):
             return Settings.model_validate({**self.model_dump(), **options})
         except ValidationError as error:
             first = error.errors()[0]
-            raise ConfigurationError(f"{first['loc'][0]}={first['input']!r}: {_problem(first['msg'])}") from None
+            key = str(first["loc"][0])
+            raise ConfigurationError(f"{key}={first['input']!r}: {_problem(error, key)}") from None
 
 
 def check_replay_of(chosen: object) -> CheckReplay:
@@ -265,7 +266,7 @@ def load_settings(
 
 def _combined(file: _File, own: Iterable[tuple[str, str]], variables: Mapping[str, str]) -> Settings:
     """Return the settings of a file, and of our own variables."""
-    values, origins = {**file.values}, {**file.origins}
+    values, origins = {**file.values}, {key: f"{path}: [tool.agenttape] {key}" for key, path in file.origins.items()}
     for variable, text in own:
         key = variable.removeprefix(_PREFIX).lower()
         values[key] = [word.strip() for word in text.split(",") if word.strip()] if key in _SEVERAL else text
@@ -275,12 +276,13 @@ def _combined(file: _File, own: Iterable[tuple[str, str]], variables: Mapping[st
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = str(first["loc"][0])
-        where = origins.get(key, key)
+        key = str(error.errors()[0]["loc"][0])
         if key in Settings.model_fields:
-            raise ConfigurationError(f"{where}: {_problem(first['msg'])}") from None
-        raise ConfigurationError(f"{where}: there's no setting {key!r}{_nearest(key)}") from None
+            raise ConfigurationError(f"{_shown_origin(origins.get(key, key))}: {_problem(error, key)}") from None
+        if (name := f"{_PREFIX}{key.upper()}") in dict(own):
+            raise ConfigurationError(f"the environment variable {name} isn't a setting.{_nearest(key, name)}") from None
+        path = _shown_origin(file.origins[key])
+        raise ConfigurationError(f'{path}: [tool.agenttape] has no setting "{key}".{_nearest(key)}') from None
 
 
 @functools.lru_cache(maxsize=8)
@@ -288,17 +290,42 @@ def _combined_once(file: _File, own: tuple[tuple[str, str], ...]) -> Settings:
     return _combined(file, own, {})
 
 
-def _problem(said: str) -> str:
-    """Return the problem that pydantic found with a value, in our words."""
-    return said.removeprefix("Value error, ").replace("Input should be", "expected")
+def _problem(error: ValidationError, key: str) -> str:
+    """Return the problems with the value of a setting in our words: each form that it may have, or what is wrong."""
+    found = [_words(one["type"], one["msg"]) for one in error.errors() if one["loc"][0] == key]
+    return " or ".join(dict.fromkeys(found)).replace(" or expected ", " or ")
 
 
-def _nearest(key: str) -> str:
+_EXPECTED = {
+    "bool": "true or false",
+    "string": "a string",
+    "tuple": "a list",
+    "dict": "a table",
+    "float": "a number",
+    "int": "a number",
+    "model": "a table",
+}
+"""The forms of a value in the words of TOML, by the beginnings of the types of pydantic's errors."""
+
+
+def _words(kind: str, said: str) -> str:
+    form = _EXPECTED.get(kind.partition("_")[0])
+    return f"expected {form}" if form else said.removeprefix("Value error, ").replace("Input should be", "expected")
+
+
+def _shown_origin(origin: str) -> str:
+    path, colon, rest = origin.partition(": [")
+    return f"{shown_path(path)}{colon}{rest}"
+
+
+def _nearest(key: str, variable: str = "") -> str:
     """Return a question with the setting that is most like a misspelled one; all settings if none is like it."""
     import difflib
 
     near = difflib.get_close_matches(key, Settings.model_fields, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"\n  all settings: {', '.join(Settings.model_fields)}"
+    if not near:
+        return f"\n  all settings:  {', '.join(Settings.model_fields)}"
+    return f" Did you mean {_PREFIX}{near[0].upper()}?" if variable else f' Did you mean "{near[0]}"?'
 
 
 def given_cassette_dir(start: Path, otherwise: Path) -> str | None:
@@ -319,7 +346,7 @@ class _File:
 
     Args:
         values: The settings.
-        origins: Where each is from.
+        origins: The file that each is from.
     """
 
     def __init__(self, values: Mapping[str, Any], origins: Mapping[str, str]) -> None:
@@ -356,7 +383,7 @@ def _file_of(text: str, folder: str, path: str) -> _File | None:
     if secret := _ENVIRONMENT_ONLY & table.keys():
         raise ConfigurationError(f"{path}: {', '.join(secret)} belongs in the environment, not in a file")
     values = {"cassette_dir": Settings.model_fields["cassette_dir"].default, **table}
-    origins = {key: f"{path}: [tool.agenttape] {key}" for key in table}
+    origins = dict.fromkeys(table, path)
     return _File(
         {key: _from(Path(folder), value) if key in _PATHS else value for key, value in values.items()}, origins
     )

@@ -64,7 +64,7 @@ def test_a_plan_executes_nothing(agent: Agent) -> None:
     before = CASSETTE.read_bytes()
     agent.questions[1] = "B"
     found = plan(agent, "c")
-    assert str(found) == "1 of 3 calls changed, at most 1 below it, about $0.06"
+    assert str(found) == "1 of 3 calls changed; up to 1 more depends on it, about $0.06"
     assert [call.number for call in found.changed] == [2]
     assert [call.number for call in found.below] == [3]
     assert found.from_dict(json.loads(json.dumps(found.to_dict()))) == found
@@ -93,7 +93,7 @@ def test_new_and_dropped(agent: Agent) -> None:
     agent.questions.append("d")
     assert "1 new, and what follows" in str(plan(agent, "c"))
     agent.questions[:] = ["a"]
-    assert str(plan(agent, "c")) == "0 of 3 calls changed, 2 no longer asked for"
+    assert str(plan(agent, "c")) == "0 of 3 calls changed, 2 no longer made"
     update(agent, "c")
     assert (agent.asked, len(open_cassette(CASSETTE).entries)) == ([], 1)
 

@@ -36,6 +36,7 @@ caught `BaseException`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -399,13 +400,15 @@ class IncompleteObjectError(AgentTapeHalt):
     def __init__(self, call: str, store: str, write: str, cassette: str) -> None:
         self.store = store
         self.cassette = cassette
+        again = "pytest --rerecord" if "PYTEST_CURRENT_TEST" in os.environ else "AGENTTAPE_MODE=record <your command>"
+        memory = f"if a {store} lives in memory, run it in replays:"
         super().__init__(
             f"Can't record {call}: this {store} is incomplete\n"
             f"  {write} was replayed from {shown_path(cassette)}, so nothing was really added to it.\n\n"
             "  Pick one:\n"
             f"    create the {store} inside the test or one of its own fixtures\n"
-            "    re-record both cassettes in one run:               pytest --rerecord, or AGENTTAPE_MODE=record\n"
-            f"    if a {store} lives in memory, run it in replays:  agenttape_core.in_memory({store})"
+            f"    {'re-record both cassettes in one run:':<{len(memory)}}  {again}\n"
+            f"    {memory}  agenttape_core.in_memory({store})"
         )
 
 

@@ -43,16 +43,15 @@ def _spelled(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
-def how_to_recover(journal: Path) -> str:
-    """Return how to make a cassette of a journal: the command, and the call where the command is not installed.
+def how_to_recover(path: Path) -> str:
+    """Return the command that makes a cassette of a journal.
 
     Args:
-        journal: The journal.
+        path: The journal, or the cassette that it was to become.
     """
     import shlex
 
-    command = f"agenttape cassette recover {shlex.quote(shown_path(journal))}"
-    return f"{command}, or agenttape_core.recover(Path({str(journal)!r}))"
+    return f"agenttape cassette recover {shlex.quote(shown_path(path))}"
 
 
 def counted(count: int, noun: str) -> str:

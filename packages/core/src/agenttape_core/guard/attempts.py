@@ -225,7 +225,7 @@ def look_up(event: str, asked: Any) -> Attempt | None:
     reverse = event in ("socket.gethostbyaddr", "socket.getnameinfo")
     if not spelled or is_loopback(spelled) or (not reverse and as_ip(spelled) is not None):
         return None
-    return Attempt(f"look up {host!r}", host, lambda guard: guard.allows_host(host))
+    return Attempt(f"look up {host}" if reverse else f"reach {host}", host, lambda guard: guard.allows_host(host))
 
 
 def _program(command: Any) -> str:

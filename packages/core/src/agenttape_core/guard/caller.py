@@ -9,6 +9,8 @@ import sysconfig
 import threading
 import types
 
+from agenttape_core.errors import shown_path
+
 _OWN = "agenttape_"
 """The prefix of the names of our own packages."""
 
@@ -50,7 +52,9 @@ def caller() -> str:
 
 
 def _place(frame: types.FrameType) -> str:
-    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+    function = frame.f_code.co_qualname
+    place = f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return place if function == "<module>" else f"{place} in {function}"
 
 
 def is_own(frame: types.FrameType) -> bool:

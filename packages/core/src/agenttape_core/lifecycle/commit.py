@@ -79,7 +79,9 @@ def _settle(opened: Opened, journal: Journal, failed: BaseException | None) -> N
             target = shown_path(journal.target)
             what = f"{target} is unchanged." if opened.prepared.cassette is not None else f"There is still no {target}."
             calls = counted(len(session.report.recorded), "call")
-            kept = f"keep the {calls} recorded so far:  {how_to_recover(left)}{lost_records(journal.unkept)}"
+            whole = journal.target
+            named = whole if isinstance(whole, Path) and left in leftover_journals(whole) else left
+            kept = f"keep the {calls} recorded so far:  {how_to_recover(named)}{lost_records(journal.unkept)}"
             failed.add_note(f"AgentTape: nothing was saved, because the run failed. {what}\n  {kept}")
 
 

@@ -15,7 +15,7 @@ from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.session import Session
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading.prices import load_prices
-from agenttape_core.tools.update import PLANNING, Plan, plan_of, planned_together, total_of
+from agenttape_core.tools.update import PLANNING, Plan, plan_of, planned_together, summary_of
 
 _PLAN = "agenttape.plan"
 """The name of the property of a test report that holds its plan, as JSON."""
@@ -154,8 +154,7 @@ def lines_of(plans: Mapping[str, Plan], refused: Mapping[str, str], again: Calla
     """
     dirty = [plan for plan in plans.values() if not plan.is_clean]
     lines = [line for plan in dirty for line in plan.lines()]
-    does = f"need updating, with {again('--rerecord=changed')}" if dirty else "need updating"
-    total = f"{len(dirty)} of {counted(len(plans), 'cassette')} {does}: {total_of(list(plans.values()))}"
+    total = summary_of(list(plans.values()), again("--rerecord=changed") if dirty else "")
     return [*lines, total, *([unplanned(refused)] if refused else [])]
 
 

@@ -187,4 +187,4 @@ def check_kinds_of_secrets(kinds: Iterable[str]) -> None:
             near = difflib.get_close_matches(kind, known, 1)
             meant = f"did you mean {near[0]!r}?" if near else f"the kinds are {', '.join(known)}"
             problem = f"redaction_off: there is no kind of secret {kind!r}"
-            raise ConfigurationError(f"{problem}\n  {meant}\n  docs/redaction.md has a table of them")
+            raise ConfigurationError(f"{problem}\n  {meant}")

@@ -213,7 +213,7 @@ def explanation(
         *_missing(source, request, address, is_permuted=is_permuted),
         *([f"{'zone':<10}{zone}"] if zone else []),
         "",
-        *(_on_order(source, hash_seed) if is_permuted else []),
+        *([*_on_order(source, hash_seed), ""] if is_permuted else []),
         *_remedies(near, remedy),
     ]
 

@@ -42,8 +42,9 @@ _MONTH = rf"(?:{'|'.join(_MONTHS)}|{'|'.join(name[:3] for name in _MONTHS)}\b)\.
 _ANY = re.compile(
     rf"{_DAY}(?:\d{{4}}[-/.]\d\d?[-/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d{{4}}"
     rf"|{_MONTH} \d\d?(?:st|nd|rd|th)?(?:,? \d{{4}})?|\d\d?(?:st|nd|rd|th|\.)? (?:of )?{_MONTH}(?:,? \d{{4}})?)"
+    r"(?:(?:T|,? )\d\d?:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
 )
-"""A date in one of the usual spellings, with the day of the week if it's there."""
+"""A date in one of the usual spellings, with the day of the week and the time if they're there."""
 _FAR, _MOST, _WIDE = 8, 4000, 200
 """The steps from a global to a text, the objects of a module, and the items of a container that are looked at."""
 _LOGS = ("Message", "History", "Memory", "Saver", "Store", "Cache")
@@ -141,7 +142,8 @@ def advice_on_dates(recorded: Mapping[str, Plain], asked: Mapping[str, Plain]) -
         if holder
         else "it was drawn outside the session, perhaps when a module was imported"
     )
-    return [f"{'date':<10}only a date differs, {spelt!r}: {who}", f"{'':<10}{REMEDY}"]
+    part = "time" if ":" in spelt else "date"
+    return [f"{part:<10}only a {part} differs, {spelt!r}: {who}", f"{'':<10}{REMEDY}"]
 
 
 def _holders_of(spelt: str, days: Iterable[dt.date]) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -107,6 +108,12 @@ _LOOSE = {"address": "by address", "ordered": "in order", "matcher": "by a match
 _SHOWN = 3
 NO_SIDE_EFFECTS = ("(calls nothing that is recorded)", "(its side effects weren't observed)")
 """The ends of lines about tools that a summary leaves out: as far as we can see, no side effect was skipped."""
+_REFUSED, _FAKED = "refused because it had no recording", "answered by a fake"
+_WITHOUT_SIDE_EFFECTS = (*NO_SIDE_EFFECTS, f"({_REFUSED})", f"({_FAKED})")
+"""The ends of lines about tools that list no side effect."""
+_PARTICIPLES = {"wrote": "written", "did": "done"}
+_IRREGULAR = re.compile(r"(?:^|(?<=, ))(?:wrote|did)\b")
+"""The verbs of side effects whose participle isn't their past form."""
 _WITH_CODE = frozenset({"tool", "retrieval"})
 """The kinds of calls that a replay may step into."""
 
@@ -128,8 +135,8 @@ def why_not_run(acts: Sequence[SideEffect] | None) -> str:
 def answered_without(recorded: Interaction) -> str:
     """Return how a recorded call was answered without its code; empty if its code ran when it was recorded."""
     if recorded.outcome.status == "refused":
-        return "refused for want of a recording"
-    return "answered by a fake" if FAKED in recorded.tags else ""
+        return _REFUSED
+    return _FAKED if FAKED in recorded.tags else ""
 
 
 def side_effects_skipped(tools: Iterable[object]) -> str:
@@ -141,8 +148,15 @@ def side_effects_skipped(tools: Iterable[object]) -> str:
     names: dict[str, list[str]] = {}
     for tool in tools:
         name, bracket, why = str(tool).partition(" (")
-        names.setdefault(bracket + why, []).append(name)
+        names.setdefault(_skipped(bracket + why), []).append(name)
     return f"side effects skipped: {'; '.join(', '.join(of_one) + why for why, of_one in names.items())}"
+
+
+def _skipped(why: str) -> str:
+    """Return a reason with its side effects, if it lists any, in the conditional: a replay doesn't have them."""
+    if not why or why.endswith(_WITHOUT_SIDE_EFFECTS):
+        return why
+    return f" (would have {_IRREGULAR.sub(lambda verb: _PARTICIPLES[verb[0]], why.removeprefix(' ('))}"
 
 
 def not_as_recorded(nondeterminism: Iterable[str], entropy: Collection[str], unobserved: Iterable[str]) -> list[str]:

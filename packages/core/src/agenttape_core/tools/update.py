@@ -154,17 +154,19 @@ class Plan:
         )
 
     def __str__(self) -> str:
-        """Return it in one line: `2 of 41 calls changed, at most 5 below them, about $0.01`."""
-        failed = [f"{counted(len(self.failed), 'session')} of its own failed"] if self.failed else []
+        """Return it in one line: `2 of 41 calls changed; up to 5 more depend on them, about $0.01`."""
+        failed = [f"{counted(len(self.failed), 'other session')} failed"] if self.failed else []
         if self.is_clean:
             return ", ".join([f"{counted(self.calls, 'call')}, none changed", *failed])
-        parts = [f"{len(self.changed)} of {counted(self.calls, 'call')} changed"]
+        first = f"{len(self.changed)} of {counted(self.calls, 'call')} changed"
         if self.below:
-            parts.append(f"at most {len(self.below)} below {'it' if len(self.changed) == 1 else 'them'}")
+            depend, on = "depends" if len(self.below) == 1 else "depend", "it" if len(self.changed) == 1 else "them"
+            first += f"; up to {len(self.below)} more {depend} on {on}"
+        parts = [first]
         if self.new:
             parts.append(f"{len(self.new)} new, and what follows")
         if self.dropped:
-            parts.append(f"{len(self.dropped)} no longer asked for")
+            parts.append(f"{len(self.dropped)} no longer made")
         if self.dollars:
             parts.append(f"about ${max(self.dollars, 0.01):.2f}")
         if self.unpriced:
@@ -174,7 +176,7 @@ class Plan:
     def lines(self) -> list[str]:
         """Return it with a line for each of the first calls."""
         lines = [*map(str, self.changed), *(f"   +  {line}" for line in self.new)]
-        lines += [f"{call}  (no longer asked for)" for call in self.dropped]
+        lines += [f"{call}  (no longer made)" for call in self.dropped]
         lines += [f"   !  {line}" for line in self.failed]
         more = [f"      and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         where = f"{self.path}: " if self.path else ""
@@ -271,6 +273,18 @@ def total_of(plans: Sequence[Plan]) -> Plan:
         dropped=tuple(call for one in plans for call in one.dropped),
         failed=tuple(line for one in plans for line in one.failed),
     )
+
+
+def summary_of(plans: Sequence[Plan], command: str = "") -> str:
+    """Return in one line how many cassettes need updating, and with which command.
+
+    Args:
+        plans: The plans of all of them.
+        command: The command that updates them; empty if you're about to be asked.
+    """
+    dirty = sum(not plan.is_clean for plan in plans)
+    first = f"{dirty} of {counted(len(plans), 'cassette')} {'needs' if dirty == 1 else 'need'} updating"
+    return f"{first} ({total_of(plans)})" + (f":  {command}" if command else "")
 
 
 def refuse_dear(found: Plan, max_usd: float | None) -> None:

@@ -20,8 +20,7 @@ from agenttape_core.tools.rewrite.redacting import redact as redact_one
 
 _NOTHING = Redacted((), (), is_merged=False)
 _BEYOND = (
-    "Not reached: the history of version control, backups, copies on CI. Revoke every credential among the secrets.\n"
-    "See docs/redaction.md#what-redact-reaches."
+    "Not reached: the history of version control, backups, copies on CI. Revoke every credential among the secrets."
 )
 _MERGED = "a rule replaced a text that already held a pseudonym: if a replay misses there, record it again"
 

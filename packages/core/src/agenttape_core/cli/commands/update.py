@@ -14,7 +14,7 @@ import click
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.output import cli_command, print_json, print_text, printable
 from agenttape_core.cli.running import NO_TESTS, run_pytest
-from agenttape_core.errors import CassetteError, ConfigurationError, counted
+from agenttape_core.errors import CassetteError, ConfigurationError
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.matching import Ignored
 from agenttape_core.storage import Cassette, is_pending, open_cassette, pending_path
@@ -22,7 +22,7 @@ from agenttape_core.tools.processes.command import refuse_cassette
 from agenttape_core.tools.processes.report import Outcome
 from agenttape_core.tools.processes.run import run
 from agenttape_core.tools.reading.prices import load_prices
-from agenttape_core.tools.update import PLANNING, Departed, Plan, planned, refuse_dear, total_of
+from agenttape_core.tools.update import PLANNING, Departed, Plan, planned, refuse_dear, summary_of, total_of
 
 # -- Healing the cassettes of a command, and of its processes.
 
@@ -128,7 +128,7 @@ def update(
         for plan in dirty.values():
             print_text("\n".join(plan.lines()))
         if len(plans) != 1 or not dirty:
-            print_text(f"{len(dirty)} of {counted(len(plans), 'cassette')} need updating: {total}")
+            print_text(summary_of(list(plans.values())))
     for line in refused:
         click.echo(printable(line), err=True)
     if not dirty or dry_run:

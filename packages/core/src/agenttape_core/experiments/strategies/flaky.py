@@ -419,8 +419,8 @@ class _Running:
             return Lane("order", skipped="as no recorded calls wait side by side")
         if found.smallest is None:
             return Lane("order", samples=tuple(Sample("passed") for _ in range(found.orders)))
-        told = found.smallest.told.partition("\n")[0]
-        failed = (Sample("failed", f"in the order {found.smallest.order} it {told}"),) * found.failing
+        told = found.smallest.told.partition("\n")[0].removeprefix("then ")
+        failed = (Sample("failed", f"in the order {found.smallest.order}, {told}"),) * found.failing
         return Lane("order", samples=(*failed, *(Sample("passed") for _ in range(found.orders - found.failing))))
 
 

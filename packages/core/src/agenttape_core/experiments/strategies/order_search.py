@@ -136,9 +136,9 @@ What = Literal["miss", "exception", "result"]
 """A finding: a call without a recording, another exception, or another result."""
 
 _WORDS: dict[What, str] = {
-    "miss": "a call is made that was not recorded",
-    "exception": "it raises otherwise",
-    "result": "it comes out otherwise",
+    "miss": "a request changes",
+    "exception": "it raises another exception",
+    "result": "the result changes",
 }
 
 
@@ -291,10 +291,11 @@ class Exploration:
     def _lines(self, finding: Finding) -> list[str]:
         known = {call.number: call for call in self.overlapping}
         order = [int(number) for number in finding.order.split(",")]
-        first = [f"call {number} ({str(known[number]).split(maxsplit=1)[1]})" for number in order if number in known]
+        first = [f"call {each.number} ({each.kind} {each.name})" for each in map(known.get, order) if each is not None]
         earlier = f"smallest change: {', then '.join(first)} {'answers' if len(first) == 1 else 'answer'} first"
+        which = f"{_WORDS[finding.what]} in {counted(finding.times, 'order')}"
         return [
-            f"{_WORDS[finding.what]} in {counted(finding.times, 'order')}",
+            *([which] if len(self.findings) > 1 else []),
             earlier,
             *_indented(finding.told),
             f"reproduce:  {finding.reproduce}",

@@ -16,6 +16,7 @@ from agenttape_core.errors import (
     ConfigurationError,
     SessionStateError,
     UnusedInteractionsError,
+    counted,
     shown_path,
 )
 from agenttape_core.experiments.engine import drive
@@ -34,7 +35,7 @@ from agenttape_core.experiments.strategies.order_search import (
 from agenttape_core.experiments.verify.child import Ending, described, encoded, is_failure
 from agenttape_core.lifecycle.chosen_order import Imposing, recorded_first
 from agenttape_core.lifecycle.variation import Variation, varying
-from agenttape_core.matching import differences
+from agenttape_core.matching import Difference, differences
 from agenttape_core.scheduling import ChoicePoint, parsed_order
 from agenttape_core.schema import IndexRow
 from agenttape_core.storage import open_cassette
@@ -82,9 +83,9 @@ def replay_of(ending: Ending, imposed: Imposing) -> Replay:
     if imposed.redactor is None:
         return Replay(ending, has_opened=False)
     text, plain = imposed.redactor.text(ending.outcome), imposed.redactor.value(ending.value)
-    numbered = _numbered(json.dumps([text, plain], sort_keys=True))
-    outcome, value = json.loads(numbered)
-    redacted, choices = Ending(outcome, ending.failed, value), imposed.choices
+    numbered = _numbered(json.dumps([text, plain, imposed.redactor.text(ending.missed)], sort_keys=True))
+    outcome, value, missed = json.loads(numbered)
+    redacted, choices = Ending(outcome, ending.failed, value, missed), imposed.choices
     if choices is None:
         return Replay(redacted, rows=imposed.rows)
     return Replay(
@@ -109,6 +110,8 @@ def change_of(base: Ending, other: Ending) -> str:
     if base == other:
         return ""
     if base.outcome != other.outcome:
+        if other.missed:
+            return other.missed
         return "\n".join(other.outcome.splitlines()[:_LINES])
     found = list(differences(base.value, other.value, "value"))[:_LINES]
     return "\n".join(f"{each.path}: {each.asked}\n  in the recorded order: {each.recorded}" for each in found)
@@ -120,14 +123,36 @@ def ending_of(run: Run) -> Ending:
     The failure of a session that the program opened itself, and caught, is part of the outcome.
     """
     if run.error is not None:
-        return Ending(f"raised {described(run.error)}", is_failure(run.error), None)
+        return Ending(f"raised {described(run.error)}", is_failure(run.error), None, _missed(run.error))
     if run.failed:
-        lines = ["returned, though a session of its own failed", *sorted(run.failed)]
+        lines = ["returned, although another session in it failed", *sorted(run.failed)]
         return Ending("\n".join(lines), True, encoded(run.result))
     report = run.session.report
     if not (report.replayed or report.stepped_into):
         return Ending("returned without a recorded call, so there is no order to try", True, None)
     return Ending("returned", False, encoded(run.result))
+
+
+def _missed(error: BaseException) -> str:
+    """Return the call of a miss and how its request changed, in words; empty for another error."""
+    if not isinstance(error, CassetteMissError):
+        return ""
+    if not error.differences:
+        return f"then {error.name} {error.reason}"
+    recorded, asked = map(_spelled, Difference(*error.differences[0]).unmarked())
+    path = error.differences[0][0].removeprefix("arguments.")
+    more = len(error.differences) - 1
+    rest = f", and {counted(more, 'more change')}" if more else ""
+    return f"then {error.name} is called with {path}={asked} instead of {recorded}{rest}"
+
+
+def _spelled(text: str) -> str:
+    """Return a value as a difference shows it, with quotation marks around a text."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return text if text == "(absent)" else f'"{text}"'
+    return text
 
 
 ORDERS = 200

@@ -225,11 +225,13 @@ class Ending(NamedTuple):
         outcome: `returned`, or `raised` with type and message, those of notes and of what it came from.
         failed: Whether the replay itself failed, and not the function.
         value: The return value as plain data, or its repr if it has no codec.
+        missed: The call that had no recording and how its request changed, if that's what ended it.
     """
 
     outcome: str
     failed: bool
     value: Plain
+    missed: str = ""
 
 
 def ended(function: Callable[[], Any], around: CassetteBlock | None) -> Ending:

@@ -240,7 +240,7 @@ NOT_AS_RECORDED = Cause(
     "not as recorded",
     "the replays do in another order what happened side by side, read other times, or take or write other steps, than "
     "the run that was recorded",
-    "see that the program is the one that was recorded, or record it again; docs/identical.md says what cannot be",
+    "see that the program is the one that was recorded, or record it again",
 )
 CAUGHT = Cause(
     "caught failure",
