@@ -71,12 +71,15 @@ def difference_of(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.S
 
 
 def _bodies(tools: Sequence[SkippedTool]) -> Iterator[str]:
-    """Yield a line on each tool whose body did not run, and the option that runs it."""
-    for tool in tools[:_TOOLS]:
-        reason = "" if f"({tool.why})" in NO_SIDE_EFFECTS else f" {tool.why} while recording"
-        yield f"{tool.name}{reason}. In a replay its body doesn't run." if reason else f"{tool.name}'s body didn't run."
-    if tools:
-        names = ", ".join(f'"{tool.name}"' for tool in tools[:_TOOLS])
+    """Yield a line for each tool whose body was skipped, if possible only those with side effects; and what runs it."""
+    acting = [tool for tool in tools if f"({tool.why})" not in NO_SIDE_EFFECTS][:_TOOLS]
+    for tool in acting:
+        yield f"{tool.name} {tool.why} while recording. In a replay its body doesn't run."
+    shown = acting or tools[:_TOOLS]
+    if not acting:
+        yield from (f"{tool.name}'s body didn't run." for tool in shown)
+    if shown:
+        names = ", ".join(f'"{tool.name}"' for tool in shown)
         yield f"to run its body in replays:   @pytest.mark.cassette(step_into={{{names}}})"
 
 
