@@ -61,7 +61,7 @@ def as_printed(project: Path) -> Callable[[str], str]:
     """Make the same text of what a page prints everywhere: without its folder, its files and its process."""
 
     def shortened(text: str) -> str:
-        text = re.sub(rf"{re.escape(str(project))}/[\w-]+_\d+_\d+\.py", "app.py", text)
+        text = re.sub(rf"({re.escape(str(project))}/|\b)[\w-]+_\d+_\d+\.py", "app.py", text)
         text = re.sub(r"\(process \d+\)", "(process 4711)", text)
         return text.replace(f"{project}/", "")
 
