@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agenttape_core.engine import Decision, Execute, Mode, Policy, Refuse, Serve, StepInto
-from agenttape_core.errors import AgentTapeError, AgentTapeHalt, IncompleteObjectError
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteFormatError, IncompleteObjectError
 from agenttape_core.freeze import Frozen, is_drawn_by_program
 from agenttape_core.locks import RLock, cached_property
 from agenttape_core.matching import CanonicalRequest, Position, task_branch
@@ -146,7 +146,10 @@ class Session:
         source = self.source  # it is another one when the session has ended
 
         def why_served(served: CallRecord) -> str:
-            recorded = source.interaction(served.number)
+            try:
+                recorded = source.interaction(served.number)
+            except CassetteFormatError:  # such as a lost asset, which the call has raised already
+                return "its recording cannot be read"
             if served.kind != "tool" and not recorded.acts:
                 return ""  # a search of a remote service has no code that could have run
             if not self.policy.may_step_into(served.kind, served.name, served.address):
