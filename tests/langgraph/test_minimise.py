@@ -108,16 +108,16 @@ class State(TypedDict):
 
 
 def sends(world: World) -> Callable[[], Any]:
-    """One of twelve branches finds a price that is no number."""
+    """One of six branches finds a price that is no number."""
 
     def reply(*_: Any) -> AIMessage:
-        return AIMessage(json.dumps({"topics": [f"topic {n}" for n in range(12)]}))
+        return AIMessage(json.dumps({"topics": [f"topic {n}" for n in range(6)]}))
 
     @tool
     async def search(topic: str) -> list[dict[str, str]]:
         """Return offers."""
         world.reach("search")
-        bad = topic == "topic 7"
+        bad = topic == "topic 3"
         return [{"title": f"{topic} {WORDS * 5}", "price": "n/a" if bad and n == 5 else str(n)} for n in range(12)]
 
     model = PlainChat(world=world, reply=reply)
@@ -149,11 +149,11 @@ def sends(world: World) -> Callable[[], Any]:
 
 
 def long_thread(world: World) -> Callable[[], Any]:
-    """The third of two hundred answers of a thread names a wrong order."""
+    """The third of sixty answers of a thread names a wrong order."""
 
     def reply(_: Sequence[BaseMessage], number: int) -> AIMessage:
         order = 9981 if number == 3 else 1200 + number
-        return calling(*[("more", {})][: number < 200], number=number, text=f"{WORDS} order {order}")
+        return calling(*[("more", {})][: number < 60], number=number, text=f"{WORDS} order {order}")
 
     model = PlainChat(world=world, reply=reply)
 
