@@ -255,6 +255,19 @@ def test_pages_of_other_sites_use_nothing_up(headers: dict[str, str], status: in
     assert (oracle.answered, oracle.unknown) == (int(status == 200), 0)
 
 
+@pytest.mark.parametrize(("error", "is_told"), [(ConnectionResetError("gone"), False), (ValueError("odd"), True)])
+def test_a_client_that_has_left_is_no_error(
+    error: Exception, is_told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A client that closes its connection before its answer leaves no traceback; other errors do."""
+    with OracleServer(ToolOracle([])) as server:
+        try:
+            raise error
+        except type(error):
+            server.handle_error(None, ("127.0.0.1", 1))
+    assert bool(capsys.readouterr().err) is is_told
+
+
 def test_nested_lists_are_refused() -> None:
     """A megabyte of lists is refused before it is read as such."""
     with OracleServer(ToolOracle([])) as server:

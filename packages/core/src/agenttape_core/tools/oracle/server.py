@@ -8,6 +8,7 @@ counts the answered requests, and lists the others.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -71,6 +72,11 @@ class OracleServer(ThreadingHTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print an error, unless the client has left before its answer."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:
