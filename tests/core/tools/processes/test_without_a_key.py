@@ -110,7 +110,8 @@ def test_a_command_says_so(
     words: tuple[str, ...] = ("shop:main",)
     if kind != "function":
         name = program(f"{kind.replace(' ', '_')}.py", PROGRAMS[kind])
-        of_pytest = (sys.executable, "-m", "pytest", "-q", "-rN", "-p", "no:cacheprovider")
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take longer than the run
+        of_pytest = (sys.executable, "-m", "pytest", "-q", "-rN", "-p", "agenttape", "-p", "no:cacheprovider")
         words = (*(of_pytest if kind == "test_it" else ("python",)), name)
     assert agenttape("record", "--cassette", "c", "--", *words).code == 0
     monkeypatch.delenv("SHOP_API_KEY")
