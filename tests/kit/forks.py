@@ -51,7 +51,8 @@ def commands(folder: Path, loaded: tuple[str, ...], *names: str) -> Iterator[Pat
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
         try:
             assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+            first = process.stdout.readline()
+            assert first == "ready\n", first + process.stdout.read()
             yield folder / "bin"
         finally:
             process.terminate()

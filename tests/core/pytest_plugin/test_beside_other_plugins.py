@@ -91,7 +91,7 @@ class Apart(Project):
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Give a folder with `pytest`, which begins with itself and a session's modules loaded."""
-    loaded = ("pytest", *(f"agenttape_core.lifecycle.{name}" for name in ("open_cassette", "judgement", "missing")))
+    loaded = ("pytest", *(f"agenttape_core.lifecycle.{name}" for name in ("open_cassette", "missing")))
     with forks.commands(tmp_path_factory.mktemp("commands"), loaded, "pytest") as folder:
         yield folder
 
