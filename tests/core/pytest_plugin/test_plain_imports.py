@@ -25,7 +25,9 @@ def test_our_modules_are_found_as_python_finds_them(pytestconfig: pytest.Config)
     assert (type(found.loader), others, sys.meta_path) == (SourceFileLoader, before, before)
 
 
-@pytest.mark.parametrize("name", ["agenttape_core.pytest_plugin.fixture", "agenttape_core.testing.identical", "tests.kit"])
+@pytest.mark.parametrize(
+    "name", ["agenttape_core.pytest_plugin.fixture", "agenttape_core.testing.identical", "tests.kit"]
+)
 def test_assertions_for_users_are_still_rewritten(pytestconfig: pytest.Config, name: str) -> None:
     """What shows users what it compares, and all that is not ours, is left to pytest."""
     hook: Any = pytestconfig.pluginmanager.rewrite_hook
