@@ -175,6 +175,7 @@ async def test_memory_does_not_grow_with_the_turns(turn: str, steps: bool, tmp_p
             await (_left_early(ScriptedLLM(world)) if turn == "streams" else agent(world).run("Look"))
         return _live()
 
+    gc.collect()  # or what is garbage already would stay
     gc.freeze()  # only what lives from now on is counted
     with TapeEventHandler(tmp_path / "seen.jsonl", steps=steps):
         await turns(3)
