@@ -115,7 +115,7 @@ def test_cassette_without_such_calls_is_refused(part: str, world: World, path: P
         STAND_INS[part](path)
     with use_cassette(path, mode="all"):
         PlainChat(world=world).invoke("a")
-    with pytest.raises(ConfigurationError, match="nothing can stand for it"):
+    with pytest.raises(ConfigurationError, match="nothing can replace it"):
         STAND_INS[part](path)
 
 

@@ -289,4 +289,4 @@ def test_a_strict_replay_fails_on_a_difference(
     assert run(served) == 0
     monkeypatch.setenv("MORE", " more")
     assert run(served) == 1
-    assert "the server answered otherwise than it was recorded" in capfd.readouterr().err
+    assert "the server's answer differs from its recording" in capfd.readouterr().err

@@ -86,7 +86,7 @@ def test_a_typo_is_refused(number: int, data: st.DataObject) -> None:
             "checks: 1\nevery:\n- never: x\n  called: y\n",
             "checks.yaml:3: a check in `every` is a mapping with one word",
         ),
-        ("checks: 1\nevery:\n- never: x\nevery: []\n", "checks.yaml:4: the key 'every' stands twice, first on line 2"),
+        ("checks: 1\nevery:\n- never: x\nevery: []\n", "checks.yaml:4: the key 'every' occurs twice, first on line 2"),
         ("checks: 1\nevery:\n- no_errors: false\n", "checks.yaml:3: no_errors: expected true, or a mapping with allow"),
         ("checks: 1\nevery:\n- output: {regex: (}\n", "checks.yaml:3: output: '(' isn't a regular expression"),
         ("checks: 1\nevery:\n- before: [a]\n", "checks.yaml:3: before: expected a list of two tools, found ['a']"),
@@ -102,7 +102,7 @@ def test_a_typo_is_refused(number: int, data: st.DataObject) -> None:
         ),
         (
             "checks: 1\ncases:\n- {prompt: a, called: x}\n- {prompt: a, called: y}\n",
-            "checks.yaml:4: a case with this prompt stands on line 3 already",
+            "checks.yaml:4: a case with this prompt is already on line 3",
         ),
         ("checks: [\n", "checks.yaml:2: no YAML"),
         ("checks: &a [*a]\n", "checks.yaml:1: a value contains itself"),

@@ -132,7 +132,7 @@ def test_a_trace_is_a_backend(command: Any) -> None:
     assert command("check", "--trace", "t.jsonl", "--checks", "cases.yaml")[0] == 0
     Path("t.jsonl").write_text(Path("t.jsonl").read_text() * 2)
     code, _, err = command("check", "--trace", "t.jsonl", "--checks", "cases.yaml")
-    assert (code, "t.jsonl:2: the prompt stands on line 1 already" in err) == (3, True)
+    assert (code, "t.jsonl:2: the prompt is already on line 1" in err) == (3, True)
     Path("again.yaml").write_text(Path("support.yaml").read_text())
     code, _, err = command("export", ".", "--format", "jsonl-trace", "-o", "both.jsonl")
     assert (code, "again.yaml, turn 1, and support.yaml, turn 1, have the same prompt" in err) == (3, True)

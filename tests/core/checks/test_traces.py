@@ -73,7 +73,7 @@ def test_what_a_line_does_not_know_does_not_pass() -> None:
         (b'{"prompt": "x", "response": 3}', "`response` is a text, found int"),
         (b'{"prompt": "x", "response": "", "meta": []}', "`meta` is an object, found list"),
         (b'{"prompt": "x", "response": "", "modle": "gpt"}', "unknown key `modle`; did you mean `model`?"),
-        (b'{"prompt": "x", "prompt": "y", "response": ""}', "the key `prompt` stands twice"),
+        (b'{"prompt": "x", "prompt": "y", "response": ""}', "the key `prompt` occurs twice"),
         (b'{"prompt": "x", "response": "", "meta": {"a": NaN}}', "no JSON: NaN"),
         (b'{"agenttape":2,"name":"x"}', "this is a cassette, and no trace"),
         (b"[" * 100_000, "no JSON that anybody wrote"),
@@ -94,7 +94,7 @@ def test_all_broken_lines_and_duplicates_are_told() -> None:
     lines = [line.strip() for line in str(refused.value).splitlines()]
     assert lines[0].startswith("t.jsonl:2: no JSON")
     assert lines[1:] == [
-        "t.jsonl:3: the prompt stands on line 1 already",
+        "t.jsonl:3: the prompt is already on line 1",
         "t.jsonl:4: expected an object, found list",
     ]
     with pytest.raises(TraceFormatError, match="the trace holds no line"):

@@ -133,9 +133,9 @@ def look_up(city):
     ("before", "now", "said"),
     [
         ({}, {}, ""),
-        ({}, {"degrees": 121}, "tool look_up now answers otherwise at degrees: 20 → 121"),
-        ({}, {"mail": "nobody"}, "tool look_up now answers otherwise at to: *nobody"),
-        ({}, {"id_": "order 2"}, "tool look_up now answers otherwise at id: *order 2"),
+        ({}, {"degrees": 121}, "tool look_up now answers differently at degrees: 20 → 121"),
+        ({}, {"mail": "nobody"}, "tool look_up now answers differently at to: *nobody"),
+        ({}, {"id_": "order 2"}, "tool look_up now answers differently at id: *order 2"),
         (
             {"id_": "7f0c8a52-6d0e-4b59-9a53-0f4b2f3f8a11", "mail": MAIL},
             {"id_": "0b9a4a0e-1c44-4a1a-8d0e-5a2f6f1f9c22", "mail": MAIL},
@@ -179,7 +179,7 @@ def test_city():
     for error in ("no city", "no country"):
         agent.write_text(text.replace('return f"{city}: 20 {unit}"', f'raise LookupError("{error}")'), encoding="utf-8")
         result = project.run("--cassette-mode=once" if error == "no city" else "--cassette-lab=live")
-    result.stdout.fnmatch_lines(["*tool look_up now answers otherwise: builtins:LookupError: *city* → *country*"])
+    result.stdout.fnmatch_lines(["*tool look_up now answers differently: builtins:LookupError: *city* → *country*"])
 
 
 GOLDEN = """

@@ -89,7 +89,9 @@ def test_tests_say_so(project: Project, monkeypatch: pytest.MonkeyPatch) -> None
     result = project.run("--cassette-mode=none")
     result.assert_outcomes(failed=2)
     assert result.stdout.str().count(ADVICE) == 2
-    result.stdout.fnmatch_lines(["2 tests failed for want of a key; in a replay any text will do, and no call is sent"])
+    result.stdout.fnmatch_lines(
+        ["2 tests failed because a key is missing; in a replay any text will do, and no call is sent"]
+    )
     result.stdout.no_fnmatch_line("*--rerecord=failed*")
     result = project.run("--cassette-mode=all")
     assert ADVICE not in result.stdout.str()

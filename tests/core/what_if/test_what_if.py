@@ -422,7 +422,7 @@ def test_many_calls_have_representatives(tmp_path: Path) -> None:
     found = faults(run, path, ["timeout"])
     assert [cell.target.number for cell in found.cells] == [1, 30, 31, 32]
     assert str(found).splitlines()[-2:] == [
-        "  28 of 32 calls not tried: others stand for them",
+        "  28 of 32 calls not tried: others cover them",
         "4 faults: 4 raised",
     ]
     assert len(faults(run, path, ["timeout"], most=32).cells) == 32

@@ -291,7 +291,7 @@ def _combined_once(file: _File, own: tuple[tuple[str, str], ...]) -> Settings:
 
 
 def _problem(error: ValidationError, key: str) -> str:
-    """Return the problems with the value of a setting in our words: each form that it may have, or what is wrong."""
+    """Return the problems with the value of a setting in our words, with each form that it may have."""
     found = [_words(one["type"], one["msg"]) for one in error.errors() if one["loc"][0] == key]
     return " or ".join(dict.fromkeys(found)).replace(" or expected ", " or ")
 

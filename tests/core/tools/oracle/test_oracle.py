@@ -114,7 +114,7 @@ def test_file_comes_back(
         ("{", "this isn't JSON"),
         ("[" * 100_000, "this isn't JSON"),
         ("{}", "found an object"),
-        ('[{"tool_name": "a", "tool_name": "b"}]', "'tool_name' stands twice"),
+        ('[{"tool_name": "a", "tool_name": "b"}]', "'tool_name' occurs twice"),
         ("[1]", "entry 1 is a number"),
         ('[{"args_hash": "%h", "response": 1}]', "entry 1 has no tool_name"),
         ('[{"tool_name": "a", "args_hash": "abc", "response": 1}]', "no args_hash"),

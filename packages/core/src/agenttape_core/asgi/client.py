@@ -236,5 +236,5 @@ def _differences(recorded: str, found: str) -> Iterator[str]:
     """Yield the lines in which two answers differ, ids and times apart."""
     before, now = (_RUN_SPECIFIC.sub("…", text).splitlines() for text in (recorded, found))
     if before != now:
-        yield "the server answered otherwise than it was recorded:"
+        yield "the server's answer differs from its recording:"
         yield from difflib.unified_diff(before, now, "recorded", "now", lineterm="", n=1)

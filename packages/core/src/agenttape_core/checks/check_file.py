@@ -87,7 +87,7 @@ class _Reader:
             if not isinstance(key, str | int | float | bool | None):
                 self._refuse(key_node, "a key isn't text")
             if key in found:
-                self._refuse(key_node, f"the key {key!r} stands twice, first on line {found.of[key]}")
+                self._refuse(key_node, f"the key {key!r} occurs twice, first on line {found.of[key]}")
             found.of[key] = key_node.start_mark.line + 1
             found[key] = self.value(item)
         return found
@@ -222,7 +222,7 @@ class _Parser:
                 continue
             case = self._case(item)
             if case is not None and case.prompt in lines:
-                self._note(case.line, f"a case with this prompt stands on line {lines[case.prompt]} already")
+                self._note(case.line, f"a case with this prompt is already on line {lines[case.prompt]}")
             elif case is not None:
                 lines[case.prompt] = case.line
                 yield case

@@ -47,7 +47,7 @@ def without_twins(lines: Iterable[tuple[str, TraceLine]], target: str) -> Iterat
             raise TraceFormatError(
                 target,
                 f"a trace has one answer for each prompt, and {known[line.prompt]} and {place} have the same prompt",
-                remedy="export fewer cassettes, or each to a file of its own",
+                remedy="export fewer cassettes, or each to its own file",
             )
         known[line.prompt] = place
         yield line

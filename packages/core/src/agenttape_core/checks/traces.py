@@ -99,7 +99,7 @@ def lines_of(data: bytes, path: Path | str) -> list[TraceLine]:
             problems.append((number, str(error)))
             continue
         if read.prompt in first:
-            problems.append((number, f"the prompt stands on line {first[read.prompt]} already"))
+            problems.append((number, f"the prompt is already on line {first[read.prompt]}"))
         first.setdefault(read.prompt, number)
         found.append(read)
     if problems:
@@ -304,7 +304,7 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key in found if sum(key == other for other, _ in pairs) > 1)
-        raise ValueError(f"the key `{twice}` stands twice")
+        raise ValueError(f"the key `{twice}` occurs twice")
     return found
 
 

@@ -327,7 +327,7 @@ class FunctionProgram:
     def _block(self, variation: Variation) -> ContainedBlock:
         cassette = variation.cassette if variation.cassette is not None else self.cassette
         if cassette is None:
-            raise ConfigurationError(f"{self.name} has no cassette of its own\n  name one: Variation(cassette=...)")
+            raise ConfigurationError(f"{self.name} has no cassette\n  name one: Variation(cassette=...)")
         # Blocks in other threads let this process replay only, which isn't for the session that runs beside them.
         request = use_cassette(cassette, **self._options).request._replace(project=self._project)
         return ContainedBlock(variation.replayed_by(request))
@@ -496,7 +496,7 @@ def recorded(
     if cassette is not None:
         return program, recording(cassette, options)
     if program.cassette is None:
-        raise ConfigurationError(f"{program.name} has no cassette of its own\n  name one: cassette=, --cassette")
+        raise ConfigurationError(f"{program.name} has no cassette\n  name one: cassette=, --cassette")
     return program, program.cassette
 
 

@@ -98,8 +98,8 @@ def _on_new_call(live: bool | Collection[str]) -> OnNewCall:
 def _remedy(_: bool) -> list[str]:
     return [
         "every call needs a recording up to the point of departure, and after it those that may not be executed:",
-        "undo the change, record the run anew, or let this call be executed: live={...} with its kind or name;",
-        "live=True executes models, embeddings and retrievals, but no tools: after a change nobody knows what they do",
+        "undo the change, record the run again, or make this call for real: live={...} with its kind or name;",
+        "live=True calls models, embeddings and retrievals, but no tools: after a change, their effects are unknown",
     ]
 
 

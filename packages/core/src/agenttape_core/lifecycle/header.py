@@ -93,7 +93,7 @@ def _off_as(path: Location, prior: Header, off: Sequence[str], *, writes: bool) 
     if more and writes:
         raise ConfigurationError(
             f"{path} was recorded without looking for {sorted(more)}, and this session, which may add to it, does so\n"
-            f"  set redaction_off = {sorted(prior.redaction.off)} as then, or record all of it anew"
+            f"  set redaction_off = {sorted(prior.redaction.off)} as before, or record all of it again"
         )
     return prior.redaction.off
 

@@ -265,7 +265,7 @@ def judged(opened: Opened) -> Judgement:
     if is_named and (unmatched := opened.session.extension(NAMES).unmatched()):
         names = ", ".join(unmatched)
         where = f"{opened.prepared.shown}: live, replay_only or step_into names {names}"
-        warnings.append(UnmatchedNameWarning(f"{where}, but the run asked for no boundary of that name"))
+        warnings.append(UnmatchedNameWarning(f"{where}, but the run called no boundary of that name"))
     return Judgement(warnings=tuple(warnings))
 
 

@@ -30,7 +30,7 @@ def claim(path: Path | str, request: pytest.FixtureRequest) -> None:
     if other != nodeid:
         raise ConfigurationError(
             f"{shown_path(own)} was recorded by {other} in this run, and would be replaced by that of this test\n"
-            "  leave the name out of the marker, so that each test has a cassette of its own, or record it by one "
+            "  leave the name out of the marker, so that each test has its own cassette, or record it by one "
             "test and let the others replay it"
         )
 

@@ -71,7 +71,7 @@ def difference_of(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.S
 
 
 def _bodies(tools: Sequence[SkippedTool]) -> Iterator[str]:
-    """Yield a line for each tool whose body was skipped, if possible only those with side effects; and what runs it."""
+    """Yield a line for each tool whose body was skipped: only for those with side effects, if there are any."""
     acting = [tool for tool in tools if f"({tool.why})" not in NO_SIDE_EFFECTS][:_TOOLS]
     for tool in acting:
         yield f"{tool.name} {tool.why} while recording. In a replay its body doesn't run."

@@ -89,7 +89,7 @@ def _other_answers(before: Cassette, now: Cassette) -> Iterator[str]:
             continue
         for difference in differences(recorded.body, answered.body):
             where = difference.path.removeprefix("answer").lstrip(".")
-            said = f"{old.kind} {old.name} now answers otherwise{f' at {where}' if where else ''}"
+            said = f"{old.kind} {old.name} now answers differently{f' at {where}' if where else ''}"
             yield f"{said}: {difference.recorded} → {difference.asked}"
 
 

@@ -402,7 +402,7 @@ def remedies(verdicts: Sequence[Verdict], again: Callable[[str], str]) -> list[s
         lines.append(f"to record again what failed:  {again('--rerecord=failed')}")
     if keyless:
         tests = counted(keyless, "test")
-        lines.append(f"{tests} failed for want of a key; in a replay any text will do, and no call is sent")
+        lines.append(f"{tests} failed because a key is missing; in a replay any text will do, and no call is sent")
     return lines
 
 

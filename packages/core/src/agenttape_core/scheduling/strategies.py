@@ -380,7 +380,7 @@ class Chosen(AsTheyCome):
             return True
         if any(entry.is_free for entry in turn.ready.values()):
             self._choices.is_held = False
-            self._tell("a thread waits where nobody can see it")
+            self._tell("a thread waits where it can't be observed")
             turn.disregard()
             return True
         return False

@@ -284,7 +284,7 @@ class Journal:
         if self._is_open and not self._lock.is_held:
             raise SessionStateError(
                 f"{self.target} is being recorded by the process that this one was forked from\n"
-                "  open a cassette of its own in the forked process, or start it afresh (spawn)"
+                "  open a separate cassette in the forked process, or start it with spawn"
             )
 
     def _failure(self, error: OSError, kept: str = "") -> CassetteWriteError:

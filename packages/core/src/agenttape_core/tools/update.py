@@ -276,7 +276,7 @@ def total_of(plans: Sequence[Plan]) -> Plan:
 
 
 def summary_of(plans: Sequence[Plan], command: str = "") -> str:
-    """Return in one line how many cassettes need updating, and with which command.
+    """Return the number of cassettes that need updating, and the command for it, in one line.
 
     Args:
         plans: The plans of all of them.

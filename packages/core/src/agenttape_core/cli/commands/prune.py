@@ -273,7 +273,7 @@ def _put_aside(cassette: Path) -> Iterator[Garbage]:
     for path in sorted(cassette.parent.iterdir()) if cassette.parent.is_dir() else ():
         match = _ASIDE.fullmatch(path.name)
         if match is not None and match["name"] == cassette.name and path.is_file() and not path.is_symlink():
-            what = "it could not be read when its cassette was recorded again; remove it once nobody needs it"
+            what = "it could not be read when its cassette was recorded again; remove it when you don't need it anymore"
             yield _garbage(path, "broken", what, is_removable=False)
 
 

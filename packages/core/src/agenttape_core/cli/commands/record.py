@@ -30,7 +30,7 @@ from agenttape_core.cli.running import before_command, given, replayed_with, rep
 )
 @click.option("--review", is_flag=True, default=None, help="Let a new recording wait for `agenttape review`.")
 @click.option("--trace", metavar="FILE", help="Also write a JSONL trace, as export --format jsonl-trace does.")
-@click.option("--check-replay", is_flag=True, help="Replay the command at once, and fail if that differs.")
+@click.option("--check-replay", is_flag=True, help="Replay the command right away, and fail if that differs.")
 def record(
     words: tuple[str, ...],
     cassette: str | None,

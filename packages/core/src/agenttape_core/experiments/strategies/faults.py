@@ -302,7 +302,7 @@ def _table(matrix: FaultMatrix) -> list[str]:
         row = [f"{shown.get((target, fault), '.'):<{columns}}" for fault, columns in zip(faults, widths, strict=True)]
         lines.append(f"{target!s:<{width}}  {'  '.join(row)}".rstrip())
     if matrix.left_out:
-        lines.append(f"  {matrix.left_out} of {counted(matrix.calls, 'call')} not tried: others stand for them")
+        lines.append(f"  {matrix.left_out} of {counted(matrix.calls, 'call')} not tried: others cover them")
     if matrix.untried:
         lines.append(f"  interrupted: {counted(matrix.untried, 'fault')} not tried")
     lines += [f"  {cell.fault} of {cell.target.number}: {cell.words}" for cell in matrix.failing() if cell.words]

@@ -1,4 +1,4 @@
-"""Another model on what was recorded: samples in turn with the program's own model, in each recording, and verdicts."""
+"""Another model on recorded calls: samples in turn with the program's own model, in each recording, and verdicts."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def ending_of(run: Run) -> Ending:
 
 
 def _missed(error: BaseException) -> str:
-    """Return the call of a miss and how its request changed, in words; empty for another error."""
+    """Return the call of a miss and the change of its request, in words; empty for another error."""
     if not isinstance(error, CassetteMissError):
         return ""
     if not error.differences:
@@ -479,6 +479,6 @@ def _refuse_in_loop() -> None:
     except RuntimeError:
         return
     raise SessionStateError(
-        "orders() was called in an event loop, and it runs loops of its own\n"
+        "orders() was called in an event loop, and it runs its own loops\n"
         "  call it outside, or in a thread: await asyncio.to_thread(orders, ...)"
     )

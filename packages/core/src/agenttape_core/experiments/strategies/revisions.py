@@ -103,7 +103,7 @@ def target_and_recording(target: str, cassette: str | Path | None) -> tuple[str,
     elif "::" in target:
         path = with_test(target, of)
     else:
-        raise ConfigurationError(f"{target} has no cassette of its own\n  name one: cassette=, --cassette")
+        raise ConfigurationError(f"{target} has no cassette\n  name one: cassette=, --cassette")
     if not path.exists():
         raise ConfigurationError(f"{path}: there's no such cassette\n  record it first")
     if not open_cassette(path).entries:

@@ -122,7 +122,7 @@ _NUMBER = re.compile(r"\d+")
 _SHORT = 100
 """The most characters of a message that identifies a failure, rather than its data."""
 RESERVE = 6
-"""The replays that are left when the search ends: to write what was found, and to prove it."""
+"""The replays that are left when the search ends: to write the result, and to prove it."""
 
 
 class ReplayedRun:

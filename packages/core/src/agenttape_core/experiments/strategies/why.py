@@ -508,7 +508,7 @@ def _target(cassette: Cassette, call: int | None, text: str | None) -> int:
         raise ConfigurationError(f"{shown} holds no call, so there is nothing in it to ask about")
     numbers = [row.number for row in rows]
     if text is not None and not text:
-        raise ConfigurationError("text='': expected a text that stands in an answer")
+        raise ConfigurationError("text='': expected a text that's in an answer")
     held = [row.number for row in rows if text is not None and holds(cassette.outcome(row.number), text)]
     if text is not None and not held:
         raise ConfigurationError(

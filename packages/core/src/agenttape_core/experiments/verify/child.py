@@ -225,7 +225,7 @@ class Ending(NamedTuple):
         outcome: `returned`, or `raised` with type and message, those of notes and of what it came from.
         failed: Whether the replay itself failed, and not the function.
         value: The return value as plain data, or its repr if it has no codec.
-        missed: The call that had no recording and how its request changed, if that's what ended it.
+        missed: The call without a recording that ended it, and the change of its request; else empty.
     """
 
     outcome: str

@@ -177,7 +177,7 @@ def _restored(importing: Importing, path: Path, spans: Sequence[Span]) -> list[G
     headers = [plain for span in spans if (plain := span.structured(HEADER_ATTRIBUTE)) is not None]
     if len(headers) != 1:
         problem = f"it holds {len(headers)} cassettes, and an import makes one"
-        raise CassetteFormatError(path, problem, remedy="export each cassette to a file of its own, and import that")
+        raise CassetteFormatError(path, problem, remedy="export each cassette to its own file, and import that")
     held = [
         plain
         for span in spans

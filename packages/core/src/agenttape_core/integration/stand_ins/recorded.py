@@ -160,7 +160,7 @@ class RecordedPart(Recorded):
         kinds = " or ".join(sorted(self._kinds))
         if not found:
             return ConfigurationError(
-                f"{self._session.path} holds no {kinds} of this sort, so nothing can stand for it\n"
+                f"{self._session.path} holds no {kinds} of this sort, so nothing can replace it\n"
                 "  record a run that calls it, or name another cassette"
             )
         asked = " and ".join([*([repr(name)] if name else []), *(f"{key} {value!r}" for key, value in wanted.items())])
@@ -233,7 +233,7 @@ class RecordedModel(Recorded):
         kinds = " and no ".join(self._settings)
         if not recorded:
             return ConfigurationError(
-                f"{self._session.path} holds no {kinds}, so nothing can stand for a model\n"
+                f"{self._session.path} holds no {kinds}, so nothing can replace a model\n"
                 "  record a run that calls a model, or name another cassette"
             )
         models = ", ".join(sorted({repr(setting.model) for setting in recorded}))

@@ -166,7 +166,9 @@ def attributes_of(placed: Placed) -> Attributes:
     return attributes | _of_stream(record, placed.offsets_ms)
 
 
-_REFUSED = RecordedError(type="agenttape_core.errors:UnrecordedCallError", message="refused for want of a recording")
+_REFUSED = RecordedError(
+    type="agenttape_core.errors:UnrecordedCallError", message="refused because it had no recording"
+)
 _CANCELLED = RecordedError(type="asyncio.exceptions:CancelledError", message="cancelled by the program")
 
 

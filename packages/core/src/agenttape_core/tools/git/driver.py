@@ -259,7 +259,7 @@ def merge_files(base: Path, ours: Path, theirs: Path, *, marker: int, name: str)
         result = merged(_read(base, "the common version") if base.stat().st_size else None,
                         _read(ours, "our version"), _read(theirs, "their version"))  # fmt: skip
         if result is None:
-            return UNABLE, f"{name}: the two recordings do not fit together; take one side, or record it anew"
+            return UNABLE, f"{name}: the two recordings don't fit together; take one side, or record it again"
         data = _conflicting(target, result, marker) if result.conflicts else _whole(target, result)
     except AgentTapeError as error:
         return UNABLE, f"{name}: not merged by record: {error}"
@@ -306,7 +306,7 @@ def _told(name: str, result: Merged) -> str:
     lines = [f"{name}: {len(result.conflicts)} of {len(result.slots)} records in conflict"]
     lines += [f"  {slot.records[0].kind} {slot.records[0].address}: {slot.why}" for slot in result.conflicts]
     layout = "" if file_kind(Path(name)).packing is None else ", unpacked"
-    lines.append(f"  both sides stand in the file{layout}; take one: git checkout --ours {quote(name)}, or --theirs")
+    lines.append(f"  both sides are in the file{layout}; take one: git checkout --ours {quote(name)}, or --theirs")
     lines.append(
         "  and execute what it lacks: pytest --rerecord=changed (or all of it: AGENTTAPE_MODE=record pytest ...)"
     )

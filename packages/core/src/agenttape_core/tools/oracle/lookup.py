@@ -211,7 +211,7 @@ def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-        raise ValueError(f"the name {twice!r} stands twice in an object")
+        raise ValueError(f"the name {twice!r} occurs twice in an object")
     return found
 
 

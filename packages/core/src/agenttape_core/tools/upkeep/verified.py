@@ -55,5 +55,5 @@ def _read(file: Path) -> dict[str, str]:
         return {str(path): datetime.fromisoformat(moment).isoformat() for path, moment in found.items()}
     except (ValueError, AttributeError, TypeError) as error:
         raise ConfigurationError(
-            f"{file} cannot be read: {error}\n  delete it: pytest --cassette-lab=live makes it anew"
+            f"{file} cannot be read: {error}\n  delete it: pytest --cassette-lab=live makes it again"
         ) from None
