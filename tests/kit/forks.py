@@ -13,6 +13,7 @@ import gc
 import json
 import os
 import runpy
+import shlex
 import site
 import socket
 import ssl
@@ -24,11 +25,16 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
-SHIM = """#!{python} -ISE
+SHIM = """#!/bin/sh
+exec {python} -ISE {client} {script} "$@"
+"""
+"""Not a script of Python itself: AgentTape refuses those whose options keep it out."""
+
+CLIENT = """
 import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
-    about = json.dumps([[{script!r}, *sys.argv[1:]], os.getcwd(), dict(os.environ)]).encode()
+    about = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
     socket.send_fds(server, [len(about).to_bytes(4, "big")], [0, 1, 2])
     server.sendall(about)
     os._exit((server.recv(1) or b"\\xff")[0])
@@ -61,10 +67,12 @@ def commands(folder: Path, loaded: tuple[str, ...], *names: str) -> Iterator[Pat
 def shims(folder: Path, address: str, *names: str) -> None:
     """Write a command of each name into the folder; it has the process at the address run the installed one."""
     folder.mkdir(parents=True)
+    client = Path(f"{address}.py")
+    client.write_text(CLIENT.format(address=address), encoding="utf-8")
     for name in names:
-        script = Path(sys.executable).with_name(name)
+        words = {"python": sys.executable, "client": client, "script": Path(sys.executable).with_name(name)}
         shim = folder / name
-        shim.write_text(SHIM.format(python=sys.executable, address=address, script=str(script)), encoding="utf-8")
+        shim.write_text(SHIM.format_map({key: shlex.quote(str(word)) for key, word in words.items()}), encoding="utf-8")
         shim.chmod(0o755)
 
 
