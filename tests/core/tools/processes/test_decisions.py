@@ -132,6 +132,10 @@ def test_which_script_is_deaf(line: str, environment: dict[str, str], is_deaf: b
     script = tmp_path / "tool"
     script.write_text(f"{line}\n")
     script.chmod(0o700)
+    wrapper = tmp_path / "python"
+    wrapper.write_text("#!/usr/bin/python3 -I\n")
+    wrapper.chmod(0o700)
+    assert not why_deaf(["python", "a.py"], {**HEARD, "PATH": str(tmp_path)})
     for words, variables in (([str(script)], environment), (["tool"], {**environment, "PATH": f"x:{tmp_path}"})):
         assert bool(why_deaf(words, variables)) is is_deaf
 

@@ -72,6 +72,8 @@ _MULTIPROCESSING = ("from multiprocessing.", "import sys; from multiprocessing."
 _DEAF = frozenset("IES")
 """The options of Python that keep it from reading `PYTHONPATH`, or from importing `sitecustomize`."""
 
+_PYTHONS = ("python", "pypy")
+"""The beginnings of the names of a Python."""
 _OF_ENV = {"--ignore-environment": "i", "--unset": "u", "--chdir": "C", "--split-string": "S", "--argv0": "a"}
 """The long options of `env` that change the command or have a value, and their letters."""
 _MAX_STARTED, _MAX_LINE = 8, 512
@@ -117,7 +119,7 @@ def why_deaf(words: Sequence[str], environment: Mapping[str, str]) -> str:
         environment: Its variables.
     """
     words, environment = _started(words, environment)
-    if not words or not os.path.basename(words[0]).startswith(("python", "pypy")):  # noqa: PTH119
+    if not words or not os.path.basename(words[0]).startswith(_PYTHONS):  # noqa: PTH119
         return ""
     deaf = sorted(_DEAF & set(what_runs(words)[0]))
     if deaf:
@@ -130,9 +132,10 @@ def why_deaf(words: Sequence[str], environment: Mapping[str, str]) -> str:
 def _started(words: Sequence[str], environment: Mapping[str, str]) -> tuple[Sequence[str], Mapping[str, str]]:
     """Return the command and the variables that a command ends up with: `env` and scripts start another one."""
     for _ in range(_MAX_STARTED):
-        if not words:
+        name = os.path.basename(words[0]) if words else ""  # noqa: PTH119
+        if not name or name.startswith(_PYTHONS):  # a wrapper of that name starts a Python in its own way
             break
-        if os.path.basename(words[0]) == "env":  # noqa: PTH119
+        if name == "env":
             words, environment = _behind_env(list(words[1:]), dict(environment))
         elif interpreter := _interpreter(words[0], environment.get("PATH", os.defpath)):
             words = [*interpreter, *words]
