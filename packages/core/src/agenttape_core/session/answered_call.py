@@ -258,8 +258,7 @@ class AnsweredCall(Call):
     def effects(self, after: int | None = None) -> list[Any]:
         """Return the recorded side effects of the call, in order, each a fresh object with the ids of this run.
 
-        Args:
-            after: Only the effects when so many chunks of its stream had arrived; by default all.
+        With `after`, only those when that many chunks of its stream had arrived.
         """
         effects = self.outcome().effects
         return [self._value(effect.value) for effect in effects if after is None or effect.after == after]

@@ -157,13 +157,7 @@ class ProgramCall:
 
 
 class _Stream:
-    """The chunks of a stream so far: recorded once, when it ends, or when the session does.
-
-    Args:
-        call: The call that returned it.
-        crossing: Its crossing.
-        head: Its first chunk.
-    """
+    """The chunks of a stream so far: recorded once, when it ends, or when the session does."""
 
     def __init__(self, call: ProgramCall, crossing: ExecutedCall, head: Any) -> None:
         self._call = call

@@ -45,11 +45,7 @@ def listen(session: Session) -> None:
 
 
 class Names(Listener):
-    """The names in options that a call has had: one that none has is probably misspelt.
-
-    Args:
-        session: The session.
-    """
+    """The names in options that a call has had: one that none has is probably misspelt."""
 
     def __init__(self, session: Session) -> None:
         policy = session.policy

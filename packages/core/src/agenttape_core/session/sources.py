@@ -55,11 +55,7 @@ EMPTY: Source = _Empty()
 
 
 class _Changed:
-    """The recordings of another source; a subclass changes some of them on reading.
-
-    Args:
-        source: The recordings.
-    """
+    """The recordings of another source; a subclass changes some of them on reading."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
