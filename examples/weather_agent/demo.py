@@ -117,7 +117,7 @@ class Story:
         self.check("sockets connected", self.connections.count - connections, self.connections.count == connections)
         self.check("postcards sent (outbox.txt is untouched)", len(self.sent()) - len(lines), self.sent() == lines)
         self.check("model and tool calls executed", len(report.recorded), not report.recorded)
-        self.check("model and tool calls served from the cassette", len(report.replayed), bool(report.replayed))
+        self.check("model and tool calls replayed from the cassette", len(report.replayed), bool(report.replayed))
         self.check("recorded calls never asked for", len(report.unused), not report.unused)
         fact("time", f"{run.seconds:.2f} s")
         return run

@@ -141,7 +141,7 @@ def tape(client: Client, taped_class: type[TapedClient] = TapedClient) -> TapedC
 
 
 @contextmanager
-def ambient(taped_class: type[TapedClient] = TapedClient) -> Iterator[None]:
+def automatic(taped_class: type[TapedClient] = TapedClient) -> Iterator[None]:
     """Tape every client while a session is open."""
     real = {name: vars(Client)[name] for name in METHODS}
     for name, method in real.items():
@@ -204,8 +204,8 @@ class ClientConformance(IntegrationConformance):
     def usage(self, text: str) -> Usage:
         return Usage(output_tokens=len(text))
 
-    def ambient(self) -> AbstractContextManager[None]:
-        return ambient(self.taped)
+    def automatic(self) -> AbstractContextManager[None]:
+        return automatic(self.taped)
 
     def patched(self) -> Sequence[Any]:
         return [Client]

@@ -36,7 +36,7 @@ from agenttape_core.session.session import SCOPES
 from agenttape_core.testing import IntegrationConformance, ScriptedError, Shape, run_conformance
 from agenttape_core.testing.running import checks_of
 
-from .reference import CLIENT, Answer, Client, ClientConformance, Piece, TapedClient, ambient, joined, tape
+from .reference import CLIENT, Answer, Client, ClientConformance, Piece, TapedClient, automatic, joined, tape
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -160,17 +160,17 @@ class SaysHowItIsAsked(TapedClient):
         return {**super().body(question, shape), "streamed": shape in {"stream", "astream"}}
 
 
-@breaks("test_served_objects_are_fresh")
+@breaks("test_replayed_objects_are_fresh")
 class ServesTheSameObject(TapedClient):
-    """What was served once is served again."""
+    """What was replayed once is replayed again."""
 
-    served: ClassVar[dict[tuple[str, str], Answer]] = {}
+    replayed: ClassVar[dict[tuple[str, str], Answer]] = {}
 
     def ask(self, question: str) -> Answer:
         answer, session = super().ask(question), current_session()
         if session is None or not replaying():
             return answer
-        return self.served.setdefault((str(session.path), answer.id), answer)
+        return self.replayed.setdefault((str(session.path), answer.id), answer)
 
 
 @breaks("test_what_the_caller_changes_is_not_recorded")
@@ -179,7 +179,7 @@ class RecordsLate(TapedClient):
 
     def ask(self, question: str) -> Answer:
         crossing = self.cross(question, "call")
-        if crossing is None or crossing.is_served:
+        if crossing is None or crossing.is_replayed:
             return Client.ask(self, question) if crossing is None else crossing.replay()
         try:
             with crossing.executing():
@@ -310,7 +310,7 @@ class RecordsCancellation(TapedClient):
 
     async def aask(self, question: str) -> Answer:
         crossing = self.cross(question, "acall")
-        if crossing is None or crossing.is_served:
+        if crossing is None or crossing.is_replayed:
             return await Client.aask(self, question) if crossing is None else crossing.replay()
         try:
             with crossing.executing():
@@ -437,21 +437,21 @@ class HidesWhatIsUnused(TapedClient):
 # -- ambience ------------------------------------------------------------------------------------------------------
 
 
-@breaks("test_ambient_session_tapes_the_original")
-class NotAmbient(ClientConformance):
+@breaks("test_automatic_session_tapes_the_original")
+class NotAutomatic(ClientConformance):
     """Nothing is patched."""
 
     @contextmanager
-    def ambient(self) -> Iterator[None]:
+    def automatic(self) -> Iterator[None]:
         yield
 
 
 @breaks("test_without_ambience_only_the_taped_take_part")
-class AlwaysAmbient(ClientConformance):
+class AlwaysAutomatic(ClientConformance):
     """What is not taped is, whatever the session says."""
 
     @contextmanager
-    def ambient(self) -> Iterator[None]:
+    def automatic(self) -> Iterator[None]:
         real = Client.ask
 
         def ask(client: Client, question: str) -> Answer:
@@ -459,17 +459,17 @@ class AlwaysAmbient(ClientConformance):
                 return real(client, question)
             return tape(client).ask(question)
 
-        with ambient(), pytest.MonkeyPatch.context() as patch:
+        with automatic(), pytest.MonkeyPatch.context() as patch:
             patch.setattr(Client, "ask", ask)
             yield
 
 
-@breaks("test_taped_object_is_taped_once_in_an_ambient_session")
+@breaks("test_taped_object_is_taped_once_in_an_automatic_session")
 class TapesTheTaped(ClientConformance):
     """What is taped already is recorded once more."""
 
     @contextmanager
-    def ambient(self) -> Iterator[None]:
+    def automatic(self) -> Iterator[None]:
         real = Client.ask
 
         def ask(client: Client, question: str) -> Answer:
@@ -479,7 +479,7 @@ class TapesTheTaped(ClientConformance):
             crossing = session.cross(Boundary("call"), "outer", {"question": question})
             return intercept(crossing, lambda: real(client, question))
 
-        with ambient(), pytest.MonkeyPatch.context() as patch:
+        with automatic(), pytest.MonkeyPatch.context() as patch:
             patch.setattr(Client, "ask", ask)
             yield
 
@@ -496,8 +496,8 @@ class StaysPatched(ClientConformance):
         return PatchedClient(world)
 
     @contextmanager
-    def ambient(self) -> Iterator[None]:
-        with ambient():
+    def automatic(self) -> Iterator[None]:
+        with automatic():
             PatchedClient.ask = Client.ask  # type: ignore[method-assign]
             yield
 
@@ -621,7 +621,7 @@ def test_each_point_is_broken_once() -> None:
 
 @pytest.mark.process
 def test_a_child_that_failed_is_replaced() -> None:
-    """After a replay that failed in the child process, the next suite is served by another one."""
+    """After a replay that failed in the child process, the next suite is replayed by another one."""
     check = {"test_another_process_finds_the_recordings"}
     outcomes = [run_conformance(suite, check)[0].outcome for suite in (HashConformance, ClientConformance)]
     assert outcomes == ["failed", "passed"]

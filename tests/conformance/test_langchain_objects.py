@@ -76,7 +76,7 @@ def _chunk(**fields: Any) -> ChatGenerationChunk:
 
 
 class LangChainConformance(IntegrationConformance):
-    """What chat models and tools share: they are runnables, and the ambient integration is installed."""
+    """What chat models and tools share: they are runnables, and the automatic integration is installed."""
 
     def tape(self, original: Any) -> Any:
         return tape(original)
@@ -87,7 +87,7 @@ class LangChainConformance(IntegrationConformance):
     async def acall(self, subject: Any, question: Any) -> Any:
         return await subject.ainvoke(question)
 
-    def ambient(self) -> Any:
+    def automatic(self) -> Any:
         return nullcontext()
 
     def patched(self) -> Sequence[Any]:

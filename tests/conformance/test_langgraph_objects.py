@@ -1,4 +1,4 @@
-"""LangGraph's served nodes, tasks and taped stores conform."""
+"""LangGraph's replayed nodes, tasks and taped stores conform."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Asked(TypedDict, total=False):
 
 
 class LangGraphConformance(IntegrationConformance):
-    """What these share: they are called in two ways; an ambient session serves none of them as a whole."""
+    """What these share: they are called in two ways; an automatic session serves none of them as a whole."""
 
     shapes = ("call", "acall")
 
@@ -43,7 +43,7 @@ class LangGraphConformance(IntegrationConformance):
 
 
 class TestNode(LangGraphConformance):
-    """A graph conforms whose node is served as a whole."""
+    """A graph conforms whose node is replayed as a whole."""
 
     def make(self, world: World) -> Any:
         def ask(state: Asked) -> Asked:

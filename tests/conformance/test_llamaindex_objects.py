@@ -109,12 +109,12 @@ def _completion(text: str, **more: Any) -> CompletionResponse:
 
 
 class LlamaIndexConformance(IntegrationConformance):
-    """What all parts share: `tape` tapes them, and the ambient integration is installed."""
+    """What all parts share: `tape` tapes them, and the automatic integration is installed."""
 
     def tape(self, original: Any) -> Any:
         return tape(original)
 
-    def ambient(self) -> Any:
+    def automatic(self) -> Any:
         return nullcontext()
 
 

@@ -200,7 +200,7 @@ def test_one_edit_of_a_prompt(tmp_path: Path, program: Program) -> None:
 
 
 @PROGRAMS
-def test_served_bit_for_bit(tmp_path: Path, program: Program) -> None:
+def test_replayed_bit_for_bit(tmp_path: Path, program: Program) -> None:
     """The program gets every id, count and date as it was recorded, whatever would be drawn now."""
     with use_cassette(tmp_path / "run.jsonl", mode="all"):
         real = program(provider(1), PROMPT)

@@ -54,7 +54,7 @@ async def run_async(base_url: str, key: str, *, taped: bool = True) -> list[Any]
         return [plain.model_dump(), [chunk.model_dump() async for chunk in stream]]
 
 
-@pytest.mark.parametrize("taped", [True, False], ids=["transport", "ambient"])
+@pytest.mark.parametrize("taped", [True, False], ids=["transport", "automatic"])
 async def test_completions(loopback: OpenAILoopback, *, taped: bool) -> None:
     """A completion and a stream are recorded once; the replay needs no server and no key, sync or async.
 
@@ -73,7 +73,7 @@ async def test_completions(loopback: OpenAILoopback, *, taped: bool) -> None:
         assert await run_async(loopback.base_url, "any", taped=taped) == recorded
 
 
-@pytest.mark.parametrize("taped", [True, False], ids=["transport", "ambient"])
+@pytest.mark.parametrize("taped", [True, False], ids=["transport", "automatic"])
 async def test_async_completions(loopback: OpenAILoopback, *, taped: bool) -> None:
     """What the async client recorded serves it again, and the sync one."""
     with use_cassette("c", mode="once", http=not taped):

@@ -1,4 +1,4 @@
-"""Functions of every shape and form become boundaries: recorded once, served ever after, else left as they are."""
+"""Functions of every shape and form become boundaries: recorded once, replayed ever after, else left as they are."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ async def collected(chunks: AsyncIterator[Any]) -> list[Any]:
 @pytest.mark.sweep
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", FORMS)
-def test_recorded_and_served(world: World, form: str, shape: Any) -> None:
+def test_recorded_and_replayed(world: World, form: str, shape: Any) -> None:
     """What a function gave when it was recorded, it gives on replay, and the real one is not called."""
     ask = FORMS[form](shape)
     with use_cassette("c", mode="once"):
@@ -269,7 +269,7 @@ def test_types_are_kept() -> None:
 
 
 def test_property(world: World) -> None:
-    """A boundary below `@property` or `@cached_property` is served, without the object in its request."""
+    """A boundary below `@property` or `@cached_property` is replayed, without the object in its request."""
     attributes = {
         "size": property(boundary(lambda this: WORLD.answer("size", 0))),
         "kept": functools.cached_property(boundary(lambda this: WORLD.answer("kept", 0))),
@@ -296,9 +296,9 @@ def test_record_call(world: World) -> None:
         recorded = [value, list(chunks), run(record_call, "chat", AsyncGenerator.function, "x")]
     world.gone = True
     with use_cassette("c"):
-        served = boundary("tool")(Plain.function)(first="x", second="z")
+        replayed = boundary("tool")(Plain.function)(first="x", second="z")
         assert [
-            served,
+            replayed,
             list(boundary("chat")(Generator.function)("x")),
             run(record_call, "chat", AsyncGenerator.function, "x"),
         ] == recorded
@@ -348,7 +348,7 @@ def test_refused_at_once(decorate: Callable[[], Any], message: str) -> None:
         decorate()
 
 
-def test_ambient_or_not(world: World) -> None:
+def test_automatic_or_not(world: World) -> None:
     """A boundary was asked for, so it takes part in a session that leaves frameworks alone."""
     ask = boundary(Plain.function)
     with use_cassette("c", mode="once", auto=False):

@@ -68,7 +68,7 @@ def test_arguments_have_names() -> None:
 
 
 def test_position_or_name() -> None:
-    """A call that was recorded with positions is served to one with names, in any order."""
+    """A call recorded with positional arguments answers one with names, in any order."""
     calls: list[Any] = []
 
     @boundary
@@ -334,7 +334,7 @@ def test_any_values(items: list[Any]) -> None:
 
 
 def test_typed_values() -> None:
-    """A model in, a model out: served as its class, and a fresh one each time."""
+    """A model in, a model out: replayed as its class, and a fresh one each time."""
 
     @boundary("tool")
     def forecast(asked: Forecast) -> Forecast:
@@ -472,7 +472,7 @@ def test_a_changed_argument_is_a_miss() -> None:
 
 
 def test_nested_and_recursive() -> None:
-    """What a boundary calls is recorded inside it; a recursive one inside itself; served, none of it runs."""
+    """What a boundary calls is recorded inside it; a recursive one inside itself; replayed, none of it runs."""
     ran: list[int] = []
 
     @boundary
@@ -527,7 +527,7 @@ def test_equal_calls_of_concurrent_tasks() -> None:
 
 
 def test_equal_calls_of_threads() -> None:
-    """Equal calls of many threads are each recorded once and each served once."""
+    """Equal calls of many threads are each recorded once and each replayed once."""
     answers = iter(range(1000))
     lock = threading.Lock()
 

@@ -64,9 +64,9 @@ def test_a_value_is_of_the_class_that_this_run_defined(make: Callable[[], tuple[
     with use_cassette(tmp_path / "run.yaml", mode="all"):
         before, _, _ = run()
     with use_cassette(tmp_path / "run.yaml") as cassette:
-        cls, value, (served,) = run()
-    assert type(served) is cls is not before
-    assert served == value
+        cls, value, (replayed,) = run()
+    assert type(replayed) is cls is not before
+    assert replayed == value
     assert len(cassette.report.replayed) == 1
 
 

@@ -110,7 +110,7 @@ def test_shape_is_kept(shape: str, tmp_path: Path) -> None:
 
 @every_shape
 def test_pack_and_unpack(shape: str, tmp_path: Path) -> None:
-    """A value is recorded packed; a real call returns the value itself, a served one the unpacked recording."""
+    """A value is recorded packed; a real call returns the value itself, a replayed one the unpacked recording."""
     packed = []
 
     def pack(value: str) -> list[str]:
@@ -118,10 +118,10 @@ def test_pack_and_unpack(shape: str, tmp_path: Path) -> None:
         return [value]
 
     call = taped(shape, pack=pack, unpack=lambda recorded: (recorded[0],))
-    live, served = asked_twice(shape, tmp_path, call)
+    live, replayed = asked_twice(shape, tmp_path, call)
     expected = SHAPES[shape][3]
     assert live == expected
-    assert served == ([(item,) for item in expected] if isinstance(expected, list) else (expected,))
+    assert replayed == ([(item,) for item in expected] if isinstance(expected, list) else (expected,))
     assert packed == (expected if isinstance(expected, list) else [expected])
 
 
@@ -168,19 +168,19 @@ def test_contexts(shape: str, tmp_path: Path) -> None:
 @every_shape
 def test_serving_goes_through_the_framework(shape: str, tmp_path: Path) -> None:
     """A framework may put something around the serving of a call, and nothing around the real one."""
-    served: list[str] = []
+    replayed: list[str] = []
 
     def serving(serve: Callable[[], Any]) -> Any:
-        served.append(shape)
+        replayed.append(shape)
         return serve()
 
     answers = asked_twice(shape, tmp_path, taped(shape, serving=serving))
-    assert (answers[0] == answers[1], served) == (True, [shape])
+    assert (answers[0] == answers[1], replayed) == (True, [shape])
 
 
 @pytest.mark.parametrize("shape", ["plain", "coroutine"])
 def test_effects_are_repeated(shape: str, tmp_path: Path) -> None:
-    """The effects of a call are repeated where it is served, by the function for its shape."""
+    """The effects of a call are repeated where it is replayed, by the function for its shape."""
     repeated: list[Any] = []
 
     async def aapply(effect: Any) -> None:
@@ -199,8 +199,8 @@ def test_effects_are_repeated(shape: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", ["generator", "async generator"])
-def test_served_chunks_are_announced(shape: str, tmp_path: Path) -> None:
-    """Each chunk that is served is announced before its reader gets it; a real stream announces its own."""
+def test_replayed_chunks_are_announced(shape: str, tmp_path: Path) -> None:
+    """Each chunk that is replayed is announced before its reader gets it; a real stream announces its own."""
     announced: list[str] = []
 
     async def announce(chunk: str) -> None:

@@ -273,7 +273,7 @@ def test_the_file_holds_acts_without_secrets_and_not_too_many() -> None:
 
 
 def test_a_replay_watches_nothing_and_keeps_what_was_recorded() -> None:
-    """A served call has the acts of its recording; no method of sockets is wrapped for them."""
+    """A replayed call has the acts of its recording; no method of sockets is wrapped for them."""
     tool = boundary("tool")(functools.partial(Path("a").write_text, "x"))
     with use_cassette("acts", mode="once"):
         tool()
@@ -456,9 +456,9 @@ class Rows(Shelf):
         return self.connection
 
 
-def found_by(code: Any, *, is_ambient: bool = True) -> bool:
+def found_by(code: Any, *, is_automatic: bool = True) -> bool:
     """Return whether a client that cannot be watched is met from code."""
-    return "cannot be watched" in UnwatchedCode().by(code, opened_database=False, is_ambient=is_ambient)
+    return "cannot be watched" in UnwatchedCode().by(code, opened_database=False, is_automatic=is_automatic)
 
 
 def test_boundaries_are_not_looked_into(psycopg: types.ModuleType) -> None:
@@ -485,15 +485,15 @@ def test_objects_of_an_interface_are_not_looked_into(psycopg: types.ModuleType) 
         return rows.find()
 
     assert found_by(finds)
-    shelves = Interface(Shelf, lambda _, is_ambient: is_ambient)
+    shelves = Interface(Shelf, lambda _, is_automatic: is_automatic)
     INTERFACES[Shelf] = [shelves]
     assert not found_by(finds)
-    assert found_by(finds, is_ambient=False)
+    assert found_by(finds, is_automatic=False)
     assert found_by(lambda: (rows.find(), rows.connection))
     assert found_by(lambda: Rows().find())
     del INTERFACES[Shelf]
     with holding_in_memory(Rows):
-        assert not found_by(finds, is_ambient=False)
+        assert not found_by(finds, is_automatic=False)
     with holding_in_memory(Shelf):
         assert found_by(finds)
 

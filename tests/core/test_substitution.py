@@ -113,14 +113,14 @@ async def everything(mine: Mine) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "alias"])
-def test_only_leaves_are_served(tmp_path: Path, *, ambient: bool) -> None:
-    """What a class implements itself is served; defaults and delegating classes run, and what they call is served."""
+@pytest.mark.parametrize("automatic", [True, False], ids=["automatic", "alias"])
+def test_only_leaves_are_replayed(tmp_path: Path, *, automatic: bool) -> None:
+    """What a class implements itself is replayed; defaults and delegating classes run, and their calls are replayed."""
     mine = Mine()
     seen = []
     for mode in ("all", "none"):
-        taped = mine if ambient else FAMILY.tape(mine)
-        with use_cassette(tmp_path / "c.yaml", mode=mode), wrapping(FAMILY) if ambient else nullcontext():
+        taped = mine if automatic else FAMILY.tape(mine)
+        with use_cassette(tmp_path / "c.yaml", mode=mode), wrapping(FAMILY) if automatic else nullcontext():
             seen.append(asyncio.run(everything(taped)))
     assert seen[0] == seen[1] == ["a 1", "b 2", "c 3", ["d", "4"], ["e 5"]]
     assert mine.calls == 5
@@ -212,7 +212,7 @@ def test_family_without_a_name_is_not_pickled() -> None:
 
 
 def test_stand_ins_take_no_part(tmp_path: Path) -> None:
-    """What answers from a cassette of its own is not recorded by an ambient session."""
+    """What answers from a cassette of its own is not recorded by an automatic session."""
 
     class Replayed(StandIn, Mine):
         pass

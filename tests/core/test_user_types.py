@@ -189,7 +189,7 @@ def test_fields_that_are_not_set() -> None:
 
 
 def test_what_a_call_returns(tmp_path: Path) -> None:
-    """They are served as they were returned, and given as arguments they are part of the request."""
+    """They are replayed as they were returned, and given as arguments they are part of the request."""
 
     @boundary
     def find(place: Place) -> Any:

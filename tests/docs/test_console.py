@@ -42,7 +42,7 @@ LOADED = (
     *("llama_index.core.agent.workflow", "genai_prices.data", "httpcore2", "langgraph.graph", "openai.resources.chat"),
     *("agenttape_core.cli.app", "agenttape_core.lifecycle.open_cassette", "agenttape_core.pytest_plugin.running"),
     *("agenttape_core.tools.reading", "agenttape_core.tools.compare"),
-    *("agenttape_langchain.ambient", "agenttape_langgraph.ambient", "agenttape_llamaindex.ambient"),
+    *("agenttape_langchain.automatic", "agenttape_langgraph.automatic", "agenttape_llamaindex.automatic"),
 )
 """Packages that many commands load."""
 

@@ -24,7 +24,7 @@ PROVEN = [
     "sockets connected",
     "postcards sent (outbox.txt is untouched)",
     "model and tool calls executed",
-    "model and tool calls served from the cassette",
+    "model and tool calls replayed from the cassette",
     "recorded calls never asked for",
     "messages of invoke(), with their ids",
     "chunks of stream(), with their ids",

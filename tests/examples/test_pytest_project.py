@@ -16,9 +16,9 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 @pytest.mark.parametrize(
-    ("example", "beside", "served"), [("pytest_project", (), 12), ("llamaindex_project", ("library_agent",), 9)]
+    ("example", "beside", "replayed"), [("pytest_project", (), 12), ("llamaindex_project", ("library_agent",), 9)]
 )
-def test_a_fresh_copy_replays(example: str, beside: tuple[str, ...], served: int, tmp_path: Path) -> None:
+def test_a_fresh_copy_replays(example: str, beside: tuple[str, ...], replayed: int, tmp_path: Path) -> None:
     """Its tests pass in a fresh copy, with nobody to answer and no key, and leave its cassettes as they are."""
     for name in (example, *beside):
         ignored = shutil.ignore_patterns("__pycache__", ".pytest_cache")
@@ -30,5 +30,5 @@ def test_a_fresh_copy_replays(example: str, beside: tuple[str, ...], served: int
     command = [sys.executable, "-m", "pytest", "-q", "-p", "agenttape", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"replayed, {served} calls" in done.stdout
+    assert f"replayed, {replayed} calls" in done.stdout
     assert {path: path.read_bytes() for path in project.rglob("*.yaml")} == before

@@ -6,7 +6,7 @@ import threading
 
 
 class World:
-    """The world outside the agent. Each answer has a number of its own, so an equal one was served.
+    """The world outside the agent. Each answer has a number of its own, so an equal one was replayed.
 
     A world that is `gone` refuses: a replay that reaches it fails, even where the framework swallows the error.
     """

@@ -43,7 +43,7 @@ class RealExchanges:
         self.base_url = self._process.stdout.readline().strip()
 
     def stats(self) -> dict[str, int]:
-        """The numbers of requests that were `served` from the file, and that `missed` it."""
+        """The numbers of requests that were `replayed` from the file, and that `missed` it."""
         with urlopen(self.base_url.removesuffix("/v1") + "/__stats") as answer:
             stats: dict[str, int] = json.load(answer)
         return stats

@@ -81,23 +81,23 @@ async def run(agent: Any, *, is_async: bool) -> Any:
     return await ainvoke(agent) if is_async else invoke(agent)
 
 
-@pytest.mark.parametrize("way", ["ambient", "taped"])
+@pytest.mark.parametrize("way", ["automatic", "taped"])
 @pytest.mark.parametrize("recorded_async", [False, True])
 async def test_ten_turns(recorded_async: bool, way: str, world: World, tmp_path: Path) -> None:
-    """Ten turns replay with everything served, twice in a row, sync and async, however they were recorded."""
-    ambient = way == "ambient"
-    agent = counting_agent(world) if ambient else counting_agent(world, tape)
+    """Ten turns replay, every call from the cassette, twice in a row, sync and async, however they were recorded."""
+    automatic = way == "automatic"
+    agent = counting_agent(world) if automatic else counting_agent(world, tape)
     path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all", auto=ambient) as recording:
+    with use_cassette(path, mode="all", auto=automatic) as recording:
         recorded = await run(agent, is_async=recorded_async)
     assert len(recording.report.recorded) == len(world.reached) == CALLS
     assert len(recorded["messages"]) == 1 + CALLS
     world.gone = True
     for is_async in (recorded_async, recorded_async, not recorded_async):
-        with use_cassette(path, auto=ambient) as replay:
+        with use_cassette(path, auto=automatic) as replay:
             replayed = await run(agent, is_async=is_async)
         assert str(replay.report) == f"{CALLS} replayed, 0 recorded"
-        assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+        assert {call.match_rule for call in replay.report.replayed} == {"exact"}
         assert replayed == recorded
 
 
@@ -269,7 +269,7 @@ async def test_failing_tools(world: World, tmp_path: Path) -> None:
 
 
 async def test_sub_agent_as_a_tool(world: World, tmp_path: Path) -> None:
-    """An agent inside a tool is recorded below the tool, and runs on replay: its calls are served, not the tool."""
+    """An agent inside a tool is recorded below the tool, and runs on replay: its calls are replayed, not the tool."""
     inner = sequential_agent(world)
 
     @tool
@@ -296,7 +296,7 @@ async def test_sub_agent_as_a_tool(world: World, tmp_path: Path) -> None:
 
 
 async def test_sub_agent_in_a_live_tool(world: World, tmp_path: Path) -> None:
-    """If the tool itself runs, the agent inside it is served from its own recordings."""
+    """If the tool itself runs, the agent inside it is replayed from its own recordings."""
     inner = sequential_agent(world)
 
     @tool
@@ -386,7 +386,7 @@ async def test_structured_response(strategy: Any, world: World, tmp_path: Path) 
 
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_middleware(is_async: bool, world: World, tmp_path: Path) -> None:
-    """Middleware runs on replay, and what it asks of models is served: prompts, summaries, todos, limits."""
+    """Middleware runs on replay, and what it asks of models is replayed: prompts, summaries, todos, limits."""
     ran: list[str] = []
 
     class Noting(AgentMiddleware[Any, Any]):

@@ -90,7 +90,7 @@ async def supervised(world: World, tmp_path: Path) -> tuple[Path, Any]:
 
 
 async def test_supervisor_replays(supervised: tuple[Path, Any], world: World) -> None:
-    """Both sub-agents run, in parallel, each at its own time; all that they ask is served."""
+    """Both sub-agents run, in parallel, each at its own time; all that they ask is replayed."""
     path, recorded = supervised
     with use_cassette(path) as replay:
         assert await supervisor(world).ainvoke(QUESTION) == recorded
@@ -116,7 +116,7 @@ async def test_tool_taken_from_a_sub_agent_is_a_miss(supervised: tuple[Path, Any
 
 
 async def test_frozen_serves_sub_agents_as_blocks(supervised: tuple[Path, Any], world: World) -> None:
-    """By name, a sub-agent is served as one tool: an edit inside it is not noticed, and the report says so."""
+    """By name, a sub-agent is replayed as one tool: an edit inside it is not noticed, and the report says so."""
     path, recorded = supervised
     with use_cassette(path, replay_only={"tool"}) as replay:
         found = await supervisor(world, researcher="You are a pirate.").ainvoke(QUESTION)
@@ -336,7 +336,7 @@ def test_tool_that_asks_a_human(world: World, tmp_path: Path) -> None:
 
 
 def test_call_left_out_is_unused(world: World, tmp_path: Path) -> None:
-    """A sub-agent that no longer makes a call leaves it unused, where the whole tool was served before."""
+    """A sub-agent that no longer makes a call leaves it unused, where the whole tool was replayed before."""
     model = NativeChat(world=world)
 
     def twice(times: int) -> BaseTool:

@@ -48,7 +48,7 @@ def _no_global_cache() -> Iterator[None]:
 
 
 async def test_records_and_replays(world: World, path: Path) -> None:
-    """An answer that was recorded once is served from then on, sync and async, without the model."""
+    """An answer that was recorded once is replayed from then on, sync and async, without the model."""
     with TapeCache(path, mode="once") as cache:
         model = cached(world, cache)
         recorded = [model.invoke("hi"), await model.ainvoke("ho"), model.invoke("hi")]

@@ -138,7 +138,7 @@ def test_a_whole_program(  # noqa: PLR0917 - fixtures
 def test_a_block_that_asks_no_model_is_no_trial(
     live: Sequence[str], weather: BaseTool, run: Any, recorded: Path, world: World
 ) -> None:
-    """A block that only calls a tool, served or live, has tried nothing, and fails; one that asks a model has."""
+    """A block that only calls a tool, replayed or live, has tried nothing, and fails; one that asks a model has."""
     candidate = NativeChat(world=world, reply=asking_for("Paris"))
     with (
         pytest.raises(ConfigurationError, match=r"weather\.yaml: the candidate was not tried: the run asked no model"),
@@ -216,7 +216,7 @@ def test_a_candidate_of_another_provider_is_asked_in_its_form(world: World, weat
 
 
 def test_models_by_place(run: Any, recorded: Path, world: World) -> None:
-    """A candidate is tried at its place; the other chat calls are served, and executed for want of a recording."""
+    """A candidate is tried at its place; the other chat calls are replayed, and executed for want of a recording."""
     candidate = NativeChat(world=world, reply=asking_for("Paris"))
     address = "LangGraph/model@3/NativeChat"
     with use_cassette(recorded, candidate={address: candidate}) as session:

@@ -44,7 +44,7 @@ def plain(model: Any) -> Any:
     return model
 
 
-WAYS = {"ambient": (plain, True), "taped": (tape, False)}
+WAYS = {"automatic": (plain, True), "taped": (tape, False)}
 each_way = pytest.mark.parametrize("way", WAYS)
 
 
@@ -56,15 +56,15 @@ async def test_replays_what_it_recorded(
     shape: Any, fake: type[FakeChat], way: str, world: World, tmp_path: Path
 ) -> None:
     """Replayed in the shape of the recording, everything is equal: chunks, ids, events; and nothing is executed."""
-    wrap, ambient = WAYS[way]
+    wrap, automatic = WAYS[way]
     model = wrap(fake(world=world))
     path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all", auto=ambient) as recording:
+    with use_cassette(path, mode="all", auto=automatic) as recording:
         recorded = await shape(model)
     assert len(recording.report.recorded) == len(world.reached) == 1, "recorded once, however the leaves delegate"
     world.gone = True
     for _ in range(2):
-        with use_cassette(path, auto=ambient) as replay:
+        with use_cassette(path, auto=automatic) as replay:
             assert await shape(model) == recorded
         assert str(replay.report) == "1 replayed, 0 recorded"
 
@@ -144,15 +144,15 @@ def chat(server: OpenAILoopback, **options: Any) -> ChatOpenAI:
 @pytest.mark.parametrize("built", BUILT)
 async def test_what_is_built_around_a_model(built: str, way: str, loopback: OpenAILoopback, tmp_path: Path) -> None:
     """Bound tools, structured output, fallbacks and retries give the same on replay, in every shape."""
-    wrap, ambient = WAYS[way]
+    wrap, automatic = WAYS[way]
     runnable = BUILT[built](wrap(chat(loopback)))
     calls = [invoke, ainvoke, stream, astream, batch, abatch, astream_events_v2]
     path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all", auto=ambient):
+    with use_cassette(path, mode="all", auto=automatic):
         recorded = [await shape(runnable) for shape in calls]
     assert loopback.calls == len(calls)
     loopback.stop()
-    with use_cassette(path, auto=ambient) as replay:
+    with use_cassette(path, auto=automatic) as replay:
         replayed = [await shape(runnable) for shape in calls]
     if built == "with the raw answer":  # its parsers run in parallel threads: the framework's order is by chance
         recorded, replayed = ([sorted(map(repr, seen)) for seen in all_seen] for all_seen in (recorded, replayed))
@@ -163,7 +163,7 @@ async def test_what_is_built_around_a_model(built: str, way: str, loopback: Open
 @each_way
 async def test_fallback_steps_in_again(way: str, loopback: OpenAILoopback, tmp_path: Path) -> None:
     """A recorded failure makes the same fallback step in on replay, also behind bound tools."""
-    wrap, ambient = WAYS[way]
+    wrap, automatic = WAYS[way]
     first, second = wrap(chat(loopback)), wrap(chat(loopback, model="gpt-5-spare"))
     runnable = first.with_fallbacks([second]).bind_tools([look_up])
     path = tmp_path / "chat.yaml"
@@ -171,7 +171,7 @@ async def test_fallback_steps_in_again(way: str, loopback: OpenAILoopback, tmp_p
     async def run() -> list[Any]:
         return [runnable.invoke(QUESTION), await runnable.ainvoke(QUESTION), list(runnable.stream(QUESTION))]
 
-    with use_cassette(path, mode="all", auto=ambient) as recording:
+    with use_cassette(path, mode="all", auto=automatic) as recording:
         loopback.fail_next(500)
         recorded = [runnable.invoke(QUESTION)]
         loopback.fail_next(500)
@@ -181,22 +181,22 @@ async def test_fallback_steps_in_again(way: str, loopback: OpenAILoopback, tmp_p
     assert [row.request["model"] for row in recording.interactions] == ["gpt-5-mini", "gpt-5-spare"] * 3
     assert all(row.request["tools"] for row in recording.interactions)
     loopback.stop()
-    with use_cassette(path, auto=ambient):
+    with use_cassette(path, auto=automatic):
         assert await run() == recorded
 
 
 @each_way
 def test_retry_tries_again(way: str, loopback: OpenAILoopback, tmp_path: Path) -> None:
-    """Each attempt of a retry is an interaction of its own, served in the recorded order."""
-    wrap, ambient = WAYS[way]
+    """Each attempt of a retry is an interaction of its own, replayed in the recorded order."""
+    wrap, automatic = WAYS[way]
     runnable = wrap(chat(loopback)).with_retry(stop_after_attempt=3, wait_exponential_jitter=False)
     path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all", auto=ambient) as recording:
+    with use_cassette(path, mode="all", auto=automatic) as recording:
         loopback.fail_next(500, times=2)
         recorded = runnable.invoke(QUESTION)
     assert [row.outcome.status for row in recording.interactions] == ["raised", "raised", "returned"]
     loopback.stop()
-    with use_cassette(path, auto=ambient) as replay:
+    with use_cassette(path, auto=automatic) as replay:
         assert runnable.invoke(QUESTION) == recorded
     assert str(replay.report) == "3 replayed, 0 recorded"
 
@@ -204,7 +204,7 @@ def test_retry_tries_again(way: str, loopback: OpenAILoopback, tmp_path: Path) -
 @pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
 @pytest.mark.parametrize("fake", [StreamingChat, DelegatingChat, NativeChat])
 async def test_protocol_streaming(fake: type[FakeChat], world: World, tmp_path: Path) -> None:
-    """The content-block protocol (`version="v3"`) replays event by event, and serves and is served by the others."""
+    """The content-block protocol (`version="v3"`) replays event by event, and serves and is replayed by the others."""
     if not hasattr(BaseChatModel, "_chat_model_stream_v3"):
         pytest.skip("this langchain-core has no protocol streaming")
 
@@ -267,7 +267,7 @@ def test_state_is_shared(world: World) -> None:
 
 
 def test_taping_twice_is_taping_once(world: World, tmp_path: Path) -> None:
-    """A taped model is not taped again, neither by hand nor by an ambient session."""
+    """A taped model is not taped again, neither by hand nor by an automatic session."""
     once = tape(StreamingChat(world=world))
     assert tape(once) is once
     with use_cassette(tmp_path / "chat.yaml", mode="all") as recording:
@@ -282,7 +282,7 @@ def test_outside_a_session_nothing_changes(world: World) -> None:
     assert "".join(chunk.text for chunk in taped.stream(QUESTION)) == f"answer 3 to {QUESTION}"
 
 
-def test_untaped_model_is_left_alone_unless_ambient(world: World, tmp_path: Path) -> None:
+def test_untaped_model_is_left_alone_unless_automatic(world: World, tmp_path: Path) -> None:
     """With `auto=False` only what was taped takes part."""
     with use_cassette(tmp_path / "chat.yaml", mode="all", auto=False) as recording:
         StreamingChat(world=world).invoke(QUESTION)
@@ -345,7 +345,7 @@ class _PicklableWorld:
 @each_way
 async def test_configurable_models(way: str, loopback: OpenAILoopback, tmp_path: Path) -> None:
     """`configurable_fields` and `configurable_alternatives` keep the tape, and the chosen model is called."""
-    wrap, ambient = WAYS[way]
+    wrap, automatic = WAYS[way]
     fields = wrap(chat(loopback)).configurable_fields(
         temperature=ConfigurableField(id="temperature"), model_name=ConfigurableField(id="model")
     )
@@ -362,17 +362,17 @@ async def test_configurable_models(way: str, loopback: OpenAILoopback, tmp_path:
     async def run() -> list[Any]:
         return [await shape(runnable) for runnable in runnables for shape in (invoke, astream)]
 
-    with use_cassette(path, mode="all", auto=ambient) as recording:
+    with use_cassette(path, mode="all", auto=automatic) as recording:
         recorded = await run()
     asked = [row.request["model"] for row in recording.interactions]
     assert asked == ["gpt-5-mini"] * 2 + ["gpt-5-other"] * 2 + ["gpt-5-maxi"] * 2
     loopback.stop()
-    with use_cassette(path, auto=ambient):
+    with use_cassette(path, auto=automatic):
         assert await run() == recorded
 
 
 async def test_models_made_by_name(loopback: OpenAILoopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model of `init_chat_model` is taped in an ambient session, also if the model is chosen per call."""
+    """A model of `init_chat_model` is taped in an automatic session, also if the model is chosen per call."""
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     options = {"base_url": loopback.base_url, "max_retries": 0}
     fixed = init_chat_model("openai:gpt-5-mini", **options)
@@ -412,13 +412,13 @@ async def test_chain_across_sync_and_async(recorded_async: bool, world: World, t
     world.gone = True
     with use_cassette(path) as replay:
         assert await run(is_async=not recorded_async) == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 @each_way
 def test_stream_closed_early(way: str, world: World, tmp_path: Path) -> None:
     """A stream of which only the beginning was read replays that beginning, and more is a miss."""
-    wrap, ambient = WAYS[way]
+    wrap, automatic = WAYS[way]
     model = wrap(StreamingChat(world=world))
     path = tmp_path / "chat.yaml"
 
@@ -428,14 +428,14 @@ def test_stream_closed_early(way: str, world: World, tmp_path: Path) -> None:
         stream.close()
         return chunks
 
-    with use_cassette(path, mode="all", auto=ambient):
+    with use_cassette(path, mode="all", auto=automatic):
         recorded = first_two()
     world.gone = True
-    with use_cassette(path, auto=ambient):
+    with use_cassette(path, auto=automatic):
         assert first_two() == recorded
     with (
         pytest.raises(CassetteMissError, match="closed by its reader after 2 chunks"),
-        use_cassette(path, auto=ambient),
+        use_cassette(path, auto=automatic),
     ):
         list(model.stream(QUESTION))
 
@@ -473,7 +473,7 @@ def test_stream_broken_midway(world: World, tmp_path: Path) -> None:
 
 
 def test_what_the_run_changes_is_not_recorded(world: World, tmp_path: Path) -> None:
-    """An answer is recorded as it was given, whatever the caller does to it, and served fresh each time."""
+    """An answer is recorded as it was given, whatever the caller does to it, and replayed fresh each time."""
     model = StreamingChat(world=world)
     path = tmp_path / "chat.yaml"
     with use_cassette(path, mode="all"):
@@ -490,7 +490,7 @@ def test_what_the_run_changes_is_not_recorded(world: World, tmp_path: Path) -> N
 
 
 def test_leaf_called_by_hand(world: World, tmp_path: Path) -> None:
-    """A leaf method that code calls itself, past the framework, is recorded and served too."""
+    """A leaf method that code calls itself, past the framework, is recorded and replayed too."""
     model = tape(NativeChat(world=world))
     path = tmp_path / "chat.yaml"
     with use_cassette(path, mode="all"):

@@ -60,19 +60,19 @@ class Pipeline(BaseDocumentCompressor):
         return documents
 
 
-@pytest.mark.parametrize("way", ["ambient", "taped", "both"])
+@pytest.mark.parametrize("way", ["automatic", "taped", "both"])
 @pytest.mark.parametrize("cls", [Reranker, Native])
 async def test_compressor_replays(cls: Any, way: str, world: World, tmp_path: Path) -> None:
     """Sync and async, the kept documents come back with their metadata and ids, and nothing is reached."""
     real = cls(world=world)
-    reranker, ambient = (real if way == "ambient" else tape(real)), way != "taped"
+    reranker, automatic = (real if way == "automatic" else tape(real)), way != "taped"
     path = tmp_path / "kept.yaml"
 
     async def run() -> list[Any]:
         kept = [reranker.compress_documents(DOCUMENTS, "a"), await reranker.acompress_documents(DOCUMENTS, "b")]
         return [*kept, reranker.compress_documents(query="c", documents=DOCUMENTS, callbacks=[])]
 
-    with use_cassette(path, mode="all", auto=ambient) as recording:
+    with use_cassette(path, mode="all", auto=automatic) as recording:
         recorded = await run()
     assert [(row.kind, row.name) for row in recording.interactions] == [("retrieval", cls.__name__)] * 3
     assert recording.interactions[0].request == {
@@ -87,9 +87,9 @@ async def test_compressor_replays(cls: Any, way: str, world: World, tmp_path: Pa
     }
     assert "never-recorded" not in path.read_text()
     world.gone = True
-    with use_cassette(path, auto=ambient) as replay:
+    with use_cassette(path, auto=automatic) as replay:
         assert await run() == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 async def test_sync_serves_async_and_back(world: World, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ async def test_parallel_equal_calls_find_their_own(cls: Any, world: World, tmp_p
     world.gone = True
     with use_cassette(path) as replay:
         assert await asyncio.gather(*(reranker.acompress_documents(DOCUMENTS, "a") for _ in range(6))) == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 def test_parts_of_a_pipeline_are_its_children(world: World, tmp_path: Path) -> None:

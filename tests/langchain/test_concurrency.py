@@ -167,26 +167,26 @@ FOUR: dict[str, Callable[[Any], Awaitable[list[str]]]] = {
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("way", ["ambient", "taped"])
+@pytest.mark.parametrize("way", ["automatic", "taped"])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("shape", FOUR)
 async def test_identical_calls(shape: str, order: str, way: str, world: World, tmp_path: Path) -> None:
     """Of four identical calls each gets what it got when recorded, also in a second round after the first."""
     model: Any = HeldChat(world=world, turnstile=Turnstile(ORDERS[order]))
-    path, ambient = tmp_path / "four.yaml", way == "ambient"
-    asked = model if ambient else tape(model)
+    path, automatic = tmp_path / "four.yaml", way == "automatic"
+    asked = model if automatic else tape(model)
 
     async def run() -> list[str]:
         return [*await FOUR[shape](asked), *await FOUR[shape](asked)]
 
-    with use_cassette(path, mode="all", auto=ambient):
+    with use_cassette(path, mode="all", auto=automatic):
         recorded = await run()
     assert sorted(recorded) == sorted(f"answer {n} to {SAME}" for n in range(1, 9))
     world.gone = True
     model.turnstile = Turnstile(None)
-    with use_cassette(path, auto=ambient) as replay:
+    with use_cassette(path, auto=automatic) as replay:
         assert await run() == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 PAIRS = [("batch", "abatch"), ("abatch", "batch"), ("gather", "abatch"), ("batch", "gather")]
@@ -287,7 +287,7 @@ async def test_sends(is_async: bool, world: World, tmp_path: Path) -> None:
     model.turnstile = Turnstile(None)
     with use_cassette(path) as replay:
         assert await run() == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 @pytest.mark.parametrize("depth", ["at the root", "in a chain"])
@@ -359,7 +359,7 @@ async def test_identical_tool_calls(kind: str, is_async: bool, world: World, tmp
     held[0] = Turnstile(None)
     with use_cassette(path) as replay:
         assert await run() == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 def _around(node: Any) -> Any:
@@ -388,7 +388,7 @@ class Starts(BaseCallbackHandler):
         self.seen.append(str(output))
 
 
-async def test_threads_of_served_tools_have_no_place_in_the_order(world: World, tmp_path: Path) -> None:
+async def test_threads_of_replayed_tools_have_no_place_in_the_order(world: World, tmp_path: Path) -> None:
     """Synchronous tools of an asynchronous program work in threads, which a replay that serves them does not have."""
     both = threading.Barrier(2)
 
@@ -433,7 +433,7 @@ async def test_two_sessions_in_one_loop(world: World, tmp_path: Path) -> None:
 
 
 async def test_recording_beside_a_replay(world: World, tmp_path: Path) -> None:
-    """One task records while another replays: the replay executes nothing, the recording is not served."""
+    """One task records while another replays: the replay executes nothing, the recording is not replayed."""
     model = NativeChat(world=world)
     with use_cassette(tmp_path / "old.yaml", mode="all"):
         old = model.invoke(SAME).text

@@ -92,7 +92,7 @@ def test_tools_are_held_still(  # noqa: PLR0917 - fixtures
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What was recorded is served, the rest is refused, kept and shown, and the derived cassette has the same end."""
+    """What was recorded is replayed, the rest is refused, kept and shown, and the derived cassette has the same end."""
     calls, refused = KINDS[kind]
     own = NativeChat(world=world, reply=replying(WEATHER))
     recorded, derived = tmp_path / "run.yaml", tmp_path / "derived.yaml"

@@ -130,22 +130,22 @@ async def every_call(model: Embeddings) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("way", ["ambient", "taped", "both"])
+@pytest.mark.parametrize("way", ["automatic", "taped", "both"])
 @pytest.mark.parametrize("cls", CLASSES)
 async def test_embeddings_replay(cls: type[Any], way: str, world: World, tmp_path: Path) -> None:
-    """Every call is one recording, and is served as equal vectors while nothing is reached."""
+    """Every call is one recording, and is replayed as equal vectors while nothing is reached."""
     real = cls(world=world)
-    model, ambient = (real if way == "ambient" else tape(real)), way != "taped"
+    model, automatic = (real if way == "automatic" else tape(real)), way != "taped"
     path = tmp_path / "embeddings.yaml"
-    with use_cassette(path, mode="all", auto=ambient) as recording:
+    with use_cassette(path, mode="all", auto=automatic) as recording:
         recorded = await every_call(model)
     assert [(row.kind, row.name) for row in recording.interactions] == [("embeddings", cls.__name__)] * 5
     assert "never-recorded" not in path.read_text()
     world.gone = True
     for _ in range(2):
-        with use_cassette(path, auto=ambient) as replay:
+        with use_cassette(path, auto=automatic) as replay:
             assert await every_call(model) == recorded
-        assert [served.match_rule for served in replay.report.replayed] == ["exact"] * 5
+        assert [replayed.match_rule for replayed in replay.report.replayed] == ["exact"] * 5
 
 
 def test_request_says_what_the_provider_is_asked(world: World, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ async def test_sync_serves_async_and_back(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("changed", [{"model": "embed-2"}, {"dimensions": 8}])
 def test_another_model_is_another_request(changed: dict[str, Any], world: World, tmp_path: Path) -> None:
-    """A vector of one model is not served for another."""
+    """A vector of one model is not replayed for another."""
     path = tmp_path / "e.yaml"
     with use_cassette(path, mode="all"):
         PlainEmbeddings(world).embed_query("a")
@@ -222,7 +222,7 @@ async def test_parallel_equal_calls_find_their_own(world: World, tmp_path: Path)
     world.gone = True
     with use_cassette(path) as replay:
         assert await asyncio.gather(*(Slow(world).aembed_query("a") for _ in range(4))) == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 class Backwards(ThreadPoolExecutor):
@@ -261,7 +261,7 @@ async def test_parallel_calls_that_go_on_in_threads_find_their_own(world: World,
     world.gone = True
     with use_cassette(path) as replay:
         assert await asyncio.gather(*(model.aembed_query("a") for _ in range(4))) == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 def test_branches_of_a_chain_find_their_own(world: World, tmp_path: Path) -> None:
@@ -278,11 +278,11 @@ def test_branches_of_a_chain_find_their_own(world: World, tmp_path: Path) -> Non
     world.gone = True
     with use_cassette(path) as replay:
         assert chain.invoke("a") == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 def test_threads(world: World, tmp_path: Path) -> None:
-    """Calls of plain threads are recorded and served too."""
+    """Calls of plain threads are recorded and replayed too."""
     model, path, texts = PlainEmbeddings(world), tmp_path / "e.yaml", [f"text {n}" for n in range(16)]
 
     def run() -> list[Any]:
@@ -309,7 +309,7 @@ def test_errors_are_recorded(tmp_path: Path) -> None:
             Failing(None).embed_query("a")  # type: ignore[arg-type]
 
 
-def test_served_vectors_are_fresh(world: World, tmp_path: Path) -> None:
+def test_replayed_vectors_are_fresh(world: World, tmp_path: Path) -> None:
     """Changing a vector changes no other result."""
     model, path = PlainEmbeddings(world, dimensions=100), tmp_path / "e.yaml"
     with use_cassette(path, mode="all"):
@@ -352,8 +352,8 @@ def test_pickled_alias_is_an_alias(tmp_path: Path) -> None:
     assert tape(again) is again
 
 
-def test_state_in_slots_is_refused_and_met_by_ambient_sessions(world: World, tmp_path: Path) -> None:
-    """A class with slots cannot have an alias, and needs none in an ambient session."""
+def test_state_in_slots_is_refused_and_met_by_automatic_sessions(world: World, tmp_path: Path) -> None:
+    """A class with slots cannot have an alias, and needs none in an automatic session."""
     with pytest.raises(ConfigurationError, match="__slots__"):
         tape(Slotted(world))
     path = tmp_path / "e.yaml"
@@ -365,7 +365,7 @@ def test_state_in_slots_is_refused_and_met_by_ambient_sessions(world: World, tmp
 
 
 def test_class_defined_inside_a_session_is_met(world: World, tmp_path: Path) -> None:
-    """Ambient sessions also tape objects of classes that are defined after they began."""
+    """Automatic sessions also tape objects of classes that are defined after they began."""
     path = tmp_path / "e.yaml"
     with use_cassette(path, mode="all") as recording:
 
@@ -420,7 +420,7 @@ def test_what_others_patched_meanwhile_stays(world: World, tmp_path: Path, monke
     assert len(world.reached) == 1
 
 
-def test_session_that_is_not_ambient_leaves_untaped_models_alone(world: World, tmp_path: Path) -> None:
+def test_session_that_is_not_automatic_leaves_untaped_models_alone(world: World, tmp_path: Path) -> None:
     """With `auto=False` only what is taped takes part."""
     with use_cassette(tmp_path / "e.yaml", mode="all", auto=False) as recording:
         PlainEmbeddings(world).embed_query("a")
@@ -519,9 +519,9 @@ def test_redaction_leaves_vectors_alone(world: World, tmp_path: Path) -> None:
     with use_cassette(path, mode="all"):
         Fixed(world).embed_documents(["a"])
     with use_cassette(path):
-        served = Fixed(world).embed_documents(["a"])
-    assert served == vectors
-    assert not any(math.isnan(number) for vector in served for number in vector)
+        replayed = Fixed(world).embed_documents(["a"])
+    assert replayed == vectors
+    assert not any(math.isnan(number) for vector in replayed for number in vector)
 
 
 def test_methods_that_a_test_replaces_and_puts_back(world: World, tmp_path: Path) -> None:

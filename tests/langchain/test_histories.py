@@ -102,24 +102,24 @@ async def every_call(history: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("way", ["ambient", "taped", "both"])
+@pytest.mark.parametrize("way", ["automatic", "taped", "both"])
 @pytest.mark.parametrize("cls", [RemoteHistory, OneByOne, Native])
 async def test_history_replays(cls: Any, way: str, world: World, tmp_path: Path) -> None:
     """Each call is one recording; a replay reads what was recorded, and nothing is reached."""
-    path, ambient = tmp_path / "history.yaml", way != "taped"
+    path, automatic = tmp_path / "history.yaml", way != "taped"
 
     def history() -> Any:
-        return cls(world, {}) if way == "ambient" else tape(cls(world, {}))
+        return cls(world, {}) if way == "automatic" else tape(cls(world, {}))
 
-    with use_cassette(path, mode="all", auto=ambient) as recording:
+    with use_cassette(path, mode="all", auto=automatic) as recording:
         recorded = await every_call(history())
     assert [(row.kind, row.name) for row in recording.interactions] == [("memory", cls.__name__)] * 11
     assert [message.content for message in recorded[7]] == ["a", "b", "c", "d", "e", "f"]
     world.gone = True
     for _ in range(2):
-        with use_cassette(path, auto=ambient) as replay:
+        with use_cassette(path, auto=automatic) as replay:
             assert await every_call(history()) == recorded
-        assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+        assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 def test_request_names_method_messages_and_conversation(world: World, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_request_names_method_messages_and_conversation(world: World, tmp_path: 
 
 
 def test_other_conversation_misses(world: World, tmp_path: Path) -> None:
-    """The messages of one conversation are not served for another."""
+    """The messages of one conversation are not replayed for another."""
     path = tmp_path / "history.yaml"
     with use_cassette(path, mode="all"):
         assert RemoteHistory(world, {}).messages == []
@@ -178,7 +178,7 @@ def test_conversation_replays(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert run() == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 def test_errors_are_recorded(world: World, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ class Nameless(BaseChatModel):
     ],
 )
 def test_another_model_is_missed(recorded: Any, other: Any, word: str, tmp_path: Any) -> None:
-    """A model without identifying parameters is not served the answers of another one."""
+    """A model without identifying parameters doesn't get the answers of another one."""
     with use_cassette(tmp_path / "a.yaml", mode="all"):
         recorded.invoke("Who?")
     with (
@@ -100,7 +100,7 @@ def test_another_model_is_missed(recorded: Any, other: Any, word: str, tmp_path:
         other.invoke("Who?")
 
 
-def test_the_same_model_is_served(tmp_path: Any) -> None:
+def test_the_same_model_is_replayed(tmp_path: Any) -> None:
     """Counters, and what belongs to the machine, are no part of a model."""
     model = InHouse()
     with use_cassette(tmp_path / "a.yaml", mode="all"):
@@ -122,8 +122,8 @@ def test_other_embeddings_are_missed(tmp_path: Any) -> None:
         InHouseEmbeddings("b").embed_query("one")
 
 
-def test_observed_model_is_served(tmp_path: Any) -> None:
-    """What a handler observed of such a model, without its fields, is served to it."""
+def test_observed_model_is_replayed(tmp_path: Any) -> None:
+    """What a handler observed of such a model, without its fields, answers it."""
     answer = InHouse().invoke("Who?", config={"callbacks": [TapeCallbackHandler(tmp_path / "a.yaml")]})
     with use_cassette(tmp_path / "a.yaml") as cassette:
         assert InHouse().invoke("Who?").text == answer.text

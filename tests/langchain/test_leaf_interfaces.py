@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agenttape_langchain.ambient import LIMITERS
+from agenttape_langchain.automatic import LIMITERS
 from agenttape_langchain.tape import LATE, OTHERS, RUNNABLES, late_family
 
 from ..kit.leaf_interfaces import leaf_interfaces, unjudged, unneeded

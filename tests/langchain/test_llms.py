@@ -162,22 +162,22 @@ SHAPES: list[Callable[[Any], Awaitable[Any]]] = [
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("way", ["ambient", "taped"])
+@pytest.mark.parametrize("way", ["automatic", "taped"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("cls", FAKES)
 async def test_text_model_replays(cls: Any, shape: Any, way: str, world: World, tmp_path: Path) -> None:
     """However a model is called, the replay gives what the recording gave, and reaches nothing."""
     real = cls(world=world)
-    model, ambient = (real if way == "ambient" else tape(real)), way != "taped"
+    model, automatic = (real if way == "automatic" else tape(real)), way != "taped"
     path = tmp_path / "text.yaml"
-    with use_cassette(path, mode="all", auto=ambient) as recording:
+    with use_cassette(path, mode="all", auto=automatic) as recording:
         recorded = await shape(model)
     assert {(row.kind, row.name) for row in recording.interactions} == {("completion", cls.__name__)}
     assert len(recording.interactions) == 1
     world.gone = True
-    with use_cassette(path, auto=ambient) as replay:
+    with use_cassette(path, auto=automatic) as replay:
         assert await shape(model) == recorded
-    assert [served.match_rule for served in replay.report.replayed] == ["exact"]
+    assert [replayed.match_rule for replayed in replay.report.replayed] == ["exact"]
 
 
 def test_model_that_takes_no_run_manager(world: World, tmp_path: Path) -> None:
@@ -192,9 +192,9 @@ def test_model_that_takes_no_run_manager(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("recorded_by", [invoke, stream, astream])
-@pytest.mark.parametrize("served_to", [invoke, ainvoke, stream, astream])
+@pytest.mark.parametrize("replayed_to", [invoke, ainvoke, stream, astream])
 async def test_stream_and_plain_call_serve_each_other(
-    recorded_by: Any, served_to: Any, world: World, tmp_path: Path
+    recorded_by: Any, replayed_to: Any, world: World, tmp_path: Path
 ) -> None:
     """A recorded stream serves a plain call, and vice versa, sync and async."""
     path, model = tmp_path / "text.yaml", Native(world=world)
@@ -202,7 +202,7 @@ async def test_stream_and_plain_call_serve_each_other(
         recorded = await recorded_by(model)
     world.gone = True
     with use_cassette(path):
-        assert "".join(await served_to(model)) == "".join(recorded)
+        assert "".join(await replayed_to(model)) == "".join(recorded)
 
 
 def test_request_is_what_the_provider_gets(world: World, tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ async def test_parallel_equal_calls_find_their_own(cls: Any, world: World, tmp_p
     world.gone = True
     with use_cassette(path) as replay:
         assert await asyncio.gather(*(model.ainvoke(QUESTION) for _ in range(6))) == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 class Tokens(BaseCallbackHandler):
@@ -260,7 +260,7 @@ class Tokens(BaseCallbackHandler):
         self.heard.append((token, chunk))
 
 
-async def test_callbacks_hear_the_tokens_of_a_served_stream(world: World, tmp_path: Path) -> None:
+async def test_callbacks_hear_the_tokens_of_a_replayed_stream(world: World, tmp_path: Path) -> None:
     """A replay tells callbacks of each chunk, as the provider does."""
     path, model = tmp_path / "text.yaml", Native(world=world)
     heard = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import langchain_core.vectorstores.in_memory  # noqa: F401 - a run inside forgets what it imported: this stays
 import pytest
 
-import agenttape_langchain.ambient  # noqa: F401 - see above
+import agenttape_langchain.automatic  # noqa: F401 - see above
 from agenttape_core import open_cassette
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ pytestmark = [
 ]
 
 PAGE = ROOT / "docs" / "identical.md"
-HEAD = "| | `tape` | ambient | `TapeMiddleware` | observed, then replayed | `ReplayChatModel` |"
+HEAD = "| | `tape` | automatic | `TapeMiddleware` | observed, then replayed | `ReplayChatModel` |"
 Outcomes: TypeAlias = dict[tuple[str, str], str]
 """The cells, by row and column."""
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -67,7 +67,7 @@ COLUMNS: dict[str, Column] = {
         lambda chat, path: (in_session(path, "all", auto=False), tape(chat())),
         lambda chat, path: (in_session(path, "none", auto=False), tape(chat())),
     ),
-    "ambient": Column(
+    "automatic": Column(
         lambda chat, path: (in_session(path, "all", auto=True), chat()),
         lambda chat, path: (in_session(path, "none", auto=True), chat()),
     ),

@@ -98,7 +98,7 @@ async def test_streams_as_without(mode: str, read: Callable[..., Any], tmp_path:
 
 
 async def test_custom_streams_of_tools_are_written_again(world: World, tmp_path: Path) -> None:
-    """Parts that a tool writes to the stream appear while recording, and again when it is served."""
+    """Parts that a tool writes to the stream appear while recording, and again when it is replayed."""
     agent = agent_of(world, TapeMiddleware())
     path = tmp_path / "agent.yaml"
     with use_cassette(path, mode="all", auto=False):
@@ -108,20 +108,20 @@ async def test_custom_streams_of_tools_are_written_again(world: World, tmp_path:
         assert await read_sync(agent, "custom") == [{"counting": 1}, {"counting": 2}]
 
 
-@pytest.mark.parametrize("ambient", [True, False])
+@pytest.mark.parametrize("automatic", [True, False])
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_only_this_agent_takes_part(is_async: bool, ambient: bool, world: World, tmp_path: Path) -> None:
+async def test_only_this_agent_takes_part(is_async: bool, automatic: bool, world: World, tmp_path: Path) -> None:
     """Without ambience the agent with the middleware is recorded, another is not; with it each call is, once."""
     mine, other = agent_of(world, TapeMiddleware()), agent_of(world)
 
     async def run(agent: Any) -> Any:
         return await agent.ainvoke(QUESTION) if is_async else agent.invoke(QUESTION)
 
-    with use_cassette(tmp_path / "agent.yaml", mode="all", auto=ambient) as recording:
+    with use_cassette(tmp_path / "agent.yaml", mode="all", auto=automatic) as recording:
         await run(mine)
         await run(other)
     assert len(world.reached) == 10
-    assert len(recording.report.recorded) == (10 if ambient else 5)
+    assert len(recording.report.recorded) == (10 if automatic else 5)
 
 
 class Verdict(BaseModel):
@@ -177,7 +177,7 @@ async def test_approval_by_a_human(world: World, tmp_path: Path) -> None:
 
 
 async def test_tools_that_command(world: World, tmp_path: Path) -> None:
-    """A tool that takes the runtime and returns a `Command` is recorded and served as such."""
+    """A tool that takes the runtime and returns a `Command` is recorded and replayed as such."""
 
     @tool
     def answer(text: str, runtime: ToolRuntime[Any, Any]) -> Command[Any]:
@@ -269,7 +269,7 @@ def test_order(world: World, tmp_path: Path) -> None:
     """If the order matters, a middleware behind `TapeMiddleware` gives a warning with a remedy."""
     agent = agent_of(world, TapeMiddleware(), ModelRetryMiddleware(max_retries=1))
     agent.invoke(QUESTION)
-    with use_cassette(tmp_path / "ambient.yaml", mode="all"):
+    with use_cassette(tmp_path / "automatic.yaml", mode="all"):
         agent.invoke(QUESTION)
     with (
         use_cassette(tmp_path / "explicit.yaml", mode="all", auto=False),

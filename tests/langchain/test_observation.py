@@ -235,7 +235,7 @@ def test_large_output_is_left_out(world: World, handler: TapeCallbackHandler) ->
 
 
 async def test_retrievers_and_text_models_replay(world: World, handler: TapeCallbackHandler) -> None:
-    """Searches, prompts alone and in batches, streams: what was observed is what a session records, and is served."""
+    """Searches, prompts alone and in batches, streams: what was observed is what a session records, and is replayed."""
     shelf, scribe = Shelf(world=world), FlowingScribe(world=world)
 
     async def run(config: Any) -> list[Any]:
@@ -300,4 +300,4 @@ def test_tools_in_any_spelling(spelling: str, world: World, handler: TapeCallbac
     world.gone = True
     with use_cassette(handler.path) as replay:
         assert model.invoke("Hi") == observed
-    assert [served.match_rule for served in replay.report.replayed] == ["exact"]
+    assert [replayed.match_rule for replayed in replay.report.replayed] == ["exact"]

@@ -188,7 +188,7 @@ class Silent(StreamingChat):
 
 @pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
 def test_streams_told_in_events_only(world: World, handler: TapeCallbackHandler) -> None:
-    """Of a stream of events (v3) by a model that tells no tokens, only the sum is known; it is served on request."""
+    """Of a stream of events (v3) by a model that tells no tokens, only the sum is known; it is replayed on request."""
     model = Silent(world=world)
 
     def events(config: Any = None) -> str:

@@ -205,7 +205,7 @@ async def test_stand_in_models(call: Any, world: World, streamed: Path, clockwor
 
 
 def test_unknown_times(world: World, streamed: Path, clockwork: Clockwork) -> None:
-    """A recording without times is served at once."""
+    """A recording without times is replayed at once."""
     with_timings(streamed, "2 10.0")
     with use_cassette(streamed, pace="recorded"):
         NativeChat(world=world).invoke("hi")

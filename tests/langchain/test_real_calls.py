@@ -56,26 +56,26 @@ def test_service_can_be_taken_away(real_exchanges: Start) -> None:
         service.stats()
 
 
-@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("automatic", [True, False], ids=["automatic", "taped"])
 @pytest.mark.parametrize("name", CALLS)
 def test_recorded_calls_replay_without_the_service(
-    name: str, ambient: bool, real_exchanges: Start, tmp_path: Path
+    name: str, automatic: bool, real_exchanges: Start, tmp_path: Path
 ) -> None:
     """With the service gone, every real call comes back: same types, same values, same ids, chunk by chunk."""
     service = real_exchanges(name)
     cassette = tmp_path / f"{name}.yaml"
     chat: Any = partial(ChatOpenAI, base_url=service.base_url, api_key="x")
-    if not ambient:
+    if not automatic:
         chat = lambda **kwargs: tape(ChatOpenAI(base_url=service.base_url, api_key="x", **kwargs))  # noqa: E731
-    with use_cassette(cassette, mode="once", auto=ambient):
+    with use_cassette(cassette, mode="once", auto=automatic):
         recorded = CALLS[name](chat)
     assert service.stats() == {"served": len(service.exchanges), "missed": 0}
     service.stop()
-    with use_cassette(cassette, auto=ambient) as replay:
+    with use_cassette(cassette, auto=automatic) as replay:
         replayed = CALLS[name](chat)
     assert seen(replayed) == seen(recorded)
-    served = [crossed for crossed in replay.report.replayed if crossed.kind == "chat"]
-    assert [crossed.match_rule for crossed in served] == ["exact"] * len(service.exchanges)
+    replayed = [crossed for crossed in replay.report.replayed if crossed.kind == "chat"]
+    assert [crossed.match_rule for crossed in replayed] == ["exact"] * len(service.exchanges)
     assert replay.report.recorded == replay.report.unused == ()
 
 

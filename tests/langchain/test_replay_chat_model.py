@@ -398,8 +398,8 @@ def test_stand_in_can_be_taped(path: Path, tmp_path: Path) -> None:
     def run(stand_in: Any) -> list[Any]:
         return [stand_in.invoke("one").text, [chunk.text for chunk in stand_in.stream("two")]]
 
-    expected = recorded(tmp_path / "ambient.yaml", lambda: run(ReplayChatModel(path)))
-    assert not open_cassette(tmp_path / "ambient.yaml").entries
+    expected = recorded(tmp_path / "automatic.yaml", lambda: run(ReplayChatModel(path)))
+    assert not open_cassette(tmp_path / "automatic.yaml").entries
     with use_cassette(tmp_path / "taped.yaml", mode="once"):
         assert run(tape(ReplayChatModel(path))) == expected
     spent = ReplayChatModel(path)

@@ -100,22 +100,22 @@ async def every_call(retriever: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("way", ["ambient", "taped", "both"])
+@pytest.mark.parametrize("way", ["automatic", "taped", "both"])
 @pytest.mark.parametrize("cls", FAKES)
 async def test_retriever_replays(cls: Any, way: str, world: World, tmp_path: Path) -> None:
     """However it is called, the documents come back with ids and metadata, and nothing is searched."""
     real = cls(world=world)
-    retriever, ambient = (real if way == "ambient" else tape(real)), way != "taped"
+    retriever, automatic = (real if way == "automatic" else tape(real)), way != "taped"
     path = tmp_path / "found.yaml"
-    with use_cassette(path, mode="all", auto=ambient) as recording:
+    with use_cassette(path, mode="all", auto=automatic) as recording:
         recorded = await every_call(retriever)
     assert recorded[0][0] == Document("a 1.0", metadata={"score": 0.5, "tags": ("a", "b")}, id="doc-1-0")
     assert [(row.kind, row.name) for row in recording.interactions] == [("retrieval", cls.__name__)] * 6
     world.gone = True
     for _ in range(2):
-        with use_cassette(path, auto=ambient) as replay:
+        with use_cassette(path, auto=automatic) as replay:
             assert await every_call(retriever) == recorded
-        assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+        assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 def test_request_is_query_settings_and_arguments(world: World, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_request_is_query_settings_and_arguments(world: World, tmp_path: Path) -
 
 
 def test_changed_setting_misses(world: World, tmp_path: Path) -> None:
-    """Documents that were found among two are not served for ten, whatever retries."""
+    """Documents that were found among two are not replayed for ten, whatever retries."""
     path = tmp_path / "found.yaml"
     with use_cassette(path, mode="all"):
         Plain(world=world).invoke("a")
@@ -180,7 +180,7 @@ async def test_parallel_equal_calls_find_their_own(cls: Any, world: World, tmp_p
     world.gone = True
     with use_cassette(path) as replay:
         assert await asyncio.gather(*(retriever.ainvoke("a") for _ in range(6))) == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 def test_retriever_inside_a_retriever_is_its_child(world: World, tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_retriever_inside_a_retriever_is_its_child(world: World, tmp_path: Path)
 
 
 def test_retriever_tool_replays(world: World, tmp_path: Path) -> None:
-    """The tool that the framework makes of a retriever is served as a tool."""
+    """The tool that the framework makes of a retriever is replayed as a tool."""
     finder = create_retriever_tool(Plain(world=world), "find", "Find documents.")
     path = tmp_path / "found.yaml"
     with use_cassette(path, mode="all") as recording:
@@ -227,7 +227,7 @@ def test_errors_are_recorded(tmp_path: Path) -> None:
     assert heard == ["no index for a"] * 2
 
 
-def test_served_documents_are_fresh(world: World, tmp_path: Path) -> None:
+def test_replayed_documents_are_fresh(world: World, tmp_path: Path) -> None:
     """Changing a document changes no other result."""
     path, retriever = tmp_path / "found.yaml", Plain(world=world)
     with use_cassette(path, mode="all"):

@@ -96,7 +96,7 @@ async def every_call(runnable: Any, value: Any) -> list[Any]:
 
 @pytest.mark.parametrize("name", RUNNABLES)
 async def test_whole_runnable_replays(name: str, world: World, tmp_path: Path) -> None:
-    """Every way of calling is served as a whole: nothing inside runs."""
+    """Every way of calling is replayed as a whole: nothing inside runs."""
     make, value = RUNNABLES[name]
     path, taped = tmp_path / "call.yaml", tape(make(world))
     with use_cassette(path, mode="all", auto=False) as recording:
@@ -106,7 +106,7 @@ async def test_whole_runnable_replays(name: str, world: World, tmp_path: Path) -
     world.gone = True
     with use_cassette(path, auto=False) as replay:
         assert await every_call(taped, value) == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 @pytest.mark.parametrize("name", RUNNABLES)
@@ -131,7 +131,7 @@ def test_runnable_that_begins_no_run(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert [taped.invoke("a") for _ in range(3)] == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 def test_calls_inside_are_children(world: World, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ async def test_parallel_equal_calls_find_their_own(is_async: bool, world: World,
     world.gone = True
     with use_cassette(path) as replay:
         assert await run() == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 def test_errors_are_recorded_attempt_by_attempt(world: World, tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ class Runs(BaseCallbackHandler):
 
 
 async def test_callbacks_hear_of_the_whole(world: World, tmp_path: Path) -> None:
-    """A served call is one run, with the name, the tags, the input and the output that the real one has."""
+    """A replayed call is one run, with the name, the tags, the input and the output that the real one has."""
     path, taped = tmp_path / "call.yaml", tape(chain(world).with_config(run_name="answering"))
     heard = []
     for mode in ("all", "none"):
@@ -272,8 +272,8 @@ async def test_callbacks_hear_of_the_whole(world: World, tmp_path: Path) -> None
     assert heard[1] == heard[0]
 
 
-async def test_events_of_a_served_call(world: World, tmp_path: Path) -> None:
-    """`astream_events` of a served runnable is that of one run that streams what was recorded."""
+async def test_events_of_a_replayed_call(world: World, tmp_path: Path) -> None:
+    """`astream_events` of a replayed runnable is that of one run that streams what was recorded."""
     path, taped = tmp_path / "call.yaml", tape(chain(world))
     with use_cassette(path, mode="all", auto=False):
         recorded = [ev async for ev in taped.astream_events({"text": "a"}, version="v2")]
@@ -452,8 +452,8 @@ def test_configurable_model(way: str, loopback: OpenAILoopback, tmp_path: Path) 
         assert [taped.invoke("a"), taped.invoke("b", config={"configurable": {"model": "gpt-5-nano"}})] == recorded
 
 
-def test_configurable_model_is_met_by_ambient_sessions(loopback: OpenAILoopback, tmp_path: Path) -> None:
-    """An ambient session tapes what a configurable model makes, with no taping of the user's."""
+def test_configurable_model_is_met_by_automatic_sessions(loopback: OpenAILoopback, tmp_path: Path) -> None:
+    """An automatic session tapes what a configurable model makes, with no taping of the user's."""
     path = tmp_path / "call.yaml"
     model = init_chat_model(configurable_fields="any", base_url=loopback.base_url, api_key="x")
     config: Any = {"configurable": {"model": "gpt-5-mini", "model_provider": "openai"}}

@@ -303,9 +303,9 @@ def test_log_probabilities_spell_no_secret(world: World, tmp_path: Path, *, stre
     assert secret in spelled([chunk.response_metadata for chunk in recorded], "token")
     world.gone = True
     with use_cassette(tmp_path / "c.yaml"):
-        served = run()
+        replayed = run()
     plain = [interaction.model_dump() for interaction in open_cassette(tmp_path / "c.yaml").interactions()]
     for key in ("token", "bytes"):
         expected = spelled([chunk.response_metadata for chunk in recorded], key)
-        assert spelled([chunk.response_metadata for chunk in served], key) == expected
+        assert spelled([chunk.response_metadata for chunk in replayed], key) == expected
         assert re.sub(PSEUDONYM.pattern, secret, spelled(plain, key)) == expected

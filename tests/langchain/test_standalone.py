@@ -179,14 +179,14 @@ def test_what_a_call_gives_must_be_equal(world: World, path: Path) -> None:
         ReplayRetriever(path).invoke("a", k=5)
 
 
-async def test_parallel_calls_are_each_served_once(world: World, path: Path) -> None:
+async def test_parallel_calls_are_each_replayed_once(world: World, path: Path) -> None:
     """Equal calls at once never get the same recording."""
     model = PlainEmbeddings(world)
     with use_cassette(path, mode="all"):
         recorded = await asyncio.gather(*(model.aembed_query("a") for _ in range(6)))
     stand_in = ReplayEmbeddings(path)
-    served = await asyncio.gather(*(asyncio.to_thread(stand_in.embed_query, "a") for _ in range(6)))
-    assert sorted(served) == sorted(recorded)
+    replayed = await asyncio.gather(*(asyncio.to_thread(stand_in.embed_query, "a") for _ in range(6)))
+    assert sorted(replayed) == sorted(recorded)
 
 
 def test_retriever_of_a_vector_store(world: World, path: Path) -> None:
@@ -341,7 +341,7 @@ def test_imports_wait_until_they_are_needed(tmp_path: Path) -> None:
 
 
 def test_stand_in_takes_no_part_in_a_session(world: World, tmp_path: Path) -> None:
-    """A stand-in answers from its own cassette also while an ambient session replays the rest of the same one."""
+    """A stand-in answers from its own cassette also while an automatic session replays the rest of the same one."""
 
     @tool
     def tell(city: str) -> str:

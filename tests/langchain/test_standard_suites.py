@@ -33,7 +33,7 @@ UNNEEDED = "agenttape anyio examples hypothesispytest langsmith_plugin platformd
 """Plugins that are installed and that the suites do without: to load them takes as long as many tests."""
 
 
-LOADED = ("pytest", "langchain_openai", "langchain_core.indexing", "agenttape_langchain.ambient")
+LOADED = ("pytest", "langchain_openai", "langchain_core.indexing", "agenttape_langchain.automatic")
 
 
 def outcome_of(run: str, folder: Path, commands: Path) -> str:
@@ -50,12 +50,12 @@ def outcome_of(run: str, folder: Path, commands: Path) -> str:
 
 
 def counts_of(run: str, folder: Path) -> Any:
-    """The number of interactions that each test recorded or was served."""
+    """The number of interactions that each test recorded or was replayed."""
     return json.loads((folder / f"{run}.json").read_text(encoding="utf-8"))
 
 
 def test_suites_pass(tmp_path: Path) -> None:
-    """All tests pass in all three runs, and what recorded something is served from it, with nothing left over."""
+    """All tests pass in all three runs, and what recorded something is replayed from it, with nothing left over."""
     passed = {}
     with forks.commands(tmp_path / "commands", LOADED, "pytest") as commands:
         for run in RUNS:
@@ -63,8 +63,8 @@ def test_suites_pass(tmp_path: Path) -> None:
             passed[run] = summary
     assert len(set(passed.values())) == 1, passed
     recorded = counts_of("recording", tmp_path)
-    served = counts_of("replaying", tmp_path)  # fewer: what is inside of something served is not asked for
-    assert {name: bool(count) for name, count in recorded.items()} == {name: bool(n) for name, n in served.items()}
+    replayed = counts_of("replaying", tmp_path)  # fewer: what is inside of something replayed is not asked for
+    assert {name: bool(count) for name, count in recorded.items()} == {name: bool(n) for name, n in replayed.items()}
     silent = {name.rpartition("::")[2] for name, count in recorded.items() if not count and "Integration" in name}
     assert silent == {"test_no_overrides_DO_NOT_OVERRIDE", "test_stream_time"}  # the latter wants vcrpy
     (plain, taped) = re.findall(r"TestUnit\w*\.test_serdes.*?\n(.*?)# ---", snapshots(tmp_path), re.DOTALL)

@@ -69,20 +69,20 @@ async def every_call(store: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("way", ["ambient", "taped", "both"])
+@pytest.mark.parametrize("way", ["automatic", "taped", "both"])
 @pytest.mark.parametrize("cls", [RemoteStore, Native])
 async def test_store_replays(cls: Any, way: str, world: World, tmp_path: Path) -> None:
     """Each call is one recording, and a replay reaches no store."""
     real = cls(world)
-    store, ambient = (real if way == "ambient" else tape(real)), way != "taped"
+    store, automatic = (real if way == "automatic" else tape(real)), way != "taped"
     path = tmp_path / "store.yaml"
-    with use_cassette(path, mode="all", auto=ambient) as recording:
+    with use_cassette(path, mode="all", auto=automatic) as recording:
         recorded = await every_call(store)
     assert [(row.kind, row.name) for row in recording.interactions] == [("memory", cls.__name__)] * 9
     world.gone = True
-    with use_cassette(path, auto=ambient) as replay:
+    with use_cassette(path, auto=automatic) as replay:
         assert await every_call(store) == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 async def test_request_names_method_arguments_and_namespace(world: World, tmp_path: Path) -> None:
@@ -131,11 +131,11 @@ async def test_parallel_equal_reads_find_their_own(cls: Any, world: World, tmp_p
     world.gone = True
     with use_cassette(path) as replay:
         assert await asyncio.gather(*(store.amget(["a"]) for _ in range(6))) == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 def test_other_namespace_or_value_misses(world: World, tmp_path: Path) -> None:
-    """A write to one place is not served for another, nor for another value."""
+    """A write to one place is not replayed for another, nor for another value."""
     path = tmp_path / "store.yaml"
     with use_cassette(path, mode="all"):
         RemoteStore(world).mset([("a", b"1")])
@@ -182,8 +182,8 @@ async def test_a_store_in_memory_runs(cls: Any, tmp_path: Path, *, taped: bool) 
 
 
 @pytest.mark.parametrize("write", ["mset", "mdelete", "amset", "amdelete"])
-async def test_nothing_is_executed_after_a_served_write(write: str, world: World, tmp_path: Path) -> None:
-    """A store to which a write was served does not hold it; one that was only read is as it was."""
+async def test_nothing_is_executed_after_a_replayed_write(write: str, world: World, tmp_path: Path) -> None:
+    """A store to which a write was replayed does not hold it; one that was only read is as it was."""
     path, store = tmp_path / "store.yaml", RemoteStore(world)
 
     async def change() -> None:

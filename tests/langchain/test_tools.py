@@ -126,12 +126,12 @@ KINDS: dict[str, Callable[[World], BaseTool]] = {
 ONLY_ASYNC = {"decorated async"}
 
 
-@pytest.mark.parametrize("way", ["ambient", "taped"])
+@pytest.mark.parametrize("way", ["automatic", "taped"])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_tool_replays(kind: str, way: str, world: World, tmp_path: Path) -> None:
-    """A tool's answer is served, sync and async, by a call, by arguments and by a tool call of a model."""
+    """A tool's answer is replayed, sync and async, by a call, by arguments and by a tool call of a model."""
     real = KINDS[kind](world)
-    shout, ambient = (real, True) if way == "ambient" else (tape(real), False)
+    shout, automatic = (real, True) if way == "automatic" else (tape(real), False)
     path = tmp_path / "tool.yaml"
 
     async def run() -> list[Any]:
@@ -141,7 +141,7 @@ async def test_tool_replays(kind: str, way: str, world: World, tmp_path: Path) -
             answers += [shout.invoke({"text": "d"}), shout.invoke(call("shout", text="e")), shout.run({"text": "f"})]
         return answers
 
-    with use_cassette(path, mode="all", auto=ambient) as recording:
+    with use_cassette(path, mode="all", auto=automatic) as recording:
         recorded = await run()
     assert recorded[0] == "A 1"
     assert recorded[1] == ToolMessage("BB 2", tool_call_id="call_1", name="shout")
@@ -149,7 +149,7 @@ async def test_tool_replays(kind: str, way: str, world: World, tmp_path: Path) -
     assert recording.interactions[0].request == {"name": "shout", "arguments": {"text": "a"}}
     world.gone = True
     for _ in range(2):
-        with use_cassette(path, auto=ambient) as replay:
+        with use_cassette(path, auto=automatic) as replay:
             assert await run() == recorded
         assert len(replay.report.replayed) == len(recorded)
 
@@ -449,12 +449,12 @@ def test_model_in_a_bare_thread_of_a_tool(world: World, tmp_path: Path) -> None:
     assert str(replay.report) == "2 replayed, 0 recorded, 1 stepped into"
 
 
-@pytest.mark.parametrize("way", ["ambient", "taped"])
+@pytest.mark.parametrize("way", ["automatic", "taped"])
 async def test_model_inside_a_tool(way: str, world: World, tmp_path: Path) -> None:
-    """Calls inside a tool are recorded below it, and are asked for when it is stepped into, not when it is served."""
-    ambient = way == "ambient"
+    """Calls inside a tool are recorded below it, and are asked for when it is stepped into, not when it is replayed."""
+    automatic = way == "automatic"
     model, inner = NativeChat(world=world), decorated(world)
-    if not ambient:
+    if not automatic:
         model, inner = tape(model), tape(inner)
 
     @tool
@@ -462,19 +462,19 @@ async def test_model_inside_a_tool(way: str, world: World, tmp_path: Path) -> No
         """Ask a model."""
         return model.invoke(topic).text + inner.invoke({"text": "x"})
 
-    outer = research if ambient else tape(research)
+    outer = research if automatic else tape(research)
     path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all", auto=ambient) as recording:
+    with use_cassette(path, mode="all", auto=automatic) as recording:
         recorded = outer.invoke({"topic": "t"})
     rows = {row.name: row for row in recording.interactions}
     assert rows["research"].parent is None
     assert rows["NativeChat"].parent == rows["shout"].parent == rows["research"].number
     assert rows["NativeChat"].address.startswith(rows["research"].address + "/")
     world.gone = True
-    with use_cassette(path, auto=ambient) as replay:
+    with use_cassette(path, auto=automatic) as replay:
         assert await outer.ainvoke({"topic": "t"}) == recorded
     assert str(replay.report) == "2 replayed, 0 recorded, 1 stepped into"
-    with use_cassette(path, auto=ambient, replay_only={"research"}) as replay:
+    with use_cassette(path, auto=automatic, replay_only={"research"}) as replay:
         assert await outer.ainvoke({"topic": "t"}) == recorded
     assert str(replay.report) == "1 replayed, 0 recorded"
 
@@ -506,12 +506,12 @@ async def test_tool_that_calls_itself(world: World, tmp_path: Path) -> None:
         assert Both().invoke({"n": 1}) == recorded
 
 
-@pytest.mark.parametrize("way", ["ambient", "taped"])
-def test_bare_thread_is_served(way: str, world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["automatic", "taped"])
+def test_bare_thread_is_replayed(way: str, world: World, tmp_path: Path) -> None:
     """A thread that was started without a context belongs to the only open session."""
     real = decorated(world)
-    shout, ambient = (real, True) if way == "ambient" else (tape(real), False)
-    model = StreamingChat(world=world) if ambient else tape(StreamingChat(world=world))
+    shout, automatic = (real, True) if way == "automatic" else (tape(real), False)
+    model = StreamingChat(world=world) if automatic else tape(StreamingChat(world=world))
     answers: list[Any] = []
     path = tmp_path / "tool.yaml"
 
@@ -522,25 +522,25 @@ def test_bare_thread_is_served(way: str, world: World, tmp_path: Path) -> None:
         thread.start()
         thread.join()
 
-    with use_cassette(path, mode="all", auto=ambient):
+    with use_cassette(path, mode="all", auto=automatic):
         ask()
     world.gone = True
-    with use_cassette(path, auto=ambient) as replay:
+    with use_cassette(path, auto=automatic) as replay:
         ask()
     assert answers[0] == answers[1]
     assert str(replay.report) == "2 replayed, 0 recorded"
 
 
-@pytest.mark.parametrize("way", ["ambient", "taped"])
+@pytest.mark.parametrize("way", ["automatic", "taped"])
 def test_unrecorded_tool_is_a_miss(way: str, world: World, tmp_path: Path) -> None:
     """A tool that was not recorded, or not with these arguments, is never executed."""
     real = decorated(world)
-    shout, ambient = (real, True) if way == "ambient" else (tape(real), False)
+    shout, automatic = (real, True) if way == "automatic" else (tape(real), False)
     path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all", auto=ambient):
+    with use_cassette(path, mode="all", auto=automatic):
         shout.invoke({"text": "hello"})
     world.gone = True
-    with pytest.raises(CassetteMissError) as miss, use_cassette(path, auto=ambient):
+    with pytest.raises(CassetteMissError) as miss, use_cassette(path, auto=automatic):
         shout.invoke({"text": "goodbye"})
     assert "tool shout" in str(miss.value)
     assert "hello" in str(miss.value)

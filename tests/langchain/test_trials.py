@@ -17,7 +17,7 @@ import langchain.agents  # noqa: F401 - runs in this process forget what only th
 import langchain_openai  # noqa: F401
 import pytest
 
-import agenttape_langgraph.ambient  # noqa: F401
+import agenttape_langgraph.automatic  # noqa: F401
 from agenttape_core import use_cassette
 from agenttape_core.cli.app import run
 

@@ -1,4 +1,4 @@
-"""Candidates on commands and on served agents: which samples are kept, and which of them pass."""
+"""Candidates on commands and on replayed agents: which samples are kept, and which of them pass."""
 
 from __future__ import annotations
 
@@ -207,8 +207,8 @@ def main():
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("is_served", [False, True])
-def test_an_oracle_answers_for_tools(is_served: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_replayed", [False, True])
+def test_an_oracle_answers_for_tools(is_replayed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With an oracle, a call of a tool that this run has no recording of is answered by a file, or by a server."""
     Path("desk.py").write_text(TOOLS, encoding="utf-8")
     monkeypatch.delitem(sys.modules, "desk", raising=False)
@@ -221,10 +221,10 @@ def test_an_oracle_answers_for_tools(is_served: bool, monkeypatch: pytest.Monkey
     assert run(["export", "other", "--format", "oracle", "-o", "oracle.json"]) == 0
     oracle = ToolOracle(read_oracle("oracle.json"))
     with OracleServer(oracle) as server:
-        assert model("new", *how, "--oracle", server.url if is_served else "oracle.json") == 0
+        assert model("new", *how, "--oracle", server.url if is_replayed else "oracle.json") == 0
     (trial,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]
     assert trial["samples"][0]["left_out"] == ""
-    assert oracle.answered == int(is_served)
+    assert oracle.answered == int(is_replayed)
 
 
 @pytest.mark.usefixtures("folder")
@@ -262,10 +262,10 @@ def source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(path)
 
 
-def test_a_served_agent(source: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_replayed_agent(source: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A server that words its answer otherwise passes; the lines that differ are reported, redacted. A 500 fails."""
-    served = ("--run", source, "--asgi", "service:app", "--samples", "1", "--baseline", "0", "--report", "out.json")
-    assert model("new", *served, "-o", "kept") == 0
+    replayed = ("--run", source, "--asgi", "service:app", "--samples", "1", "--baseline", "0", "--report", "out.json")
+    assert model("new", *replayed, "-o", "kept") == 0
     (trial,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]
     (sample,) = trial["samples"]
     assert (sample["passed"], sample["problem"]) == (True, "")
@@ -275,7 +275,7 @@ def test_a_served_agent(source: str, capsys: pytest.CaptureFixture[str]) -> None
     assert MAIL not in Path("out.json").read_text(encoding="utf-8")
     assert [path.suffix for path in Path("kept").iterdir()] == [".jsonl"]
 
-    assert model("broken", *served) == 1
+    assert model("broken", *replayed) == 1
     assert "the server answered with 500" in capsys.readouterr().out
     (trial,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]
     assert trial["samples"][0]["passed"] is False
@@ -285,8 +285,8 @@ def test_a_strict_replay_fails_on_a_difference(
     source: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Without anything live, a server that answers otherwise than it was recorded still fails."""
-    served = ("replay", "--run", source, "--asgi", "service:app")
-    assert run(served) == 0
+    replayed = ("replay", "--run", source, "--asgi", "service:app")
+    assert run(replayed) == 0
     monkeypatch.setenv("MORE", " more")
-    assert run(served) == 1
+    assert run(replayed) == 1
     assert "the server's answer differs from its recording" in capfd.readouterr().err

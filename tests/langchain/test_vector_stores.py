@@ -108,22 +108,22 @@ async def every_call(store: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("way", ["ambient", "taped", "both"])
+@pytest.mark.parametrize("way", ["automatic", "taped", "both"])
 @pytest.mark.parametrize("cls", [RemoteStore, DocumentStore])
 async def test_store_replays(cls: Any, way: str, world: World, tmp_path: Path) -> None:
     """Each call is one recording, whatever the interface makes of it, and a replay reaches no store."""
     real = cls(world)
-    store, ambient = (real if way == "ambient" else tape(real)), way != "taped"
+    store, automatic = (real if way == "automatic" else tape(real)), way != "taped"
     path = tmp_path / "store.yaml"
-    with use_cassette(path, mode="all", auto=ambient) as recording:
+    with use_cassette(path, mode="all", auto=automatic) as recording:
         recorded = await every_call(store)
     kinds = ["memory"] * 2 + ["retrieval"] * 7 + ["memory"] * 3 + ["retrieval"] * 5 + ["memory"]
     assert [row.kind for row in recording.interactions] == kinds
     world.gone = True
     for _ in range(2):
-        with use_cassette(path, auto=ambient) as replay:
+        with use_cassette(path, auto=automatic) as replay:
             assert await every_call(store) == recorded
-        assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+        assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 async def test_taped_store_works_outside_sessions(world: World) -> None:
@@ -158,7 +158,7 @@ def test_request_names_method_arguments_and_collection(world: World, tmp_path: P
 
 
 def test_other_collection_or_document_misses(world: World, tmp_path: Path) -> None:
-    """Recordings of one collection are not served for another."""
+    """Recordings of one collection are not replayed for another."""
     path = tmp_path / "store.yaml"
     with use_cassette(path, mode="all"):
         RemoteStore(world).similarity_search("q")
@@ -192,29 +192,29 @@ class Counted(InMemoryVectorStore):
         return [document for document, _ in self.similarity_search_with_score(query, k)]
 
 
-@pytest.mark.parametrize("way", ["ambient", "taped", "both"])
+@pytest.mark.parametrize("way", ["automatic", "taped", "both"])
 @pytest.mark.parametrize("cls", [InMemoryVectorStore, Counted])
 async def test_a_store_in_memory_runs(cls: Any, way: str, world: World, tmp_path: Path) -> None:
-    """It holds on replay what the program put there, and only its embeddings are served; a retriever of it runs too."""
-    path, ambient = tmp_path / "store.yaml", way != "taped"
+    """In a replay it holds what the program put there; only its embeddings are replayed, and its retriever runs."""
+    path, automatic = tmp_path / "store.yaml", way != "taped"
 
     async def run() -> list[Any]:
         store = cls(CountingEmbeddings(world))
-        return await use_in_memory(store if way == "ambient" else tape(store))
+        return await use_in_memory(store if way == "automatic" else tape(store))
 
-    with use_cassette(path, mode="all", auto=ambient) as recording:
+    with use_cassette(path, mode="all", auto=automatic) as recording:
         recorded = await run()
     assert [row.kind for row in recording.interactions] == ["embeddings"] * 4
     assert [text for _, text in recorded[3]] != []
     assert len(recorded[-1]) == 2
     world.gone = True
-    with use_cassette(path, auto=ambient) as replay:
+    with use_cassette(path, auto=automatic) as replay:
         assert await run() == recorded
     assert len(replay.report.replayed) == 4
 
 
 def test_a_taped_retriever_over_a_store_in_memory_runs(world: World, tmp_path: Path) -> None:
-    """Its embeddings are served, also where nothing else takes part."""
+    """Its embeddings are replayed, also where nothing else takes part."""
     path = tmp_path / "store.yaml"
     found = []
     for mode in ("all", "none"):
@@ -224,7 +224,7 @@ def test_a_taped_retriever_over_a_store_in_memory_runs(world: World, tmp_path: P
             store.add_texts(["a", "bb"], ids=["1", "2"])
             found.append(tape(store.as_retriever()).invoke("q"))
     assert found[0] == found[1] != []
-    assert [served.kind for served in session.report.replayed] == ["embeddings"] * 2
+    assert [replayed.kind for replayed in session.report.replayed] == ["embeddings"] * 2
 
 
 def test_store_made_of_texts(world: World, tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ class Client(InMemoryVectorStore):
         return [Document(f"{query} {self.world.reach('search')}")]
 
 
-def test_who_derives_from_a_store_in_memory_and_works_elsewhere_is_served(world: World, tmp_path: Path) -> None:
+def test_who_derives_from_a_store_in_memory_and_works_elsewhere_is_replayed(world: World, tmp_path: Path) -> None:
     """A leaf that uses no part of the class in memory belongs to something else."""
     path = tmp_path / "store.yaml"
     with use_cassette(path, mode="all"):
@@ -289,7 +289,7 @@ def test_a_declared_class_runs(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", ["langchain_community.vectorstores.faiss", "elsewhere"])
 def test_classes_of_others_are_known_by_name(module: str, world: World, tmp_path: Path) -> None:
-    """A known class of a package that need not be installed runs; one of the same name elsewhere is served."""
+    """A known class of a package that need not be installed runs; one of the same name elsewhere is replayed."""
     cls = type("FAISS", (RemoteStore,), {"__module__": module})
     with use_cassette(tmp_path / "store.yaml", mode="all") as session:
         cls(world).similarity_search("q")
@@ -297,8 +297,8 @@ def test_classes_of_others_are_known_by_name(module: str, world: World, tmp_path
 
 
 @pytest.mark.parametrize("through", ["store", "retriever", "alias", "copy"])
-def test_nothing_is_executed_after_a_served_write(through: str, world: World, tmp_path: Path) -> None:
-    """A store to which a write was served does not hold it: no session executes anything on it, whoever calls."""
+def test_nothing_is_executed_after_a_replayed_write(through: str, world: World, tmp_path: Path) -> None:
+    """A store to which a write was replayed does not hold it: no session executes anything on it, whoever calls."""
     path, store = tmp_path / "store.yaml", RemoteStore(world)
     with use_cassette(path, mode="all"):
         store.add_texts(["a"])
@@ -325,8 +325,8 @@ def test_nothing_is_executed_after_a_served_write(through: str, world: World, tm
         assert RemoteStore(world).similarity_search("q") != []  # another object of the class
 
 
-def test_reads_that_were_served_change_nothing(world: World, tmp_path: Path) -> None:
-    """An object of which only reads were served may be executed."""
+def test_reads_that_were_replayed_change_nothing(world: World, tmp_path: Path) -> None:
+    """An object of which only reads were replayed may be executed."""
     path, store = tmp_path / "store.yaml", RemoteStore(world)
     with use_cassette(path, mode="all"):
         store.similarity_search("q")
@@ -368,7 +368,7 @@ async def test_parallel_equal_searches_find_their_own(world: World, tmp_path: Pa
     world.gone = True
     with use_cassette(path) as replay:
         assert await asyncio.gather(*(store.asimilarity_search("q") for _ in range(6))) == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 def test_errors_are_recorded(world: World, tmp_path: Path) -> None:

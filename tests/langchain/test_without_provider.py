@@ -46,5 +46,5 @@ def test_observed_agent_replays_without_its_provider(loopback: OpenAILoopback, t
     outcome = json.loads(replayed.stdout)
     assert outcome["said"] == json.loads(json.dumps(said))
     assert outcome["imported"] == []
-    served = [recorded["chat"], 1, 1, 1, 1]  # what the tool looked up lies inside what it said
-    assert [report.split(",")[0] for report in outcome["reports"]] == [f"{count} replayed" for count in served]
+    counts = [recorded["chat"], 1, 1, 1, 1]  # what the tool looked up lies inside what it said
+    assert [report.split(",")[0] for report in outcome["reports"]] == [f"{count} replayed" for count in counts]

@@ -26,13 +26,13 @@ from agenttape_core import boundary, use_cassette
 from agenttape_core.engine import Policy
 from agenttape_core.scheduling import Scheduler
 from agenttape_core.session.recorded_runs import RecordedRuns
-from agenttape_langchain import ambient
+from agenttape_langchain import automatic
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
 THREADS = ["ann", "ben", "cem", "dia", "eva"]
 BRANCHES = "abc"
 if "PUT_BACK" in os.environ:
-    vars(ambient)["keeping_order"] = lambda merge: merge  # before the first session, which takes it
+    vars(automatic)["keeping_order"] = lambda merge: merge  # before the first session, which takes it
 
 
 def merged_handlers() -> list[Any]:

@@ -64,7 +64,7 @@ async def test_conversations_keep_what_their_nodes_were_answered(
         recorded = await run("a", "b")
     with use_cassette(path, mode="none") as session:
         assert await run("b", "a") == recorded
-    assert {served.match_rule for served in session.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in session.report.replayed} == {"exact"}
     assert [row.address for row in open_cassette(path).entries] == [
         f"LangGraph{run}/node@1/{'greet' if code is node else 'agreet'}" for run in ("", "#2")
     ]

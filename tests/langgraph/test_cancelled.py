@@ -290,6 +290,6 @@ def test_the_same_call_is_cancelled_again(program: Callable[[World], Awaitable[A
     assert sum(one.status == "cancelled" or one.given_up is not None for one in outcomes) == 1
     world = World()
     world.gone = True
-    served, replay = run(world, "none")
-    assert served == live
+    replayed, replay = run(world, "none")
+    assert replayed == live
     assert (world.trespasses, len(replay.report.replayed)) == ([], len(recording.interactions))

@@ -1,4 +1,4 @@
-"""Effects of a tool besides returning are applied again when it is served."""
+"""Effects of a tool besides returning are applied again when it is replayed."""
 
 # ruff: noqa: D103 - what is no test says by its name what it does
 
@@ -161,13 +161,13 @@ def run(world: World, make: Callable[[World], BaseTool], *, is_async: bool, auto
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("auto", [True, False], ids=["automatic", "taped"])
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("make", MAKERS)
 def test_what_a_tool_does_besides_is_done_again(
     make: Callable[[World], BaseTool], *, is_async: bool, auto: bool, world: World, tmp_path: Path
 ) -> None:
-    """A served tool, or one that is stepped into, leaves the state, parts of all streams and events of the real one."""
+    """A replayed tool, or one stepped into, leaves the state, parts of all streams and events of the real one."""
 
     def drive(_: str) -> Any:
         return run(world, make, is_async=is_async, auto=auto)
@@ -214,7 +214,7 @@ SCHEMA: Any = {"response_schema": {"type": "string"}} if "response_schema" in si
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_a_tool_asks_a_human_again(*, is_async: bool, world: World, tmp_path: Path) -> None:
-    """A served tool that interrupts its graph does so again, with the same question, and depends on the answer."""
+    """A replayed tool that interrupts its graph does so again, with the same question, and depends on the answer."""
 
     @tool
     def work(n: int) -> str:

@@ -268,7 +268,7 @@ def test_streams_side_by_side(world: World, tmp_path: Path) -> None:
 
 
 def test_graphs_in_threads_without_context(world: World, tmp_path: Path) -> None:
-    """A graph that a bare thread runs is served, although its ids are real there."""
+    """A graph that a bare thread runs is replayed, although its ids are real there."""
 
     def drive(_: str) -> Any:
         results: dict[int, Any] = {}

@@ -88,10 +88,10 @@ def test_a_node_that_calls_one_tool_more(world: World, tmp_path: Path) -> None:
 
 
 def test_an_edited_branch(world: World, tmp_path: Path) -> None:
-    """An edited prompt in one of three branches is the only miss; all else is served where it was recorded."""
+    """An edited prompt in one of three branches is the only miss; all else is replayed where it was recorded."""
     result, session = replay(world, tmp_path / "c.yaml", "prompt", on_miss="return", on_unused="ignore")
     assert len(result["found"]) == 7
-    assert [str(served).split(" at ")[1] for served in session.report.replayed] == [
+    assert [str(replayed).split(" at ")[1] for replayed in session.report.replayed] == [
         "LangGraph/plan@1/AsyncChat (exact)",
         "LangGraph/branch@2[0]/AsyncChat (exact)",
         "LangGraph/branch@2[0]/look (exact)",

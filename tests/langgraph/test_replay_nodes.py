@@ -1,4 +1,4 @@
-"""Nodes served as a whole do not run on replay, and everything that they did happens again."""
+"""Nodes replayed as a whole do not run on replay, and everything that they did happens again."""
 
 from __future__ import annotations
 
@@ -121,12 +121,12 @@ ALL = ["plain", "model", "fan", "leaf"]
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("make", [graph, inside])
 @pytest.mark.parametrize("serves", [ALL, ["model", "fan"], ["leaf"], True])
-def test_served_nodes_do_not_run_and_all_they_did_happens(
+def test_replayed_nodes_do_not_run_and_all_they_did_happens(
     make: Any, serves: Any, *, is_async: bool, world: World, tmp_path: Path
 ) -> None:
-    """Streams of every mode, state and history of a replay equal the recording; no served node has run."""
+    """Streams of every mode, state and history of a replay equal the recording; no replayed node has run."""
     seen = []
-    for mode in ("all", "none"):  # the world stays: nodes that are not served run
+    for mode in ("all", "none"):  # the world stays: nodes that are not replayed run
         before = len(world.reached)
         taped = tape(make(Nodes(world, is_async=is_async)).compile(checkpointer=InMemorySaver()), replay_nodes=serves)
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
@@ -135,12 +135,12 @@ def test_served_nodes_do_not_run_and_all_they_did_happens(
     named = set(ALL) if serves is True else set(serves)
     really = {"model" if what == "model" else what for what in world.reached[before:]}
     assert really == set(ALL) - named - {"model"}
-    served = [crossed.name for crossed in session.report.replayed if crossed.kind == "node"]
-    assert sorted(set(served)) == sorted(named)
-    assert served.count("leaf") == (3 if "leaf" in named else 0)
+    replayed = [crossed.name for crossed in session.report.replayed if crossed.kind == "node"]
+    assert sorted(set(replayed)) == sorted(named)
+    assert replayed.count("leaf") == (3 if "leaf" in named else 0)
 
 
-def test_outside_of_sessions_a_served_node_is_the_node(world: World) -> None:
+def test_outside_of_sessions_a_replayed_node_is_the_node(world: World) -> None:
     """Without a session everything runs, and the graph looks to everybody like the one that was given."""
     real = graph(Nodes(world, is_async=False)).compile(checkpointer=InMemorySaver())
     taped = tape(real, replay_nodes=ALL)
@@ -184,8 +184,8 @@ def test_a_changed_input_is_a_miss(world: World, tmp_path: Path) -> None:
             taped().invoke(given, CONFIG, context=context)
 
 
-def test_calls_inside_a_served_node_are_not_unused(world: World, tmp_path: Path) -> None:
-    """Calls inside a served node are in the cassette as its children, and are neither executed nor unused."""
+def test_calls_inside_a_replayed_node_are_not_unused(world: World, tmp_path: Path) -> None:
+    """Calls inside a replayed node are in the cassette as its children, and are neither executed nor unused."""
     for mode in ("all", "none"):
         taped = tape(graph(Nodes(world, is_async=False)), replay_nodes=["model"]).compile()
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
@@ -198,7 +198,7 @@ def test_calls_inside_a_served_node_are_not_unused(world: World, tmp_path: Path)
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_humans_are_asked_again(*, is_async: bool, world: World, tmp_path: Path) -> None:
-    """A served node that interrupts stops the graph with the same question, and takes the same answers on resuming."""
+    """A replayed node that interrupts stops the graph with the same question, and resumes with the same answers."""
 
     def ask(state: State, runtime: Runtime[Context]) -> Any:
         first = interrupt({"how many?": state["n"]})
@@ -249,7 +249,7 @@ def test_retries_happen_again(*, is_async: bool, world: World, tmp_path: Path) -
 
 
 def test_a_timeout_of_a_node_happens_only_once(world: World, tmp_path: Path) -> None:
-    """A served coroutine keeps its timeout policy, and is served at once where the recording took its time."""
+    """A replayed coroutine keeps its timeout policy, and is replayed at once where the recording took its time."""
     from langgraph.types import TimeoutPolicy
 
     async def slow(state: State) -> Any:
@@ -263,7 +263,7 @@ def test_a_timeout_of_a_node_happens_only_once(world: World, tmp_path: Path) -> 
 
 
 def test_runnables_and_graphs_are_nodes_too(world: World, tmp_path: Path) -> None:
-    """A chain, a lambda that is traced and a whole graph that is named are served like functions."""
+    """A chain, a lambda that is traced and a whole graph that is named are replayed like functions."""
 
     def inner(state: State, writer: StreamWriter) -> Any:
         writer("from inside")
@@ -309,7 +309,7 @@ def test_caches_keep_working(world: World, tmp_path: Path) -> None:
 
 
 def test_loops_and_commands_to_parents(world: World, tmp_path: Path) -> None:
-    """A node that runs again and again is served its own turn each time; a command for the parent graph reaches it."""
+    """A node that runs again and again gets its own turn each time; a command for the parent graph reaches it."""
 
     def turn(state: State) -> Any:
         number = world.reach("turn")
@@ -331,7 +331,7 @@ def test_loops_and_commands_to_parents(world: World, tmp_path: Path) -> None:
     assert [crossed.match_rule for crossed in replayed.session.report.replayed] == ["exact"] * 4
 
 
-def test_taping_again_keeps_what_is_served(world: World, tmp_path: Path) -> None:
+def test_taping_again_keeps_what_is_replayed(world: World, tmp_path: Path) -> None:
     """Nodes of a taped graph can be named later; the given graph stays as it was."""
     first = tape(graph(Nodes(world, is_async=False)).compile())
     second = tape(first, replay_nodes=lambda name: name.startswith("pl"))
@@ -344,7 +344,7 @@ def test_taping_again_keeps_what_is_served(world: World, tmp_path: Path) -> None
 
 
 def test_a_config_that_a_node_asks_for_is_its_own(world: World, tmp_path: Path) -> None:
-    """A served node still gets its config, and writes to the state by hand are done again."""
+    """A replayed node still gets its config, and writes to the state by hand are done again."""
 
     def by_hand(state: State, config: RunnableConfig) -> Any:
         world.reach("by hand")

@@ -69,10 +69,10 @@ def assert_same(texts: list[str]) -> None:
 # -- every pattern ----------------------------------------------------------------------------------------------------
 
 
-def pattern_of(name: str, *, served: bool) -> Any:
+def pattern_of(name: str, *, replayed: bool) -> Any:
     make, _ = PATTERNS[name]
     graph = make(SameWorld())
-    return tape(graph, replay_nodes=True) if served else graph
+    return tape(graph, replay_nodes=True) if replayed else graph
 
 
 def same_answers(texts: list[str]) -> list[str]:
@@ -84,37 +84,37 @@ def same_answers(texts: list[str]) -> list[str]:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("served", [False, True], ids=["run", "served"])
+@pytest.mark.parametrize("replayed", [False, True], ids=["run", "replayed"])
 @pytest.mark.parametrize("name", [name for name in PATTERNS if name != "timed"])
-def test_patterns(name: str, served: bool, tmp_path: Path) -> None:
-    """A graph of each pattern, whose nodes run or are served, is the same file but for its volatile block."""
+def test_patterns(name: str, replayed: bool, tmp_path: Path) -> None:
+    """A graph of each pattern, whose nodes run or are replayed, is the same file but for its volatile block."""
     given = PATTERNS[name][1]
-    texts = recorded_again(tmp_path / "c.yaml", lambda: pattern_of(name, served=served).invoke(given, CONFIG))
+    texts = recorded_again(tmp_path / "c.yaml", lambda: pattern_of(name, replayed=replayed).invoke(given, CONFIG))
     assert_same(same_answers(texts))
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("served", [False, True], ids=["run", "served"])
+@pytest.mark.parametrize("replayed", [False, True], ids=["run", "replayed"])
 @pytest.mark.parametrize("name", PATTERNS)
-async def test_patterns_in_tasks(name: str, served: bool, tmp_path: Path) -> None:
+async def test_patterns_in_tasks(name: str, replayed: bool, tmp_path: Path) -> None:
     """The same for asynchronous runs."""
     given, texts = PATTERNS[name][1], []
     for mode in ("all", "all", "none"):
         async with use_cassette(tmp_path / "c.yaml", mode=mode):
-            await pattern_of(name, served=served).ainvoke(given, CONFIG)
+            await pattern_of(name, replayed=replayed).ainvoke(given, CONFIG)
         texts.append(stable_text(tmp_path / "c.yaml"))
     assert_same(same_answers(texts))
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("served", [False, True], ids=["run", "served"])
+@pytest.mark.parametrize("replayed", [False, True], ids=["run", "replayed"])
 @pytest.mark.parametrize("name", [name for name in PATTERNS if name != "timed"])
-def test_patterns_under_other_ids(name: str, served: bool, tmp_path: Path) -> None:
+def test_patterns_under_other_ids(name: str, replayed: bool, tmp_path: Path) -> None:
     """With freeze off, only the ids differ that the state gives to messages."""
     texts = []
     for _ in range(2):
         with use_cassette(tmp_path / "c.yaml", mode="all", freeze=()):
-            pattern_of(name, served=served).invoke(PATTERNS[name][1], CONFIG)
+            pattern_of(name, replayed=replayed).invoke(PATTERNS[name][1], CONFIG)
         texts.append(_OF_MESSAGE.sub("", stable_text(tmp_path / "c.yaml")))
     assert_same(same_answers(texts))
 
@@ -122,7 +122,7 @@ def test_patterns_under_other_ids(name: str, served: bool, tmp_path: Path) -> No
 # -- asking people ----------------------------------------------------------------------------------------------------
 
 
-def asking(*, served: bool) -> Any:
+def asking(*, replayed: bool) -> Any:
     """Two subgraphs whose nodes ask at once, both two times."""
 
     def ask(state: Asked) -> dict[str, Any]:
@@ -130,11 +130,11 @@ def asking(*, served: bool) -> Any:
 
     inner = StateGraph(Asked).add_node("left", ask).add_node("right", lambda state: ask(state) and {})
     inner.add_edge(START, "left").add_edge(START, "right")
-    builder = StateGraph(Asked).add_node("inner", inner.compile(checkpointer=True) if not served else ask)
+    builder = StateGraph(Asked).add_node("inner", inner.compile(checkpointer=True) if not replayed else ask)
     builder.add_node("other", lambda state: {"question": interrupt("Other?")})
     builder.add_edge(START, "inner").add_edge("inner", "other")
     graph = builder.compile(checkpointer=InMemorySaver())
-    return tape(graph, replay_nodes=True) if served else graph
+    return tape(graph, replay_nodes=True) if replayed else graph
 
 
 def answer_all(graph: Any) -> list[str]:
@@ -147,11 +147,11 @@ def answer_all(graph: Any) -> list[str]:
     return ids
 
 
-@pytest.mark.parametrize("served", [False, True], ids=["run", "served"])
-def test_questions(served: bool, tmp_path: Path) -> None:
-    """The ids of questions tell the time, and yet the file is the same: in errors, in answers, in served nodes."""
+@pytest.mark.parametrize("replayed", [False, True], ids=["run", "replayed"])
+def test_questions(replayed: bool, tmp_path: Path) -> None:
+    """The ids of questions tell the time, and yet the file is the same: in errors, in answers, in replayed nodes."""
     ids = []
-    texts = recorded_again(tmp_path / "c.yaml", lambda: ids.append(answer_all(asking(served=served))))
+    texts = recorded_again(tmp_path / "c.yaml", lambda: ids.append(answer_all(asking(replayed=replayed))))
     assert_same(texts)
     recorded, again, *_ = ids
     assert set(recorded).isdisjoint(again)
@@ -161,7 +161,7 @@ def test_questions(served: bool, tmp_path: Path) -> None:
 
 def test_a_question_and_its_answer_have_one_id(tmp_path: Path) -> None:
     """The stable id of a question is in the answer, too, and two questions have two."""
-    recorded_again(tmp_path / "c.yaml", lambda: answer_all(asking(served=False)), times=1)
+    recorded_again(tmp_path / "c.yaml", lambda: answer_all(asking(replayed=False)), times=1)
     steps = list(open_cassette(tmp_path / "c.yaml").steps())
     asked = {step.address: re.findall(r"'id': '(\w{32})'", repr(step.error)) for step in steps if step.error}
     (left,), (right,) = asked["LangGraph/inner@1/LangGraph/left@1"], asked["LangGraph/inner@1/LangGraph/right@1"]
@@ -191,11 +191,11 @@ def test_tools_that_ask(tmp_path: Path) -> None:
     assert_same(texts)
 
 
-# -- what a served node is given and says ------------------------------------------------------------------------------
+# -- what a replayed node is given and says ----------------------------------------------------------------------------
 
 
 def handing_over() -> None:
-    """A served node that gets messages and hands over to the graph around it."""
+    """A replayed node that gets messages and hands over to the graph around it."""
 
     def leave(_: MessagesState) -> Command[str]:
         return Command(graph=Command.PARENT, update={"messages": [HumanMessage("left")]})
@@ -205,7 +205,7 @@ def handing_over() -> None:
     tape(around.compile(), replay_nodes=["work"]).invoke(ASKED)
 
 
-def served_task() -> None:
+def replayed_task() -> None:
     @tape
     @task
     def more(n: int) -> int:
@@ -232,14 +232,14 @@ def sent() -> None:
     graph.invoke(Command(resume={one.id: f"yes, {one.value}" for one in asked}), CONFIG)
 
 
-@pytest.mark.parametrize("shape", [handing_over, served_task, sent])
+@pytest.mark.parametrize("shape", [handing_over, replayed_task, sent])
 def test_shapes(shape: Callable[[], None], tmp_path: Path) -> None:
-    """Commands for an outer graph, served tasks and sends are recorded the same."""
+    """Commands for an outer graph, replayed tasks and sends are recorded the same."""
     assert_same(recorded_again(tmp_path / "c.yaml", shape))
 
 
 def test_an_id_that_is_answered_is_kept(tmp_path: Path) -> None:
-    """A served node that removes a message by its id removes the message of this run; other ids are left out."""
+    """A replayed node that removes a message by its id removes the message of this run; other ids are left out."""
     path = tmp_path / "c.yaml"
 
     def run() -> list[str]:

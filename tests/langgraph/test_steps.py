@@ -187,7 +187,7 @@ async def test_the_words_of_the_handler(pattern: str, world: World, tmp_path: Pa
 
 
 def test_only_where_the_session_takes_part(world: World, tmp_path: Path) -> None:
-    """In a session that is not ambient there are steps of taped graphs, and of no others; a replay has none."""
+    """In a session that is not automatic there are steps of taped graphs, and of no others; a replay has none."""
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all", auto=False):
         agent(world).invoke({"messages": [("user", "Hello?")]}, CONFIG)

@@ -1,4 +1,4 @@
-"""LangGraph's stores: served where they reach outside, filled again where they do not."""
+"""LangGraph's stores: replayed where they reach outside, filled again where they do not."""
 
 from __future__ import annotations
 
@@ -147,12 +147,12 @@ async def used(make: Any, world: World, *, is_async: bool) -> Any:
     return facts(await awaited_use(store) if is_async else plain_use(store))
 
 
-@pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("auto", [True, False], ids=["automatic", "taped"])
 @pytest.mark.parametrize(("kind", "is_async"), [(RemoteStore, False), (RemoteStore, True), (PooledStore, True)])
-async def test_a_store_that_reaches_outside_is_served(
+async def test_a_store_that_reaches_outside_is_replayed(
     kind: Any, *, is_async: bool, auto: bool, world: World, tmp_path: Path
 ) -> None:
-    """Every operation is served with equal items, times included; nothing is reached."""
+    """Every operation is replayed with equal items, times included; nothing is reached."""
 
     async def drive(_: str) -> Any:
         return await used(kind if auto else lambda w: tape(kind(w)), world, is_async=is_async)
@@ -165,7 +165,7 @@ async def test_a_store_that_reaches_outside_is_served(
     assert kinds == ["memory"] * len(world.reached) == ["memory"] * 9
 
 
-async def test_what_the_thread_of_a_database_does_for_a_served_call_is_not_waited_for(tmp_path: Path) -> None:
+async def test_what_the_thread_of_a_database_does_for_a_replayed_call_is_not_waited_for(tmp_path: Path) -> None:
     """A replay of a store in a database, which answers from a thread of its own, is in the recorded order at once."""
     found = []
     for mode in ("all", "none"):
@@ -196,7 +196,7 @@ async def old_of_tasks(path: Path) -> Any:
 
 @pytest.mark.filterwarnings("ignore:The default datetime adapter is deprecated:DeprecationWarning")  # LangGraph's store
 @pytest.mark.parametrize("use", [old_of_threads, old_of_tasks])
-async def test_what_is_swept_is_served(use: Any, tmp_path: Path) -> None:
+async def test_what_is_swept_is_replayed(use: Any, tmp_path: Path) -> None:
     """To sweep a database is a call as any other: a replay sweeps nothing, and says how much it was."""
     async with use_cassette(tmp_path / "c.yaml", mode="all") as session:
         assert await use(tmp_path / "recorded.db") == (1, 0, None)
@@ -231,7 +231,7 @@ def test_the_file_says_what_was_asked(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 async def test_a_store_in_memory_is_filled_again(*, is_async: bool, world: World, tmp_path: Path) -> None:
-    """It runs on replay, at the times of the recording, taped or not; its embeddings are served."""
+    """It runs on replay, at the times of the recording, taped or not; its embeddings are replayed."""
 
     def indexed(world: World) -> InMemoryStore:
         return InMemoryStore(index={"dims": 2, "embed": Letters(world), "fields": ["food"]})
@@ -248,8 +248,8 @@ async def test_a_store_in_memory_is_filled_again(*, is_async: bool, world: World
         assert {crossed.kind for crossed in replayed.session.report.replayed} == {"embeddings"}
 
 
-def test_nothing_is_executed_after_a_served_write(world: World, tmp_path: Path) -> None:
-    """A store to which a write was served does not hold it; one that was only read may be written to."""
+def test_nothing_is_executed_after_a_replayed_write(world: World, tmp_path: Path) -> None:
+    """A store to which a write was replayed does not hold it; one that was only read may be written to."""
     store = RemoteStore(world)
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         assert store.get(USERS, "likes") is None
@@ -294,11 +294,11 @@ class Local(BaseStore):
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-@pytest.mark.parametrize("served", ["tool", "node"])
-def test_what_is_written_inside_a_served_call_is_written_again(
-    served: str, *, is_async: bool, world: World, tmp_path: Path
+@pytest.mark.parametrize("replayed", ["tool", "node"])
+def test_what_is_written_inside_a_replayed_call_is_written_again(
+    replayed: str, *, is_async: bool, world: World, tmp_path: Path
 ) -> None:
-    """A tool or a node that is served as a whole leaves the store of its graph as the real one did."""
+    """A tool or a node that is replayed as a whole leaves the store of its graph as the real one did."""
 
     @tool
     def remember(what: str, runtime: ToolRuntime) -> str:
@@ -326,17 +326,17 @@ def test_what_is_written_inside_a_served_call_is_written_again(
         world.gone = mode == "none"
         stores.append(store := InMemoryStore())
         builder = StateGraph(MessagesState).add_node("tools", ToolNode([made])).add_edge(START, "tools")
-        graph = tape(builder, replay_nodes=["tools"] if served == "node" else ()).compile(store=store)
+        graph = tape(builder, replay_nodes=["tools"] if replayed == "node" else ()).compile(store=store)
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
             answer = asyncio.run(graph.ainvoke(given)) if is_async else graph.invoke(given)
     assert answer["messages"][-1].content == "noted 1"
-    assert [crossed.kind for crossed in session.report.replayed] == [served]
+    assert [crossed.kind for crossed in session.report.replayed] == [replayed]
     found = [[facts(item) for item in store.search(("facts",))] for store in stores]
     assert found[0] == found[1]
     assert [fact[0] for fact in found[0]] == [SearchItem]
 
 
-def test_a_taped_store_of_a_graph_is_served_to_nodes(world: World, tmp_path: Path) -> None:
+def test_a_taped_store_of_a_graph_is_replayed_to_nodes(world: World, tmp_path: Path) -> None:
     """A graph that is compiled with a store that reaches outside replays without it, also from within tools."""
 
     def work(state: MessagesState, *, store: BaseStore) -> Any:

@@ -96,7 +96,7 @@ GRAPHS = {
 @pytest.mark.parametrize("auto", [False, True])
 @pytest.mark.parametrize("kind", GRAPHS)
 async def test_a_taped_graph_takes_part(kind: str, *, auto: bool, is_async: bool, world: World, tmp_path: Path) -> None:
-    """Calls in a taped graph are recorded once and served, also in a session that is not ambient."""
+    """Calls in a taped graph are recorded once and replayed, also in a session that is not automatic."""
     graph = GRAPHS[kind](world)
     config: Any = {"configurable": {"thread_id": "1"}}
     results = []
@@ -111,7 +111,7 @@ async def test_a_taped_graph_takes_part(kind: str, *, auto: bool, is_async: bool
 
 
 def test_untaped_graphs_take_no_part(world: World, tmp_path: Path) -> None:
-    """In a session that is not ambient, a graph beside a taped one runs as if there were no session."""
+    """In a session that is not automatic, a graph beside a taped one runs as if there were no session."""
     taped, other = tape(builder(world).compile()), builder(world).compile()
     with use_cassette(tmp_path / "c.yaml", mode="all", auto=False) as session:
         stream = taped.stream(QUESTION)

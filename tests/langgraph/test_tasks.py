@@ -82,8 +82,8 @@ def run(graph: Any, given: Any, *, is_async: bool) -> Any:
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("how", ["tasks", "names", "all"])
-def test_served_tasks_do_not_run(how: str, *, is_async: bool, world: World, tmp_path: Path) -> None:
-    """Tasks are served wherever they are called, also from within others; the entrypoint and the rest run."""
+def test_replayed_tasks_do_not_run(how: str, *, is_async: bool, world: World, tmp_path: Path) -> None:
+    """Tasks are replayed wherever they are called, also from within others; the entrypoint and the rest run."""
     seen = []
     for mode in ("all", "none"):
         world.gone = mode == "none"
@@ -93,7 +93,7 @@ def test_served_tasks_do_not_run(how: str, *, is_async: bool, world: World, tmp_
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
             seen += [[run(graph, [2, 3, 4], is_async=is_async), run(graph, [5], is_async=is_async)]]
     assert [history for _, history in seen[1]] == [history for _, history in seen[0]]
-    if how != "all":  # a task that is served whole does not call others, so nothing is streamed of those
+    if how != "all":  # a task that is replayed whole does not call others, so nothing is streamed of those
         assert seen[1] == seen[0]
     values = seen[0][1][1][0][0]
     assert values == [[25], [25, "nested in 1"], [[4, 9, 16], [4, "nested in 1"], None]]

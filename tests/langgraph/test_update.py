@@ -106,8 +106,8 @@ def failing(topic: str, call: Annotated[str, InjectedToolCallId]) -> str:
 
 @pytest.mark.parametrize("form", ["call-{}", "00000000-0000-4000-8000-00000000000{}"])
 @pytest.mark.parametrize("used", [plain, echoing, failing], ids=lambda used: used.name)
-def test_served_calls_have_the_ids_of_the_new_answer(tmp_path: Path, used: BaseTool, form: str) -> None:
-    """A call that is served below an executed one is kept as a whole new recording would have it, ids included."""
+def test_replayed_calls_have_the_ids_of_the_new_answer(tmp_path: Path, used: BaseTool, form: str) -> None:
+    """A call that is replayed below an executed one is kept as a whole new recording would have it, ids included."""
 
     def run(mode: Any, prompt: str, number: int) -> str:
         asks = [{"name": used.name, "args": {"topic": "rain"}, "id": form.format(number)}]

@@ -79,8 +79,8 @@ def test_a_sound_replay(program: Callable[[], None], tmp_path: Path, monkeypatch
     assert _places(program, tmp_path / "sound.yaml") == []
 
 
-def test_an_agent_within_a_tool_that_is_served_as_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The steps of an agent are missed where the tool that runs it is served, although no answer is another."""
+def test_an_agent_within_a_tool_that_is_replayed_as_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps of an agent are missed where the tool that runs it is replayed, although no answer is another."""
     monkeypatch.setattr(Policy, "steps_into", lambda *_: False)
     assert _places(lambda: _supervisor(ask_expert), tmp_path / "block.yaml") == [
         "step agent LangGraph at LangGraph/tools@1/ask_expert/LangGraph",

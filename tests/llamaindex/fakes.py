@@ -1,6 +1,6 @@
 """Scripted LLMs and embedding models that count how often they are really reached.
 
-Everything here answers with the number of the call, so no two answers are alike and an equal one was served. A world
+Everything here answers with the number of the call, so no two answers are alike and an equal one was replayed. A world
 that is `gone` refuses, and remembers who tried.
 """
 

@@ -1,7 +1,7 @@
 """A scripted world for agents and engines of LlamaIndex: a model and an embedding that count how they are reached.
 
 Everything that answers here says how many calls were made before, so no two answers are alike and an equal one was
-served. A world that is `gone` refuses, and remembers who tried: a framework that eats the error does not hide it.
+replayed. A world that is `gone` refuses, and remembers who tried: a framework that eats the error does not hide it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A function that is an agent or an engine is run on replay, and the calls inside it are served and compared."""
+"""A function that is an agent or an engine is run on replay, and the calls inside it are replayed and compared."""
 
 # Annotations are evaluated at once: tools find the context among their parameters by its class.
 import asyncio
@@ -81,7 +81,7 @@ def gone() -> World:
 
 
 def test_agents_as_tools_replay(recorded: tuple[Path, Any]) -> None:
-    """Both agents run, with their workflows and what they do to the state; all that they ask is served."""
+    """Both agents run, with their workflows and what they do to the state; all that they ask is replayed."""
     path, result = recorded
     found, session = replayed(path, chief(gone()))
     assert found == result

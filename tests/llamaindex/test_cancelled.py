@@ -162,6 +162,6 @@ def test_the_same_call_is_cancelled_again(program: Callable[[World], Awaitable[A
     assert outcome.status == "cancelled" or outcome.given_up is not None
     world = World()
     world.gone = True
-    served, replay = run(world, "none")
-    assert served == live
+    replayed, replay = run(world, "none")
+    assert replayed == live
     assert (world.trespasses, len(replay.report.replayed)) == ([], len(recording.interactions))

@@ -97,7 +97,7 @@ KINDS: dict[str, tuple[list[tuple[str, str]], int]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_tools_are_held_still(kind: str, world: World, tmp_path: Path) -> None:
-    """What was recorded is served, the rest is refused and kept, and the derived cassette has the same end."""
+    """What was recorded is replayed, the rest is refused and kept, and the derived cassette has the same end."""
 
     def weather(city: str) -> str:
         """Tell the weather."""

@@ -42,7 +42,7 @@ async def service_rag(world: World) -> Any:
 
 
 def test_parts_of_services_are_recorded_whole(tmp_path: Path) -> None:
-    """Nodes with their ids, scores and metadata are served, inside their spans and events."""
+    """Nodes with their ids, scores and metadata are replayed, inside their spans and events."""
     recorded, replayed = record_and_replay(service_rag, tmp_path / "service.yaml")
     assert replayed.value == recorded.value
     assert replayed.log == recorded.log
@@ -69,7 +69,7 @@ def test_parts_of_the_framework_run(tmp_path: Path) -> None:
     assert {item.name for item in recorded.cassette.interactions} == {"Service", "ScriptedLLM", "ScriptedEmbedding"}
 
 
-def test_a_taped_part_of_the_framework_is_served_whole(tmp_path: Path) -> None:
+def test_a_taped_part_of_the_framework_is_replayed_whole(tmp_path: Path) -> None:
     """Taped by hand, a search in memory is a retrieval, and its embedding belongs to it."""
     world = World()
     index = vector_index(world)
@@ -141,7 +141,7 @@ async def service_stores(world: World) -> Any:
 
 
 def test_stores_of_services_are_recorded(tmp_path: Path) -> None:
-    """A write is not repeated and a read is served, in all the framework's uses of stores."""
+    """A write is not repeated and a read is replayed, in all the framework's uses of stores."""
     recorded, replayed = record_and_replay(service_stores, tmp_path / "stores.yaml")
     assert replayed.value == recorded.value
     assert replayed.log == recorded.log
@@ -157,7 +157,7 @@ def test_stores_of_services_are_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("store", [VectorService, KeyValueService, ChatService])
 def test_a_taped_store_is_recorded_by_itself(store: Any, tmp_path: Path) -> None:
-    """`tape` gives a store of the same kind that takes part in a session that is not ambient."""
+    """`tape` gives a store of the same kind that takes part in a session that is not automatic."""
 
     def program(world: World) -> Any:
         taped = tape(store(world))
@@ -199,7 +199,7 @@ def test_what_is_kept_in_the_process_is_no_boundary(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cls", [Pages, LazyPages])
 @pytest.mark.parametrize("auto", [True, False])
-async def test_a_reader_of_others_is_served(cls: Any, world: World, tmp_path: Path, *, auto: bool) -> None:
+async def test_a_reader_of_others_is_replayed(cls: Any, world: World, tmp_path: Path, *, auto: bool) -> None:
     """A reader loads nothing on replay, in whichever form it is called; a reader of the core runs."""
     (tmp_path / "page.txt").write_text("a page")
 
@@ -218,9 +218,9 @@ async def test_a_reader_of_others_is_served(cls: Any, world: World, tmp_path: Pa
         assert await load() == recorded
     assert recorded[0][1].text.startswith("b ")
     assert recorded[-1][0].text == "a page"
-    assert [(served.kind, served.name) for served in session.report.replayed] == [("retrieval", cls.__name__)] * len(
-        recorded[:-1]
-    )
+    assert [(replayed.kind, replayed.name) for replayed in session.report.replayed] == [
+        ("retrieval", cls.__name__)
+    ] * len(recorded[:-1])
     with pytest.raises(CassetteMissError), use_cassette(path, auto=auto):
         (cls(world) if auto else tape(cls(world))).load_data("another")
 
@@ -244,8 +244,8 @@ def test_stores_in_memory_run(tmp_path: Path, *, taped: bool) -> None:
         assert session.interactions == []
 
 
-def test_nothing_is_executed_after_a_served_write(world: World, tmp_path: Path) -> None:
-    """A store of others to which a write was served does not hold it; reading it changes nothing."""
+def test_nothing_is_executed_after_a_replayed_write(world: World, tmp_path: Path) -> None:
+    """A store of others to which a write was replayed does not hold it; reading it changes nothing."""
     store = KeyValueService(world)
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         store.get("a")

@@ -1,4 +1,4 @@
-"""Taped engines, agents, workflows and indexes run on every replay, and take part in sessions that are not ambient."""
+"""Taped engines, agents, workflows and indexes run on every replay, and take part in sessions that aren't automatic."""
 
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,7 @@ async def parts_of_engines(world: World) -> Any:
 
 @pytest.mark.parametrize("program", [agent, agent_workflow, workflow, interview, index, parts_of_engines])
 def test_a_taped_whole_takes_part_where_nothing_else_does(program: Any, tmp_path: Path) -> None:
-    """Its parts are recorded and served without an ambient session; values, events and spans are equal."""
+    """Its parts are recorded and replayed without an automatic session; values, events and spans are equal."""
     recorded, replayed = record_and_replay(program, tmp_path / "whole.yaml", auto=False)
     assert replayed.value == recorded.value
     if program is index:  # a streamed chat is read in a thread: its order is kept where all of the framework takes part

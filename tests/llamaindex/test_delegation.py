@@ -1,4 +1,4 @@
-"""LLMs that call methods of their own: only a call that is carried on is a delegation, all others are served whole."""
+"""LLMs that call their own methods: only a call that's carried on is a delegation, all others are replayed whole."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def observed(tmp_path: Path, make: Callable[[World], Any], name: str) -> Interac
 CARRIED = [("chat", ["chat"]), ("achat", ["achat", "chat"]), ("stream_complete", ["stream_complete"])]
 
 
-@pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("auto", [True, False], ids=["automatic", "taped"])
 @pytest.mark.parametrize(("name", "methods"), CARRIED)
 def test_one_call_that_is_carried_on(tmp_path: Path, name: str, methods: list[str], *, auto: bool) -> None:
     """The inner call is recorded, and on replay the outer method runs, with all its events."""
@@ -202,7 +202,7 @@ def test_one_call_that_is_carried_on(tmp_path: Path, name: str, methods: list[st
 
 
 def test_a_replay_parses_no_whole_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A conversation is served without its requests being read from the file, whether calls of it delegate or not."""
+    """A conversation is replayed without its requests being read from the file, whether calls of it delegate or not."""
     world = World()
     for mode in ("once", "none"):
         with use_cassette(tmp_path / "c.jsonl", mode=mode):
@@ -234,9 +234,9 @@ WHOLE: list[tuple[Callable[[World], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("auto", [True, False], ids=["automatic", "taped"])
 @pytest.mark.parametrize(("make", "name"), WHOLE)
-def test_call_that_does_more_is_served_whole(
+def test_call_that_does_more_is_replayed_whole(
     tmp_path: Path, make: Callable[[World], Any], name: str, *, auto: bool
 ) -> None:
     """The outcome of the outer call is recorded, and nothing of it runs on replay."""
@@ -246,7 +246,7 @@ def test_call_that_does_more_is_served_whole(
     assert (seen.outcome, seen.metadata) == (interaction.outcome, {})
 
 
-def test_stream_closed_early_is_served_whole(tmp_path: Path) -> None:
+def test_stream_closed_early_is_replayed_whole(tmp_path: Path) -> None:
     """What a delegating stream would have done next is not known: what was read of it is recorded."""
 
     class Passing(LeafLLM):

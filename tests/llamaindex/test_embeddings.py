@@ -52,7 +52,7 @@ async def everything_with_images(model: Any) -> list[Any]:
     ],
     ids=["texts", "long", "cached", "images", "sparse"],
 )
-@pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("auto", [True, False], ids=["automatic", "taped"])
 def test_replay_equals_the_recording(
     tmp_path: Path, make: Callable[[World], Any], ask: Callable[[Any], Any], *, auto: bool
 ) -> None:
@@ -126,7 +126,7 @@ def test_other_text_is_a_miss(tmp_path: Path, world: World) -> None:
 def test_made_of_a_cassette(
     tmp_path: Path, world: World, make: Callable[[World], Any], ask: Callable[[Any], Any]
 ) -> None:
-    """A stand-in made of a cassette embeds what was embedded, also below an ambient session, and nothing else."""
+    """A stand-in made of a cassette embeds what was embedded, also below an automatic session, and nothing else."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         recorded = asyncio.run(ask(make(world)))
     model = ReplayEmbedding(tmp_path / "c.yaml")

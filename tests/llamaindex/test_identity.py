@@ -49,7 +49,7 @@ class InHouseEmbedding(BaseEmbedding):
 
 
 def test_another_llm_is_missed(tmp_path: Any) -> None:
-    """An LLM without a model name is served its own answers, and not those of another one."""
+    """An LLM without a model name gets its own answers, and not those of another one."""
     with use_cassette(tmp_path / "a.yaml", mode="all"):
         answers = [InHouse().complete("Who?").text, InHouse(calls=3).complete("You?").text]
     with use_cassette(tmp_path / "a.yaml"):

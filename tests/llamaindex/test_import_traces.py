@@ -56,7 +56,7 @@ def exported(folder: Path, world: World, *, whole: bool) -> tuple[Path, list[Any
 
 
 def test_our_own_export_comes_back(tmp_path: Path, world: World) -> None:
-    """An export with content is the cassette: the same records, each served at its place."""
+    """An export with content is the cassette: the same records, each replayed at its place."""
     trace, answers = exported(tmp_path, world, whole=True)
     report = import_otel(trace, tmp_path / "back.yaml")
     assert {item.fidelity for item in report.items} == {"exact"}

@@ -95,8 +95,8 @@ TOOL = {
 GRAPH = {"kind": "memory", "boundary": "notes", "request": {}, "response": None}
 
 
-def test_tools_of_agenttape01_are_served(tmp_path: Path) -> None:
-    """A tool that agenttape 0.1 recorded is served to a tool of LlamaIndex; memory is missing."""
+def test_tools_of_agenttape01_are_replayed(tmp_path: Path) -> None:
+    """A tool that agenttape 0.1 recorded answers a tool of LlamaIndex; memory is missing."""
     old = {"version": "1", "interactions": [TOOL, GRAPH]}
     (tmp_path / "old.json").write_text(json.dumps(old))
     report = import_agenttape01(tmp_path / "old.json", tmp_path / "new.yaml")

@@ -1,4 +1,4 @@
-"""LlamaIndex's own evaluators judge runs: what their LLM says is recorded, and then served."""
+"""LlamaIndex's own evaluators judge runs: what their LLM says is recorded, and then replayed."""
 
 from __future__ import annotations
 

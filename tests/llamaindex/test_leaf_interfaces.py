@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agenttape_llamaindex.ambient import _FAMILIES
+from agenttape_llamaindex.automatic import _FAMILIES
 from agenttape_llamaindex.program_parts import PROGRAM_PARTS
 
 from ..kit.leaf_interfaces import leaf_interfaces, unjudged, unneeded

@@ -1,4 +1,4 @@
-"""LLMs of every base class, taped by hand and met by ambient sessions."""
+"""LLMs of every base class, taped by hand and met by automatic sessions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CLASSES: list[Callable[[World], Any]] = [LeafLLM, DelegatingLLM, PromptingLLM, P
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-@pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("auto", [True, False], ids=["automatic", "taped"])
 def test_replay_equals_the_recording(
     tmp_path: Path, world: World, cls: Callable[[World], Any], name: str, *, auto: bool
 ) -> None:
@@ -66,11 +66,11 @@ def test_replay_equals_the_recording(
         recorded, told = with_events(lambda: CALLS[name](llm))
     world.gone = True
     with use_cassette(tmp_path / "c.yaml", auto=auto) as replay:
-        served, told_again = with_events(lambda: CALLS[name](llm))
-    assert served == recorded
+        replayed, told_again = with_events(lambda: CALLS[name](llm))
+    assert replayed == recorded
     assert told_again == told
     assert told == plain, "recording must not change what is told"
-    assert [type(item) for item in served] == [type(item) for item in recorded]
+    assert [type(item) for item in replayed] == [type(item) for item in recorded]
     assert len(replay.interactions) == len(world.reached) == 1
     assert world.trespasses == []
 
@@ -86,7 +86,7 @@ def test_one_recording_serves_every_form(tmp_path: Path, world: World, recorded:
         second = done(CALLS[asked](llm))
     ends = [value[-1] if isinstance(value, list) else value for value in (first, second)]
     assert ends[0].message == ends[1].message
-    assert [served.match_rule for served in replay.report.replayed] == ["exact"]
+    assert [replayed.match_rule for replayed in replay.report.replayed] == ["exact"]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_request_is_what_the_provider_receives(tmp_path: Path, world: World) -> 
     ids=["message", "temperature", "order", "completion"],
 )
 def test_another_question_is_a_miss(tmp_path: Path, world: World, change: Callable[[Any], Any]) -> None:
-    """A call whose request differs is not served."""
+    """A call whose request differs is not replayed."""
     llm = tape(LeafLLM(world))
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         llm.chat(HELLO)
@@ -224,16 +224,16 @@ def test_errors_are_raised_again(tmp_path: Path, world: World, name: str) -> Non
     assert [event[:2] for event in again] == [event[:2] for event in told]
 
 
-def test_ambient_records_a_taped_one_once(tmp_path: Path, world: World) -> None:
-    """A taped LLM under an ambient session is recorded once."""
+def test_automatic_records_a_taped_one_once(tmp_path: Path, world: World) -> None:
+    """A taped LLM under an automatic session is recorded once."""
     with use_cassette(tmp_path / "c.yaml", mode="all") as cassette:
         tape(DelegatingLLM(world)).chat(HELLO)
         LeafLLM(world).chat(HELLO)
     assert len(cassette.interactions) == 2
 
 
-def test_not_ambient_leaves_others_alone(tmp_path: Path, world: World) -> None:
-    """In a session that is not ambient, only taped LLMs take part."""
+def test_not_automatic_leaves_others_alone(tmp_path: Path, world: World) -> None:
+    """In a session that is not automatic, only taped LLMs take part."""
     with use_cassette(tmp_path / "c.yaml", mode="all", auto=False) as cassette:
         LeafLLM(world).chat(HELLO)
         tape(LeafLLM(world)).complete("Once")
@@ -249,7 +249,7 @@ def test_classes_are_left_as_they_were(tmp_path: Path) -> None:
 
 
 def test_class_that_is_defined_meanwhile(tmp_path: Path, world: World) -> None:
-    """An ambient session meets classes that are defined while it is open."""
+    """An automatic session meets classes that are defined while it is open."""
     with use_cassette(tmp_path / "c.yaml", mode="all") as cassette:
 
         class Late(LeafLLM):
@@ -277,7 +277,7 @@ def test_framework_takes_a_taped_one(world: World, monkeypatch: pytest.MonkeyPat
     assert type(programs[0]) is type(programs[1])
 
 
-def test_rate_limiter_does_not_wait_for_what_is_served(tmp_path: Path, world: World) -> None:
+def test_rate_limiter_does_not_wait_for_what_is_replayed(tmp_path: Path, world: World) -> None:
     """A rate limiter lets through in a replay what it would hold up for a minute."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         for number in range(3):
@@ -349,7 +349,7 @@ def test_concurrent_calls_find_their_own(tmp_path: Path, world: World) -> None:
     world.gone = True
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert asyncio.run(ask(llm)) == recorded
-    assert {served.match_rule for served in replay.report.replayed} == {"exact"}
+    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 def test_secrets_are_redacted_and_come_back(tmp_path: Path) -> None:
@@ -395,7 +395,7 @@ class Conversing(LeafLLM):
 @pytest.mark.parametrize("taped", [False, True])
 @pytest.mark.parametrize("name", ["chat", "achat", "stream_chat", "astream_chat"])
 def test_the_id_of_the_response_before_is_kept(name: str, tmp_path: Path, *, taped: bool) -> None:
-    """A served call leaves the LLM in the conversation that it was in, and a call that is added goes on there."""
+    """A replayed call leaves the LLM in the conversation that it was in, and a call that is added goes on there."""
     path, world, ids = tmp_path / "c.yaml", World(), []
     for mode in ("all", "none", "new_episodes"):
         llm = Conversing(world)
@@ -427,9 +427,9 @@ def test_log_probabilities_spell_no_secret(tmp_path: Path, world: World) -> None
         llm.chat(asked)
     world.gone = True
     with use_cassette(tmp_path / "c.yaml"):
-        served = llm.chat(asked)
+        replayed = llm.chat(asked)
     (interaction,) = open_cassette(tmp_path / "c.yaml").interactions()
-    assert "".join(row[0].token for row in served.logprobs or []) == f"it is {KEY}."
+    assert "".join(row[0].token for row in replayed.logprobs or []) == f"it is {KEY}."
     rows = find(interaction.model_dump(), "logprobs")
     assert PSEUDONYM.sub(KEY, "".join(row[0]["token"] for row in rows)) == f"it is {KEY}."
     assert PSEUDONYM.sub(KEY, bytes(n for row in rows for n in row[0]["bytes"]).decode()) == f"it is {KEY}."

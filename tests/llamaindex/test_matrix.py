@@ -35,7 +35,7 @@ from .scripted import Reply, ScriptedLLM, World
 pytestmark = FRAMEWORK_WARNINGS
 
 PAGE = Path(__file__).parents[2] / "docs" / "identical.md"
-HEAD = "| | `tape` | ambient | observed, then replayed | `ReplayLLM` |"
+HEAD = "| | `tape` | automatic | observed, then replayed | `ReplayLLM` |"
 SAID = [ChatMessage(role="user", content="How are you?")]
 PROMPT = PromptTemplate("Rate {what}")
 Outcomes = dict[tuple[str, str], str]
@@ -169,7 +169,9 @@ COLUMNS = {
         lambda llm, path: (_session(path, "all", auto=False), tape(llm)),
         lambda llm, path: (_session(path, "none", auto=False), tape(llm)),
     ),
-    "ambient": Column(lambda llm, path: (_session(path, "all"), llm), lambda llm, path: (_session(path, "none"), llm)),
+    "automatic": Column(
+        lambda llm, path: (_session(path, "all"), llm), lambda llm, path: (_session(path, "none"), llm)
+    ),
     "observed": Column(
         lambda llm, path: (TapeEventHandler(path), llm), lambda llm, path: (_session(path, "none"), llm)
     ),

@@ -177,8 +177,8 @@ def test_several_handlers_see_the_same(call: str, tmp_path: Path) -> None:
     assert metadata[0] == metadata[1] == metadata[2]
 
 
-def test_a_served_run_is_observed_too(tmp_path: Path) -> None:
-    """A replay can be observed: what is served looks as it did when it was executed."""
+def test_a_replayed_run_is_observed_too(tmp_path: Path) -> None:
+    """A replay can be observed: what is replayed looks as it did when it was executed."""
     for mode in ("all", "none"):
         with use_cassette(tmp_path / "recorded.yaml", mode=mode), TapeEventHandler(tmp_path / f"{mode}.yaml"):
             drained(ScriptedLLM(World()).stream_chat(SAID))

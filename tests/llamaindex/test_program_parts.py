@@ -318,7 +318,7 @@ async def _recorded_and_replayed(kind: str, path: Path, *, auto: bool) -> Any:
 
 @pytest.mark.parametrize("auto", [True, False])
 @pytest.mark.parametrize("kind", PARTS)
-async def test_a_part_that_reaches_outside_is_served(kind: str, tmp_path: Path, *, auto: bool) -> None:
+async def test_a_part_that_reaches_outside_is_replayed(kind: str, tmp_path: Path, *, auto: bool) -> None:
     """A class of a user that asks a service is recorded as one call, and nothing is asked on replay."""
     replay = await _recorded_and_replayed(kind, tmp_path / "c.yaml", auto=auto)
     assert len(OUTSIDE.world.reached) == 2
@@ -329,7 +329,7 @@ async def test_a_part_that_reaches_outside_is_served(kind: str, tmp_path: Path, 
 @pytest.mark.parametrize("auto", [True, False])
 @pytest.mark.parametrize("kind", PARTS)
 async def test_a_part_that_calls_others_runs(kind: str, tmp_path: Path, *, auto: bool) -> None:
-    """A class of a user that works by a model is program, also taped: the calls inside are served."""
+    """A class of a user that works by a model is program, also taped: the calls inside are replayed."""
     OUTSIDE.way = "model"
     replay = await _recorded_and_replayed(kind, tmp_path / "c.yaml", auto=auto)
     assert [(item.kind, item.name) for item in replay.interactions] == [("chat", "ScriptedLLM")] * 2
@@ -384,7 +384,7 @@ class Overlapping(Engine):
 
 @pytest.mark.parametrize("asks", ["service", "model"])
 async def test_parts_that_overlap_answer_in_the_recorded_order(asks: str, tmp_path: Path) -> None:
-    """Awaited calls keep their place among all that the loop waits for, whether they are served or run."""
+    """Awaited calls keep their place among all that the loop waits for, whether they are replayed or run."""
 
     async def answers() -> list[str]:
         engine, answers = Overlapping(Reversing(3), asks), []
@@ -431,7 +431,7 @@ class Both(Engine):
         return Response(OUTSIDE.ask(asked))
 
 
-def test_calls_inside_of_a_served_part_belong_to_it(tmp_path: Path) -> None:
+def test_calls_inside_of_a_replayed_part_belong_to_it(tmp_path: Path) -> None:
     """A model that such a part asks is recorded inside of it, and not missed on replay."""
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all"):

@@ -35,7 +35,7 @@ def test_every_leaf_call(tmp_path: Path, cls: type[LeafLLM], name: str) -> None:
 
 
 def test_no_session_records_it(tmp_path: Path) -> None:
-    """A stand-in takes no part in a session, taped or ambient: nothing real is behind it."""
+    """A stand-in takes no part in a session, taped or automatic: nothing real is behind it."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         LeafLLM(World()).chat(HELLO)
     llm = ReplayLLM(tmp_path / "c.yaml")

@@ -76,7 +76,7 @@ def test_a_workflow_runs_again(tmp_path: Path, observed: bool) -> None:
 
 
 def test_an_agent_runs_again(tmp_path: Path) -> None:
-    """An agent runs again from its message, and its tool is served."""
+    """An agent runs again from its message, and its tool is replayed."""
 
     async def run() -> Any:
         return await agent(World()).run(user_msg="Weather?")

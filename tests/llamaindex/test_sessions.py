@@ -38,10 +38,10 @@ def recorded(tmp_path: Path, world: World) -> Path:
 
 
 def test_matching_by_address(recorded: Path) -> None:
-    """With `match_on` a changed request is served the recording at its address."""
+    """With `match_on` a changed request is answered by the recording at its address."""
     with use_cassette(recorded, match_on="address", on_unused="ignore") as replay:
         assert LeafLLM(World()).chat(OTHER).raw["id"] == "chatcmpl-1"
-    assert [served.match_rule for served in replay.report.replayed] == ["address"]
+    assert [replayed.match_rule for replayed in replay.report.replayed] == ["address"]
 
 
 def test_miss_is_returned_where_asked(recorded: Path) -> None:
@@ -75,7 +75,7 @@ def test_live_is_executed_and_derives(recorded: Path) -> None:
 
 
 def test_frozen_is_never_executed(recorded: Path) -> None:
-    """Frozen calls are served while everything else is recorded anew."""
+    """Frozen calls are replayed while everything else is recorded anew."""
     fresh = World()
     with use_cassette(recorded, mode="all", replay_only=["LeafLLM"]):
         assert LeafLLM(fresh).chat(HELLO).raw["id"] == "chatcmpl-1"

@@ -258,7 +258,7 @@ async def test_an_agent_goes_on_from_every_step(memory: str, tmp_path: Path) -> 
 
 
 async def test_an_agent_goes_on_from_a_step_with_nothing_live(tmp_path: Path) -> None:
-    """The calls of a continued run are served from the cassette of the recorded run."""
+    """The calls of a continued run are replayed from the cassette of the recorded run."""
     with TapeEventHandler(tmp_path / "seen.yaml"):
         result = str(await agent(World()).run("Add up"))
     gone = World()

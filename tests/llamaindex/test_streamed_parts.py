@@ -1,4 +1,4 @@
-"""Streamed answers of engines and synthesizers that ask a service by themselves: recorded as streams, and served."""
+"""Streamed answers of engines and synthesizers that ask a service by themselves: recorded as streams, and replayed."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ CALLS = [
 
 @pytest.mark.parametrize("auto", [True, False])
 @pytest.mark.parametrize("call", CALLS)
-async def test_a_stream_is_served(call: Any, tmp_path: Path, *, auto: bool) -> None:
+async def test_a_stream_is_replayed(call: Any, tmp_path: Path, *, auto: bool) -> None:
     """A replay streams the same texts, with all else that was returned, and nothing is asked."""
     make = tape if not auto else lambda part: part
     with use_cassette(tmp_path / "c.yaml", mode="all", auto=auto):
@@ -210,7 +210,7 @@ async def test_a_stream_of_the_program_runs(call: Any, way: str, tmp_path: Path)
 
 
 def test_a_stream_that_is_left_early(tmp_path: Path) -> None:
-    """It is recorded up to there: one that reads as far is served, and one that reads further is a miss."""
+    """It is recorded up to there: one that reads as far is replayed, and one that reads further is a miss."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         stream = Streaming().query("Oslo").response_gen
         first = next(stream)
@@ -241,7 +241,7 @@ def test_a_chat_that_breaks(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_is_never_read(tmp_path: Path) -> None:
-    """What had reached outside before the session ended is recorded, and served unread."""
+    """What had reached outside before the session ended is recorded, and replayed unread."""
 
     class Eager(Streaming):
         def _query(self, query_bundle: QueryBundle) -> Any:
@@ -297,7 +297,7 @@ class ChatStreams(Chat):
 
 
 def test_a_chat_engine_that_streams_from_a_boundary(tmp_path: Path) -> None:
-    """The stream of a chat engine is served if the function that asks the service is a boundary."""
+    """The stream of a chat engine is replayed if the function that asks the service is a boundary."""
     said = []
     for mode in ("all", "none"):
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:

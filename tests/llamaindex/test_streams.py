@@ -68,7 +68,7 @@ def test_never_read(tmp_path: Path, world: World) -> None:
     for mode in ("all", "none"):
         with use_cassette(tmp_path / "c.yaml", mode=mode) as cassette:
             llm.stream_chat(HELLO)
-    assert [served.kind for served in cassette.report.replayed] == ["chat"]
+    assert [replayed.kind for replayed in cassette.report.replayed] == ["chat"]
 
 
 def test_what_a_reader_changes_is_not_recorded(tmp_path: Path, world: World) -> None:
@@ -186,5 +186,5 @@ def test_secret_that_is_split_between_chunks(tmp_path: Path) -> None:
     assert secret not in text
     assert [piece for piece in pieces if f'"{piece}"' in text or f" {piece}\n" in text] == []
     with use_cassette(tmp_path / "c.yaml"):
-        served = list(llm.stream_chat(asked))
-    assert served[-1].message == recorded[-1].message
+        replayed = list(llm.stream_chat(asked))
+    assert replayed[-1].message == recorded[-1].message

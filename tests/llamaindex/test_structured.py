@@ -93,7 +93,7 @@ def outcome_of(form: str, llm: Any) -> tuple[Any, list[Any]]:
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore:The `json` method is deprecated")  # StructuredLLM calls it
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("auto", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("auto", [True, False], ids=["automatic", "taped"])
 def test_replay_equals_the_recording(tmp_path: Path, form: str, *, auto: bool) -> None:
     """Every form gives the same value and fires the same events recorded, replayed, and from a stand-in."""
     world = World()
@@ -103,8 +103,8 @@ def test_replay_equals_the_recording(tmp_path: Path, form: str, *, auto: bool) -
         recorded = outcome_of(form, llm)
     world.gone = True
     with use_cassette(tmp_path / "c.yaml", auto=auto):
-        served = outcome_of(form, llm)
-    assert served == recorded == plain
+        replayed = outcome_of(form, llm)
+    assert replayed == recorded == plain
     alone = ReplayLLM(tmp_path / "c.yaml", is_chat_model=True, is_function_calling_model=True)
     assert outcome_of(form, alone)[0] == recorded[0]
     assert world.trespasses == []
@@ -126,7 +126,7 @@ def test_text_programs(tmp_path: Path, mode: PydanticProgramMode) -> None:
         with use_cassette(tmp_path / "c.yaml", mode=session_mode) as cassette:
             assert llm.structured_predict(City, PROMPT, land="Norway").size == 1
         world.gone = True
-    assert [served.kind for served in cassette.report.replayed] == ["completion"]
+    assert [replayed.kind for replayed in cassette.report.replayed] == ["completion"]
     alone = ReplayLLM(tmp_path / "c.yaml", is_chat_model=True, pydantic_program_mode=mode)
     assert alone.structured_predict(City, PROMPT, land="Norway").size == 1
 

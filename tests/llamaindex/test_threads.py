@@ -87,7 +87,7 @@ def thread(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
 
 
 def test_an_exported_thread_runs_again(thread: tuple[Path, str], tmp_path: Path) -> None:
-    """The file holds that run only; the workflow runs, is asked and answered as it was, and its calls are served."""
+    """The file holds that run only; the workflow runs, is asked and answered as it was, and its calls are replayed."""
     path, live = thread
     exported = export_thread(path, tmp_path / "one.yaml")
     assert {one.run for one in steps_of(exported)} == {steps_of(path, run=0)[0].run}, "it is the first there"

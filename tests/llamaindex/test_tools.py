@@ -1,4 +1,4 @@
-"""Tools: what is served of them, what they do besides, and whose tools run."""
+"""Tools: what is replayed of them, what they do besides, and whose tools run."""
 
 # Annotations are evaluated at once: tools find the context among their parameters by its class.
 
@@ -99,7 +99,7 @@ async def every_call(world: World) -> Any:
 
 
 @pytest.mark.parametrize("auto", [True, False])
-def test_outputs_of_tools_are_served(auto: bool, tmp_path: Path) -> None:
+def test_outputs_of_tools_are_replayed(auto: bool, tmp_path: Path) -> None:
     """Blocks, raw outputs and inputs are equal, however a tool is called; taped by hand or met."""
 
     def program(world: World) -> Any:
@@ -157,9 +157,9 @@ async def test_the_text_of_a_set_is_the_recorded_one(world: World, tmp_path: Pat
         stand_in = ReplayTool(read, "shelves", metadata=tool.metadata)
         with use_cassette(read, on_unused="ignore"):
             for of in "a" if read is not path else "bc":
-                served = [tool(of=of), await stand_in.acall(of=of)]
-                assert [output.content for output in served] == ["{'free': {8, 0}}"] * 2
-                assert served[0].raw_output == {"free": {0, 8}}
+                replayed = [tool(of=of), await stand_in.acall(of=of)]
+                assert [output.content for output in replayed] == ["{'free': {8, 0}}"] * 2
+                assert replayed[0].raw_output == {"free": {0, 8}}
 
 
 @CALLED_ONCE
@@ -189,7 +189,7 @@ def test_a_call_is_the_same_however_its_arguments_are_given(tmp_path: Path) -> N
 
 
 def test_tools_of_engines_run(tmp_path: Path) -> None:
-    """A tool that the framework makes of an engine is no boundary: the engine runs, and its models are served."""
+    """A tool that the framework makes of an engine is no boundary: the engine runs, and its models are replayed."""
 
     def program(world: World) -> Any:
         facts = engine_tools(world, ScriptedLLM(world, librarian))[0]
@@ -288,7 +288,7 @@ def one_at_a_time(script: Any) -> Any:
 
 
 def test_changes_of_the_state_are_made_again(tmp_path: Path) -> None:
-    """A served tool leaves the state of its workflow as the real one did."""
+    """A replayed tool leaves the state of its workflow as the real one did."""
     recorded, replayed = record_and_replay(stateful, tmp_path / "state.yaml")
     assert recorded.value == [
         {"seen": {"here": "Oslo 2"}, "list": ["first", "Oslo 4"], "count": 6},
@@ -340,7 +340,7 @@ def asks(answer: str) -> Any:
 
 
 def test_another_answer_of_a_person_is_another_request(tmp_path: Path) -> None:
-    """The result for the recorded answer of a person is not served for another answer."""
+    """The result for the recorded answer of a person is not replayed for another answer."""
     path, world = tmp_path / "person.yaml", World()
     recorded = run(asks("yes"), world, path, "once")
     assert run(asks("yes"), world, path, "none").value == recorded.value

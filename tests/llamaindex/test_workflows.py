@@ -117,7 +117,7 @@ async def flaky(world: World) -> Any:
 
 
 def test_retries_are_made_again_without_their_delays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each attempt is served without waiting between them, however long the policy says; the clock advances."""
+    """Each attempt is replayed without waiting between them, however long the policy says; the clock advances."""
     recorded, replayed = record_and_replay(flaky, tmp_path / "retries.yaml")
     assert replayed.value == recorded.value
     assert replayed.log == recorded.log

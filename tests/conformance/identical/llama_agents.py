@@ -192,7 +192,7 @@ async def structured_hand_off(world: Outside, capture: Capture) -> Any:
     return [output, output.get_pydantic_model(Report)]
 
 
-MARKED = {"spans": "an object to which a write was served carries a mark, which raw spans show"}
+MARKED = {"spans": "an object to which a write was replayed carries a mark, which raw spans show"}
 
 
 class Service(BasePydanticVectorStore):

@@ -69,9 +69,9 @@ NARROW = {"invoke", "ainvoke", "stream_events v3", "astream_events v1", "astream
 VERSIONS = {"saver": "LangGraph writes the versions of channels into checkpoints in the order of a set"}
 """Of graphs: the values are equal, their bytes are not."""
 TRACEBACKS = {
-    "tracebacks": "a tracer keeps the traceback of an error as text; the frames inside of a served call are not there"
+    "tracebacks": "a tracer keeps the traceback of an error as text; the frames inside of a replayed call are not there"
 }
-"""Of programs in which a served call raises."""
+"""Of programs in which a replayed call raises."""
 
 
 def row(

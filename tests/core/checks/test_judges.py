@@ -125,7 +125,7 @@ def polite(outputs):
 def test_what_a_judge_asks_is_recorded(
     recorded: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A judge that asks a model is recorded beside the run on demand, then served; what is not recorded fails."""
+    """A judge that asks a model is recorded beside the run on demand, then replayed; what is not recorded fails."""
     monkeypatch.syspath_prepend(str(recorded.parent))
     (recorded.parent / "house_judges.py").write_text(JUDGE)
     (recorded.parent / "judges.yaml").write_text(

@@ -280,7 +280,7 @@ with use_cassette("cassettes/died.yaml", mode="all"):
 
 @pytest.mark.process
 def test_verify(command: Any, folder: Path) -> None:
-    """Replays of a function are compared; one that depends on the surroundings ends with 1, and JSON says why."""
+    """Replays of a function are compared; one that depends on the environment ends with 1, and JSON says why."""
     (folder / "agent.py").write_text(
         "from agenttape_core import boundary\n\n@boundary\ndef ask(x):\n    return x\n\n"
         "def same():\n    return ask(1)\n\ndef other():\n    return [ask(1), hash('a')]\n"

@@ -113,7 +113,7 @@ def test_recover(command: Any, folder: Path, recorded: Path, kind: str, kinds: M
 
 
 def test_verify_all(command: Any, folder: Path, kinds: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that replays one of each kind does the same in other surroundings; how far it is, is shown."""
+    """A program that replays one of each kind does the same in other environments; how far it is, is shown."""
     (folder / "kinds").mkdir()
     for path in kinds.values():
         shutil.copy(path, folder / "kinds")

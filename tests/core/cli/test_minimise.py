@@ -266,7 +266,7 @@ def test_why(desk: Path, command: Callable[..., Ended]) -> None:
 
 @pytest.mark.parametrize("name", [["desk_of_minimise.py:run"], ["tests/test_of_minimise.py::test_total"]])
 def test_flaky(desk: Path, command: Callable[..., Ended], name: list[str]) -> None:
-    """`agenttape lab flaky` blames the code for what fails while everything is served, and tries nothing else."""
+    """`agenttape lab flaky` blames the code for what fails while everything is replayed, and tries nothing else."""
     ended = command("lab", "flaky", *name, "--cassette", "incident.yaml", "--samples", "2", "--max-usd", "1", "--json")
     assert ended.code == 1, ended.err
     assert (ended.json["verdict"], ended.json["culprits"]) == ("code", ["code"])

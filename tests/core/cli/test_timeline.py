@@ -129,7 +129,7 @@ def test_added_calls_have_no_start(folder: Path) -> None:
 
 
 def test_carried_calls_have_no_start(folder: Path) -> None:
-    """In a derived cassette, what was served keeps its duration and loses the start that it had in another run."""
+    """In a derived cassette, what was replayed keeps its duration and loses the start that it had in another run."""
     ask, live = boundary("chat")(abs), boundary("tool")(abs)
     with use_cassette("first", mode="once"):
         ask(1)

@@ -34,7 +34,7 @@ NAMES = [Selector(), Selector({"tool"}), Selector({"search"}), Selector({"chat",
 
 @pytest.mark.parametrize("mode", Mode)
 def test_every_combination(mode: Mode) -> None:
-    """Calls in `replay_only` are only served; live ones are executed; the mode decides about the others."""
+    """Calls in `replay_only` are only replayed; live ones are executed; the mode decides about the others."""
     for recorded, live, replay_only, known in itertools.product([False, True], NAMES, NAMES, [False, True]):
         assert_decided(mode, recorded, live, replay_only, known)
 
@@ -72,7 +72,7 @@ def assert_decided(mode: Mode, recorded: bool, live: Selector, replay_only: Sele
     ],
 )
 def test_what_a_policy_means(policy: Policy, replaces: bool, records: bool, offline: bool, serves: bool) -> None:
-    """What becomes of the file, and whether anything may happen or be served, follows from mode and options."""
+    """What becomes of the file, and whether anything may happen or be replayed, follows from mode and options."""
     assert (policy.replaces, policy.records, policy.offline, policy.serves) == (replaces, records, offline, serves)
 
 
@@ -106,14 +106,14 @@ def test_running_through(policy: Policy, candidate: Candidate | None, expected: 
 
 
 def test_only_tools_are_stepped_into_without_being_named() -> None:
-    """A recorded call of another kind is served, whatever is recorded inside it, unless it is named."""
+    """A recorded call of another kind is replayed, whatever is recorded inside it, unless it is named."""
     assert decide(Policy(Mode.REPLAY, recorded=True), "call", "plan", CONTAINED) == Serve(CONTAINED)
     named = Policy(Mode.REPLAY, recorded=True, step_into=Selector({"plan"}))
     assert decide(named, "call", "plan", CONTAINED) == StepInto(CONTAINED)
 
 
 def test_lossy() -> None:
-    """A recording that is not exactly what came back is refused, and named, unless lossy ones are served."""
+    """A recording that is not exactly what came back is refused, and named, unless lossy ones are replayed."""
     assert decided(Policy(Mode.REPLAY, recorded=True), LOSSY) == Refuse(LOSSY)
     assert decided(Policy(Mode.ADD, recorded=True), LOSSY) == Refuse(LOSSY)
     assert decided(Policy(Mode.REPLAY, recorded=True, accepts_lossy=True), LOSSY) == Serve(LOSSY)

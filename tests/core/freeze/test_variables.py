@@ -116,7 +116,7 @@ def test_writes_win(session: OpenSession) -> None:
 
 
 def test_what_was_written_first_is_not_learned(session: OpenSession) -> None:
-    """A variable that the code set itself is no fact of its surroundings."""
+    """A variable that the code set itself is not a fact of its environment."""
     environment = learning()
     with session(kinds=ENV, environment=environment):
         os.environ["AGENT_NEW"] = "mine"

@@ -372,7 +372,7 @@ def test_waiting_for_a_call_takes_no_frozen_time(tmp_path: Path, monkeypatch: py
 
 
 def test_a_call_that_is_over_before_the_wait_counts_too(session: OpenSession) -> None:
-    """As one that is served: it takes less time than the program waits before it looks again."""
+    """As one that is replayed: it takes less time than the program waits before it looks again."""
     with session() as frozen:
         for calls, passed in ((1, 0), (0, 1.0001)):
             wait = timed_waits.wait_of(1.0)

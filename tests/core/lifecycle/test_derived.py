@@ -115,7 +115,7 @@ def test_edited_answer_is_the_departure(path: Path) -> None:
 
 
 @pytest.mark.parametrize("live", [True, False])
-def test_a_retry_after_an_edited_answer_is_served(path: Path, live: bool) -> None:
+def test_a_retry_after_an_edited_answer_is_replayed(path: Path, live: bool) -> None:
     """What was recorded is there for the next attempt, and is written beside the edited one; no tool is executed."""
     with deriving(path, changes={2: raises(ConnectionError("429"))}, live=live) as session:
         ask("a")
@@ -152,7 +152,7 @@ def test_an_edited_call_without_a_retry_leaves_nothing_unused(tmp_path: Path) ->
 
 
 def test_going_back(path: Path) -> None:
-    """What was served can be served once more, and counts as used whether or not it is asked for again."""
+    """What was replayed can be replayed once more, and counts as used whether or not it is asked for again."""
     departure = deriving(path, live={"tool"})
     with departure as session:
         assert [ask(question) for question in ("a", "b")] == ["answer 1 to a", "answer 2 to b"]

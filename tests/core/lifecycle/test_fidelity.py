@@ -1,4 +1,4 @@
-"""A recording that is not exactly what came back is not served unless the session is told to."""
+"""A recording that is not exactly what came back is not replayed unless the session is told to."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_mark_is_on_the_record(seen: str) -> None:
 
 
 def test_refused_with_the_reason(seen: str) -> None:
-    """An exact call of the same file is served; the lossy one is a miss that says why and what to do."""
+    """An exact call of the same file is replayed; the lossy one is a miss that says why and what to do."""
     with (
         pytest.raises(
             CassetteMissError, match=r"was recorded incompletely \(call 2\): its chunks were not seen"
@@ -67,7 +67,7 @@ def test_refused_with_the_reason(seen: str) -> None:
     assert 'accept={"lossy"}' in str(caught.value)
 
 
-def test_served_when_told(seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replayed_when_told(seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The option, the setting and the environment accept what was recorded."""
     with use_cassette(seen, accept={"lossy"}) as cassette:
         assert (ask("sound"), ask("half")) == ("recorded sound", "recorded half")

@@ -15,7 +15,7 @@ ORACLE = Boundary("call")
 
 
 def ask(question: str) -> str:
-    """Ask something that must be served."""
+    """Ask something that must be replayed."""
     session = current_session()
     assert session is not None
     return str(intercept(session.cross(ORACLE, "oracle", {"question": question}), lambda: pytest.fail("executed")))

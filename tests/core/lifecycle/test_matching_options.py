@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("project")
 
 
 def match_rules(session: Any) -> list[str]:
-    """Return how each served call found its recording."""
+    """Return how each replayed call found its recording."""
     return [crossed.match_rule for crossed in session.report.replayed]
 
 
@@ -59,7 +59,7 @@ def test_only_at_its_place(world: World) -> None:
 
 
 def test_same_address(world: World) -> None:
-    """With `address`, a changed request is served what was recorded in its place."""
+    """With `address`, a changed request gets the answer recorded in its place."""
     with use_cassette("c", mode="once"):
         recorded = [world.tool("t", q=q) for q in "ab"]
     with use_cassette("c", match_on=("exact", "address")) as session:
@@ -100,7 +100,7 @@ def test_a_matcher_that_raises(world: World) -> None:
 
 
 def test_a_matcher_serves_each_once(world: World) -> None:
-    """However many threads ask through a matcher, each recording is served once."""
+    """However many threads ask through a matcher, each recording is replayed once."""
     with use_cassette("c", mode="once"):
         recorded = {world.tool("t", q=n) for n in range(40)}
     got: list[str] = []
@@ -137,11 +137,11 @@ def test_a_matcher_that_waits_for_another_thread(world: World) -> None:
 
 
 def test_ids_of_the_call_in_another_request(world: World) -> None:
-    """Served for another request, an answer gets this call's own ids, and none of the request's by their number."""
+    """Replayed for another request, an answer gets this call's own ids, and none of the request's by their number."""
 
     def tool(session: Any, call_id: str, *told: str) -> Any:
         crossing = session.cross(Boundary("tool"), "t", {"told": list(told)}, ids=(call_id,))
-        return crossing.replay() if crossing.is_served else crossing.returned(f"for {call_id}, told {told}")
+        return crossing.replay() if crossing.is_replayed else crossing.returned(f"for {call_id}, told {told}")
 
     one, two, first, second = (str(uuid4()) for _ in range(4))
     with use_cassette("c", mode="once") as session:

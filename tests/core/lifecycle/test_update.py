@@ -111,8 +111,8 @@ def test_live_is_replaced(world: World) -> None:
     assert [item.outcome.value for item in open_cassette(CASSETTE).interactions()] == ["a 3", "b 2"]
 
 
-def test_calls_inside_a_served_tool_stay(world: World) -> None:
-    """A tool that is served keeps the calls that were recorded inside it."""
+def test_calls_inside_a_replayed_tool_stay(world: World) -> None:
+    """A tool that is replayed keeps the calls that were recorded inside it."""
 
     def run(name: str) -> None:
         call("outer", lambda: world.reach(world.tool("inner", of="outer")), x=1)
@@ -154,7 +154,7 @@ def interrupted(world: World, *asked: str, mode: Any = "update") -> Path:
 
 @pytest.mark.parametrize("is_recovered", [False, True])
 def test_what_was_paid_is_not_paid_again(world: World, is_recovered: bool) -> None:
-    """After an interruption the next run is served what the first has recorded, and executes the rest."""
+    """After an interruption the next run replays the calls that the first has recorded, and executes the rest."""
     before = record(world, "a", "b", "c")
     journal = interrupted(world, "a", "new", "newer")
     assert CASSETTE.read_bytes() == before

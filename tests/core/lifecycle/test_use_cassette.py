@@ -70,7 +70,7 @@ def test_once(world: World) -> None:
 
 
 def test_new_episodes(world: World) -> None:
-    """What is recorded is served, the rest is executed and added; nothing is removed, nothing is judged."""
+    """What is recorded is replayed, the rest is executed and added; nothing is removed, nothing is judged."""
     record(world, "a", "b")
     with use_cassette("c", mode="new_episodes") as session:
         assert ask(world, "a", "new") == ["a 1", "new 3"]
@@ -203,7 +203,7 @@ def test_dots_in_names(world: World) -> None:
 @pytest.mark.parametrize("mode", ["none", "once", "new_episodes", "all"])
 @pytest.mark.parametrize("live", [set(), {"tool"}, {"b"}])
 def test_frozen(world: World, mode: Any, live: set[str]) -> None:
-    """What is frozen is never executed, in any mode and whatever is live: it is served, or it is a miss."""
+    """What is frozen is never executed, in any mode and whatever is live: it is replayed, or it is a miss."""
     record(world, "a", "b")
     with use_cassette("c", mode=mode, replay_only={"b"}, live=live, on_unused="ignore"):
         assert world.tool("b", tool="b") == "b 2"
@@ -223,7 +223,7 @@ def test_frozen_without_a_cassette(world: World) -> None:
 
 
 def test_frozen_while_recording(world: World) -> None:
-    """A recording with something frozen keeps what was served, beside what was executed."""
+    """A recording with something frozen keeps what was replayed, beside what was executed."""
     record(world, "a", "b")
     with use_cassette("c", mode="all", replay_only={"b"}):
         assert ask(world, "a", "b") == ["a 3", "b 2"]

@@ -126,7 +126,7 @@ def test_the_folder_of_a_bare_name(
 
 @pytest.mark.parametrize("suffix", [".yml", ".jsonl", ".yaml.gz", ".jsonl.gz", ".jsonl.zst"])
 def test_a_bare_name_finds_its_cassette_in_every_format(suffix: str) -> None:
-    """A cassette is found by its name, served, and recorded again, in the format that it has."""
+    """A cassette is found by its name, replayed, and recorded again, in the format that it has."""
     packed = Path(f"cassettes/x{suffix}")
     assert run(["cassette", "convert", "cassettes/x.yaml", str(packed)]) == 0
     assert sorted(path.name for path in Path("cassettes").iterdir()) == [packed.name]

@@ -132,7 +132,7 @@ def test_more_to_decide_on_is_not_taken() -> None:
 
 
 def test_other_requests_only_when_asked() -> None:
-    """Another request at the same address, or the next in order, is served only to who asks for that, and says so."""
+    """Another request at the same address, or the next in order, is replayed only to who asks for that, and says so."""
     rows = [row(1, "f", "a"), row(2, "g", "b")]
     assert take(RecordingIndex(rows), request("h"), "b") is None
     assert take(RecordingIndex(rows, ("exact", "address")), request("h"), "b") == Candidate(2, "address", same=False)
@@ -140,7 +140,7 @@ def test_other_requests_only_when_asked() -> None:
 
 
 def test_kinds_are_never_mixed() -> None:
-    """A model is not served the recording of a tool, whatever the way."""
+    """A recording of a tool never answers a model, whatever the match rule."""
     recordings = RecordingIndex([row(1, "f", "a")], ("address", "ordered", lambda asked, recorded: True), read)
     assert take(recordings, request("g", kind="chat"), "a") is None
 
@@ -154,7 +154,7 @@ def read(number: int) -> Interaction:
 
 
 def test_a_matcher_decides() -> None:
-    """The user's own function sees what is asked and what is recorded; each recording is still served once."""
+    """The user's own function sees what is asked and what is recorded; each recording is still replayed once."""
     seen: list[tuple[Asked, int]] = []
 
     def even(asked: Asked, recorded: Interaction) -> bool:
@@ -195,8 +195,8 @@ def test_threads_take_each_once(addresses: list[str]) -> None:
     assert all(mine == sorted(mine) for mine in taken)
 
 
-def test_what_is_inside_a_served_one() -> None:
-    """What lies inside a recording that was served, at any depth, is not unused; its neighbours are."""
+def test_what_is_inside_a_replayed_one() -> None:
+    """What lies inside a recording that was replayed, at any depth, is not unused; its neighbours are."""
     rows = [row(1, "t"), row(2, "m", parent=1), row(3, "n", parent=2), row(4, "m"), row(5, "x", parent=4)]
     recordings = RecordingIndex(rows)
     assert recordings.unused([1, 2, 3, 4, 5]) == [1, 2, 3, 4, 5]
@@ -242,7 +242,7 @@ def test_only_one_call_uses_what_two_have_found() -> None:
 
 
 def test_a_matcher_that_makes_a_call_itself() -> None:
-    """What a matcher uses up while it decides is not served to the call it decides for."""
+    """What a matcher uses up while it decides is not replayed to the call it decides for."""
     index: RecordingIndex
 
     def uses(asked: Asked, recorded: Interaction) -> bool:

@@ -82,7 +82,7 @@ def test_empty_places() -> None:
     st.lists(st.sampled_from([OLD, NEW, "call_1", f"lc_run--{OLD}"]), max_size=4), st.sets(st.sampled_from([OLD, NEW]))
 )
 def test_ids_that_are_held(asked: list[str], told: set[str]) -> None:
-    """Of the ids of a call those stay that look like other words, and those that an answer holds as it is served."""
+    """Of the ids of a call those stay that look like other words, and those that an answer holds as it is replayed."""
     held = ids_held(asked, [{"said": f"about {one}"} for one in told], ())
     kept = {"call_1", *told}
     assert held == [one if one in kept else "" for one in asked]

@@ -215,7 +215,7 @@ def drawing(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def test_hypothesis(drawing: Project) -> None:
-    """All examples of a test are in its one cassette, and are served if they are drawn as they were."""
+    """All examples of a test are in its one cassette, and are replayed if they are drawn as they were."""
     drawing.tests(GIVEN % ("derandomize=True", ""))
     drawing.record()
     drawing.go_offline()
@@ -286,7 +286,7 @@ def pytest_runtest_protocol(item, nextitem):
 
 
 def test_reruns(project: Project) -> None:
-    """A test that is run again is served what its first attempt has recorded; what counts is the last time."""
+    """A test that runs again replays the recording of its first attempt; what counts is the last time."""
     project.pytester.makeconftest(AGAIN)
     project.tests("""
 times = []

@@ -1,4 +1,4 @@
-"""The costs of served calls are looked up once, and sessions end with their tests: both keep a large suite quick."""
+"""The costs of replayed calls are looked up once, and sessions end with their tests: both keep a large suite quick."""
 
 from __future__ import annotations
 

@@ -496,7 +496,7 @@ def test_miss():
 
 
 def test_a_failed_assertion_names_the_tools_that_did_not_run(project: Project) -> None:
-    """A test that looks for the file of a served tool is told that the tool did not run, and why; so is the summary."""
+    """A test that looks for a replayed tool's file is told that the tool didn't run, and why; so is the summary."""
     project.tests(WRITES)
     project.record()
     (project.path / "report.md").unlink()

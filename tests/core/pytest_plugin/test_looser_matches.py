@@ -6,7 +6,7 @@ from .conftest import Project
 
 
 def test_the_summary_counts_them(project: Project) -> None:
-    """A test that passes by a looser match is served, and its line says how many answers were to another request."""
+    """A test that passes by a looser match is replayed, and its line says how many answers were to another request."""
     suite = """
 @pytest.mark.cassette(match_on=("exact", "ordered"))
 def test_it():

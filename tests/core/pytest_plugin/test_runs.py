@@ -63,7 +63,7 @@ class Tests(unittest.IsolatedAsyncioTestCase):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_records_and_replays(project: Project, kind: str) -> None:
-    """What a test of any kind asked is served when nobody answers any more, with the same random numbers and ids."""
+    """What a test of any kind asked is replayed when nobody answers any more, with the same random numbers and ids."""
     last = KINDS[kind].rstrip().splitlines()[-1]
     indent = last[: len(last) - len(last.lstrip())]
     project.tests(f"import random, uuid\n{KINDS[kind]}{indent}print('drawn', random.random(), uuid.uuid4())\n")

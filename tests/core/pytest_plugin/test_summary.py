@@ -42,7 +42,7 @@ def asked(number: int, model: str) -> Interaction:
 
 
 def test_money(tmp_path: Path) -> None:
-    """What served calls of models with a known price cost when recorded is what was saved; others are counted."""
+    """What replayed calls of models with a known price cost when recorded is what was saved; others are counted."""
     with use_cassette(tmp_path / "c.yaml", mode="all") as session:
         pass
     verdict = Verdict.of(session, [asked(1, "gpt-5-2025-08-07"), asked(2, "nobody-knows")], 0.0, tmp_path)
@@ -78,7 +78,7 @@ def test_refused_calls_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_many(project: Project) -> None:
-    """Of many tests, those that were served as they should be are counted, and listed with -v."""
+    """Of many tests, those that were replayed as they should be are counted, and listed with -v."""
     project.tests("""
 @pytest.mark.cassette
 @pytest.mark.parametrize("n", range(25))

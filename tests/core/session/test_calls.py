@@ -1,4 +1,4 @@
-"""What happens on a call: served or executed, in whichever thread, task and session it is made."""
+"""What happens on a call: replayed or executed, in whichever thread, task and session it is made."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def in_thread(action: Any, *, context: bool = False) -> Any:
 # -- values ----------------------------------------------------------------------------------------------------
 
 
-def test_served_values_are_fresh(world: World) -> None:
-    """A served value equals what was returned, in value and type, and is shared with nobody."""
+def test_replayed_values_are_fresh(world: World) -> None:
+    """A replayed value equals what was returned, in value and type, and is shared with nobody."""
     value = {"tuple": (1, 2.0, b"x"), "set": {1}, 3: None}
     with use_cassette("c", mode="once"):
         assert call("t", lambda: value) is value
@@ -112,7 +112,7 @@ async def test_interruptions_are_no_outcome(world: World, interruption: type[Bas
 
 
 def test_children(world: World) -> None:
-    """What a tool calls is recorded as its child; when the tool is served, its children are neither run nor unused."""
+    """What a tool calls is recorded as its child; if the tool is replayed, its children neither run nor are unused."""
 
     def agent() -> str:
         return f"{world.tool('inner')} and {call('middle', lambda: world.tool('deep'))}"
@@ -139,7 +139,7 @@ def test_children(world: World) -> None:
 
 
 def test_children_of_a_live_one(world: World) -> None:
-    """When the outer one is executed, its children are served from where they were recorded."""
+    """When the outer one is executed, its children are replayed from where they were recorded."""
     with use_cassette("c", mode="once"):
         call("outer", lambda: world.tool("inner"))
     with use_cassette("c", live={"outer"}) as session:
@@ -180,7 +180,7 @@ def test_given_parent(world: World) -> None:
 
 
 def test_bare_thread(world: World) -> None:
-    """A thread without a context belongs to the only open session: it is recorded and served, and cannot miss."""
+    """A thread without a context belongs to the only open session: it is recorded and replayed, and cannot miss."""
     with use_cassette("c", mode="once"):
         answer = in_thread(lambda: world.tool("t"))
     with use_cassette("c"):
@@ -329,7 +329,7 @@ async def test_parallel_tasks_find_their_own(world: World) -> None:
 
 
 def test_many_threads_take_their_own(world: World) -> None:
-    """Threads that ask different questions at once are all served, each its own answer, and recorded completely."""
+    """Threads that ask different questions at once are all replayed, each its own answer, and recorded completely."""
 
     def ask(number: int) -> str:
         return world.tool("t", n=number)

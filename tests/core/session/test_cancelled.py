@@ -221,8 +221,8 @@ def test_the_same_call_is_cancelled_again(program: Callable[[Service], Awaitable
     """Timeouts fire, races are won and groups fail in a replay as they did when they were recorded."""
     live, recording = run(program, Service(), mode="once")
     assert [item.outcome.status for item in recording.interactions] == PROGRAMS[program]
-    served, replay = run(program, Service(gone=True))
-    assert served == live
+    replayed, replay = run(program, Service(gone=True))
+    assert replayed == live
     assert (len(replay.report.replayed), len(replay.report.recorded)) == (len(PROGRAMS[program]), 0)
 
 
@@ -482,8 +482,8 @@ def test_the_same_thread_is_given_up_again(program: Callable[[Any], Awaitable[An
     first = recording.interactions[0].outcome
     assert first.given_up == (1 if program is stream_in_a_thread else 0)
     assert first.status == "cancelled" or program is not abandoned_thread
-    served, replay = ran(Threaded(gone=True))
-    assert served == live
+    replayed, replay = ran(Threaded(gone=True))
+    assert replayed == live
     assert (len(replay.report.replayed), len(replay.report.recorded)) == (len(recording.interactions), 0)
 
 

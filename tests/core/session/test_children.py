@@ -1,4 +1,4 @@
-"""The processes that `multiprocessing` starts within a replay: served or refused, and never live."""
+"""The processes that `multiprocessing` starts within a replay: replayed or refused, and never live."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def worker() -> Iterator[Callable[..., Any]]:
 @pytest.mark.parametrize("running", [executor, worker])
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no forkserver")
 def test_child_of_a_replay(running: Any) -> None:
-    """It computes, is served what is recorded, and is refused the rest; after the replay others are free.
+    """It computes, replays recorded calls, and is refused the rest; after the replay others are free.
 
     What it is refused fails the replay, though the program drops it. The replay names what the program draws in it.
     """

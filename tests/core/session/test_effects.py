@@ -1,4 +1,4 @@
-"""What a call does besides returning is recorded in order, and done again when the call is served."""
+"""What a call does besides returning is recorded in order, and done again when the call is replayed."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ shapes = pytest.mark.parametrize(
 @shapes
 @pytest.mark.parametrize("pieces", [_answer, _broken])
 def test_effects_are_done_again_in_order(is_async: bool, is_stream: bool, pieces: Any) -> None:
-    """A served call does again what the real one did, at the same places between its chunks, however it ended."""
+    """A replayed call does again what the real one did, at the same places between its chunks, however it ended."""
     seen = []
     for mode in ("once", "none"):
         board = Board(is_async=is_async, is_stream=is_stream)

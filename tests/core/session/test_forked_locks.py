@@ -97,8 +97,8 @@ def _recorded() -> None:
 
 
 @pytest.mark.usefixtures("_recorded")
-def test_a_child_forked_in_a_replay_is_served(holder: Holder) -> None:
-    """Its calls are served from the cassette, as those of its parent are."""
+def test_a_child_forked_in_a_replay_is_replayed(holder: Holder) -> None:
+    """Its calls are replayed from the cassette, as those of its parent are."""
     with use_cassette("c"):
         assert holder.status_of(lambda: look("Paris") == "Paris!") == 0
         look("Paris")

@@ -177,7 +177,7 @@ def replay_there(queue: Any) -> None:
 @pytest.mark.process
 @pytest.mark.usefixtures("older", "recorded")
 def test_processes_of_the_replay_are_worked_with() -> None:
-    """Those that start inside, beside older ones, are guarded and served; threads are no processes."""
+    """Those that start inside, beside older ones, are guarded and replayed; threads are no processes."""
     context = multiprocessing.get_context("fork")
     with use_cassette("c") as session:
         look("Paris")

@@ -137,7 +137,7 @@ def listening() -> Iterator[Any]:
 
 @EVERYWHERE
 def test_call_after_a_replay(world: World, start: Program) -> None:
-    """A call is neither executed nor served; the caller gets a miss, and a warning names the place."""
+    """A call is neither executed nor replayed; the caller gets a miss, and a warning names the place."""
     record(world, "a")
     with use_cassette("c", on_unused="ignore") as session:
         finish = start(lambda: world.tool("a", tool="a"))

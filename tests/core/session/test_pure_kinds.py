@@ -30,7 +30,7 @@ def answer(text: str) -> str:
     return text
 
 
-def test_a_recorded_embedding_is_served_as_often_as_asked(tmp_path: Path) -> None:
+def test_a_recorded_embedding_is_replayed_as_often_as_asked(tmp_path: Path) -> None:
     """The recorded answers come in order, then the last one again; an error is no answer, and a new text is a miss."""
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all"):
@@ -41,7 +41,7 @@ def test_a_recorded_embedding_is_served_as_often_as_asked(tmp_path: Path) -> Non
     for mode in ("none", "new_episodes"):
         with use_cassette(path, mode=mode) as session:
             assert [embed("a") for _ in range(4)] == [*recorded, recorded[1], recorded[1]]
-        assert [served.match_rule for served in session.report.replayed[2:]] == ["repeated"] * 2
+        assert [replayed.match_rule for replayed in session.report.replayed[2:]] == ["repeated"] * 2
     with use_cassette(path, on_repeat="cycle"):
         assert [embed("a") for _ in range(4)] == recorded * 2
     assert asked == []

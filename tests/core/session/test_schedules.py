@@ -539,7 +539,7 @@ def test_calls_one_after_the_other_need_no_schedule(tmp_path: Path) -> None:
 
 
 def test_siblings_that_change_places_are_answered_by_their_recordings(tmp_path: Path) -> None:
-    """The order belongs to the recordings that are served, wherever the calls stand in this run."""
+    """The order belongs to the recordings that are replayed, wherever the calls stand in this run."""
     recorded_in(tmp_path / "c.yaml", "abc", "cba")
     for order in ("abc", "cab", "bca"):
         with use_cassette(tmp_path / "c.yaml"):
@@ -588,7 +588,7 @@ def test_a_program_that_polls_is_answered(tmp_path: Path) -> None:
         assert asyncio.run(program(service)) == recorded
 
 
-@pytest.mark.parametrize("acts", [False, True], ids=["stepped into", "served"])
+@pytest.mark.parametrize("acts", [False, True], ids=["stepped into", "replayed"])
 @pytest.mark.parametrize("seed", range(3))
 def test_tools_at_once_that_work_in_threads_and_sleep(tmp_path: Path, seed: int, *, acts: bool) -> None:
     """What tools do before, between and after their calls comes in the recorded order, if a replay runs their code."""
@@ -611,7 +611,7 @@ def test_tools_at_once_that_work_in_threads_and_sleep(tmp_path: Path, seed: int,
                 await asyncio.sleep(service.random.choice((0.001, 0.002)))
                 told.append(f"{name}{turn}")
 
-        told = [] if acts else log  # what a tool writes to a list is not there if it is served
+        told = [] if acts else log  # what a tool writes to a list is not there if it is replayed
         await asyncio.gather(*map(tool, "abc"), beside("d"))
         return told
 

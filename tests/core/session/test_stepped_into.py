@@ -1,4 +1,4 @@
-"""A recorded tool is stepped into: its code runs, and the calls that it makes are served and compared."""
+"""A recorded tool is stepped into: its code runs, and the calls that it makes are replayed and compared."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def recorded(work: Callable[[], Any], name: str = "c") -> Any:
 # -- the decision ------------------------------------------------------------------------------------------------------
 
 
-def test_code_runs_and_calls_inside_are_served() -> None:
+def test_code_runs_and_calls_inside_are_replayed() -> None:
     """A tool that only calls a model runs on replay; the model does not; both are in the report."""
     result = recorded(lambda: expert("why?"))
     with use_cassette("c") as session:
@@ -105,7 +105,7 @@ def test_changed_call_inside_is_a_miss(edited: Callable[[str, str], None]) -> No
 
 
 def test_call_that_is_no_longer_made_is_unused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tool that no longer makes one of its calls leaves it unused; a served one does not."""
+    """A tool that no longer makes one of its calls leaves it unused; a replayed one does not."""
     recorded(lambda: expert("why?"))
     monkeypatch.setattr(f"{__name__}.model", lambda _: "nothing was asked")
     with pytest.raises(UnusedInteractionsError, match="1 of the 2"), use_cassette("c"):
@@ -114,8 +114,8 @@ def test_call_that_is_no_longer_made_is_unused(monkeypatch: pytest.MonkeyPatch) 
         expert("why?")
 
 
-def test_what_is_served_and_why() -> None:
-    """A tool that acted, and one that calls nothing, are served, and the report says why."""
+def test_what_is_replayed_and_why() -> None:
+    """A tool that acted, and one that calls nothing, are replayed, and the report says why."""
 
     def work() -> list[Any]:
         return [add(1, 2), report("sum"), expert("why?")]
@@ -152,7 +152,7 @@ def test_through_by_name() -> None:
 
 
 def test_nested_tools_are_decided_on_one_by_one() -> None:
-    """A tool inside a tool is stepped into or served by what it did itself."""
+    """A tool inside a tool is stepped into or replayed by what it did itself."""
 
     @boundary("tool")
     def chief(question: str) -> str:
@@ -347,8 +347,8 @@ def test_derived_cassette_replays(monkeypatch: pytest.MonkeyPatch) -> None:
     "options",
     [{"mode": "all", "replay_only": {"chat"}}, {"live": {"tool"}}, {"mode": "new_episodes", "live": {"tool"}}],
 )
-def test_served_calls_inside_an_executed_tool_stay_inside(options: dict[str, Any]) -> None:
-    """A tool that is executed while the calls inside it are served has them inside it in what is written."""
+def test_replayed_calls_inside_an_executed_tool_stay_inside(options: dict[str, Any]) -> None:
+    """A tool that is executed while the calls inside it are replayed has them inside it in what is written."""
     result = recorded(lambda: longer("why?"))
     with use_cassette("c", **options) as session:
         assert longer("why?") == result
@@ -361,7 +361,7 @@ def test_served_calls_inside_an_executed_tool_stay_inside(options: dict[str, Any
 
 
 def test_departure_inside_a_tool() -> None:
-    """An edited answer of a call inside a tool is served there, and the tool returns what follows from it."""
+    """An edited answer of a call inside a tool is replayed there, and the tool returns what follows from it."""
     recorded(lambda: expert("why?"))
     (tool, chat) = open_cassette("cassettes/c.yaml").interactions()
     with deriving("c", changes={chat.number: returns("because")}, to="d"):

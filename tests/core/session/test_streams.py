@@ -284,7 +284,7 @@ def test_shapes_serve_each_other(world: World) -> None:
 
 
 def test_recorded_at_arrival(world: World) -> None:
-    """What the reader does to a chunk does not change the recording, and served chunks are nobody else's."""
+    """What the reader does to a chunk does not change the recording, and replayed chunks are nobody else's."""
     chunks: list[dict[str, list[int]]] = [{"n": [1]}, {"n": [2]}]
 
     def read() -> list[dict[str, list[int]]]:
@@ -330,7 +330,7 @@ def test_usage_and_times(world: World) -> None:
 
 
 def test_a_stub_in_the_place_of_a_provider_has_no_usage() -> None:
-    """What is of another type than the values of its family is recorded and served, without a count of its tokens."""
+    """What is of another type than the values of its family is recorded and replayed, without a count of its tokens."""
     counting = Boundary("chat", join=lambda chunks: chunks[0].joined, usage=lambda value: value.usage)
     for mode in ("all", "none"):
         with use_cassette("s", mode=mode):

@@ -137,7 +137,7 @@ def both(outside: Outside, mode: str, seed: int) -> dict[str, tuple[Answers, Ses
 
 
 def test_two_sessions_at_once_keep_their_callers_apart(project: Path) -> None:
-    """More than a thousand calls: nothing is lost, doubled or crossed, and any other schedule is served the same."""
+    """More than a thousand calls: nothing is lost, doubled or crossed, and any other schedule replays the same."""
     outside = Outside()
     recorded = both(outside, "once", seed=1)
     reached = outside.reached

@@ -29,7 +29,7 @@ LONG = "a text of more than a hundred characters " * 3
 
 
 def test_inside_of_what_takes_part(tmp_path: Path) -> None:
-    """A session is ambient inside of what takes part in it, in threads and tasks that inherit, and nowhere else."""
+    """A session is automatic inside of what takes part in it, in threads and tasks that inherit, and nowhere else."""
     with use_cassette(tmp_path / "a.yaml", mode="all", auto=False) as session:
         assert not session.auto
         with taking_part(session):

@@ -37,7 +37,7 @@ async def aload(n: int) -> Table:
 
 
 def test_its_code_runs_in_a_replay(tmp_path: Path) -> None:
-    """The program gets a real value, and the calls inside are served."""
+    """The program gets a real value, and the calls inside are replayed."""
     for mode in ("all", "none", "none"):
         with use_cassette(tmp_path / "run.yaml", mode=mode, step_into={"load", "aload"}) as cassette:
             assert load(3).rows == [3, "more!"]

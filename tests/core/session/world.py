@@ -59,7 +59,7 @@ def astream(
 
 
 class World:
-    """What lies outside. Each answer has a number of its own, so an equal one was served."""
+    """What lies outside. Each answer has a number of its own, so an equal one was replayed."""
 
     def __init__(self) -> None:
         self.reached: list[str] = []

@@ -192,7 +192,7 @@ def _pipe(asset: Path) -> None:
 def test_a_damaged_asset_is_refused(
     tmp_path: Path, make: MakeInteraction, damage: Callable[[Path], None], says: str
 ) -> None:
-    """What is served is what was recorded, from the cassette's own folder, or nothing."""
+    """What is replayed is what was recorded, from the cassette's own folder, or nothing."""
     path = tmp_path / "tape.jsonl"
     write_cassette(path, HEADER, [make(1, outcome=returned({"$bytes": text_of(picture())}))])
     damage(only_asset(path))
@@ -393,9 +393,9 @@ def test_a_session_keeps_binary_values_apart_and_serves_them(tmp_path: Path) -> 
     with use_cassette(path, mode="once"):
         fetch(body)
     with use_cassette(path):
-        served = fetch(body)
+        replayed = fetch(body)
 
-    assert served == {"copy": body, "screen": picture()}
+    assert replayed == {"copy": body, "screen": picture()}
     written = assets_of(path)
     assert len(written) == 2
     assert not [name for name, data in written.items() if KEY.encode() in data]

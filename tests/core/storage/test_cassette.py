@@ -77,7 +77,7 @@ def test_the_preface_is_the_header_without_timings(tmp_path: Path, full_header: 
 
 @LAYOUTS
 def test_a_bad_record_hurts_only_who_asks_for_it(tmp_path: Path, make: MakeInteraction, suffix: str) -> None:
-    """Records are parsed when they are served; the error has the line of the problem."""
+    """Records are parsed when they are replayed; the error has the line of the problem."""
     path = tmp_path / f"tape{suffix}"
     write_cassette(path, Header(name="tape"), [make(1), make(2), make(3)])
     path.write_text(path.read_text().replace(*BREAK_SECOND[suffix]))
@@ -286,7 +286,7 @@ def test_files_and_records_have_a_limit(tmp_path: Path, make: MakeInteraction, m
 
 
 def test_an_opened_cassette_is_a_snapshot(tmp_path: Path, make: MakeInteraction) -> None:
-    """Replacing the file does not change what a running replay is served."""
+    """Replacing the file does not change what a running replay is replayed."""
     path = tmp_path / "tape.yaml"
     write_cassette(path, Header(name="x"), [make(1)])
     cassette = open_cassette(path)

@@ -36,7 +36,7 @@ def report_of(folder: Path, first: int, count: int) -> dict[str, Any]:
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="processor time and memory are bounded as POSIX does it")
 def test_damaged_files_are_read_or_refused(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Each is an error with the file and the line, or a cassette that can be read, served and written again.
+    """Each is an error with the file and the line, or a cassette that can be read, replayed and written again.
 
     In bounded time and memory, and nothing is imported, executed, or opened outside of the folder.
     """
@@ -47,10 +47,10 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path, request: pytest.Fixtu
 
     failures = [failure for report in reports for failure in report["failures"]]
     assert not failures, "\n".join(failures[:50])
-    tally = {what: sum(report["tally"].get(what, 0) for report in reports) for what in ("refused", "read", "served")}
+    tally = {what: sum(report["tally"].get(what, 0) for report in reports) for what in ("refused", "read", "replayed")}
     assert tally["refused"] + tally["read"] == count
     assert tally["read"] > count // 10  # the damage is not so great that nothing is left to be read
-    assert tally["served"] > count // 2
+    assert tally["replayed"] > count // 2
 
 
 HOSTILE = {

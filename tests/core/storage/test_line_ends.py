@@ -92,7 +92,7 @@ def test_no_text_is_changed_by_the_ends_of_the_lines_around_it(text: str, suffix
 
 @SUFFIXES
 def test_it_replays_and_grows(tmp_path: Path, suffix: str) -> None:
-    """Such a cassette is served, and what a session adds to it is written with one kind of line ends."""
+    """Such a cassette is replayed, and what a session adds to it is written with one kind of line ends."""
     asked: list[Any] = []
 
     @boundary("tool")

@@ -192,7 +192,7 @@ def test_golden_steps(tmp_path: Path, name: str, make: MakeInteraction) -> None:
     ],
 )
 def test_malformed_step_has_its_line(tmp_path: Path, change: tuple[str, str], problem: str) -> None:
-    """A step that is not one is refused when steps are read, with the file and the line; interactions are served."""
+    """A step that is not one is refused when steps are read, with the file and the line; interactions are replayed."""
     path = tmp_path / "tape.yaml"
     write_cassette(path, Header(name="tape"), [step(1), step(2)])
     path.write_text(path.read_text().replace(*change))

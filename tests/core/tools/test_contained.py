@@ -93,7 +93,7 @@ def test_nothing_is_executed(tool: str, mode: str, desk: Desk) -> None:
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_part_that_replays_is_no_news(tool: str, desk: Desk) -> None:
-    """Where the part asks for what it recorded, it is served, and nothing is told; afterwards it records again."""
+    """Where the part asks for what it recorded, it is replayed, and nothing is told; afterwards it records again."""
     desk.word = "dune"
     assert "inner" not in TOOLS[tool](desk.lenient)
     assert desk.searched == []

@@ -188,7 +188,7 @@ def test_threads(face: Face, service: Service) -> None:
 
 
 async def test_inside_another_boundary(face: Face, service: Service) -> None:
-    """What a tool asks over HTTP is recorded inside its call, and served when the tool is stepped into."""
+    """What a tool asks over HTTP is recorded inside its call, and replayed when the tool is stepped into."""
 
     async def weather() -> Any:
         async with face.client() as client:

@@ -158,7 +158,7 @@ def test_account(
 
 
 def test_without_a_change_it_is_the_strict_replay(path: Path) -> None:
-    """The same calls are served by the same match_rules, and a derived cassette has the records of the cassette."""
+    """The same calls are replayed by the same match_rules, and a derived cassette has the records of the cassette."""
     with use_cassette(path) as strict:
         agent()
     found = what_if(path, agent, {}, on_new_call="address", to=path.with_name("same.yaml"))
@@ -167,7 +167,7 @@ def test_without_a_change_it_is_the_strict_replay(path: Path) -> None:
     ours, derived = (file.read_text("utf-8").partition("\n---\n")[2] for file in (path, path.with_name("same.yaml")))
     assert ours == derived
     unrecorded = what_if(path, lambda: search("eve"), {}, on_new_call="address")
-    assert type(unrecorded.raised) is CassetteMissError  # nothing was changed, so nothing is served by its place
+    assert type(unrecorded.raised) is CassetteMissError  # nothing was changed, so nothing is replayed by its place
     assert type(what_if(path, lambda: search("ann"), {}).raised) is UnusedInteractionsError
 
 

@@ -147,7 +147,7 @@ plain_chunks = st.builds(
 
 @given(st.lists(plain_chunks, min_size=1, max_size=4))
 def test_joining_changes_no_chunk(stream: list[ChatGenerationChunk]) -> None:
-    """The chunks of a stream that is joined are served too: they must be left as they were."""
+    """The chunks of a stream that is joined are replayed too: they must be left as they were."""
     before = copy.deepcopy(stream)
     with contextlib.suppress(TypeError):  # LangChain refuses to add blocks that do not fit; even then
         join_chunks(stream)
@@ -168,7 +168,7 @@ def test_joining_changes_no_chunk(stream: list[ChatGenerationChunk]) -> None:
     st.none() | st.dictionaries(keys, json_values, min_size=1, max_size=2),
 )
 def test_a_split_result_joins_to_itself(message: AIMessage, info: Any) -> None:
-    """A result that is served as a stream and collected must be that result."""
+    """A result that is replayed as a stream and collected must be that result."""
     result = ChatResult(generations=[ChatGeneration(message=message, generation_info=info)])
     before = state(result)
     joined = join_chunks(split_result(result))

@@ -62,7 +62,7 @@ def test_a_chunk_in_a_result_keeps_its_call_chunks() -> None:
     ids=lambda message: message.type,
 )
 def test_other_roles_are_split_and_joined(message: lc.BaseMessage) -> None:
-    """Models that answer in another role must be served as a stream too."""
+    """Models that answer in another role must be replayed as a stream too."""
     assert join_chunks(split_result(result_of(message))) == result_of(message)
 
 

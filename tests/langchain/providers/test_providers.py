@@ -194,19 +194,19 @@ def service(provider: Provider) -> Iterator[Loopback]:
 
 
 @pytest.mark.parametrize("output_version", [None, "v1"])
-@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("automatic", [True, False], ids=["automatic", "taped"])
 @pytest.mark.parametrize(("name", "call"), CALLS)
 async def test_replays_without_the_service(
-    *, provider: Provider, call: Any, ambient: bool, output_version: str | None, service: Loopback, tmp_path: Path
+    *, provider: Provider, call: Any, automatic: bool, output_version: str | None, service: Loopback, tmp_path: Path
 ) -> None:
     """With the service gone, everything comes back: types, content blocks, chunks, ids, usage, metadata."""
     model = provider.chat(service, output_version=output_version)
-    model = model if ambient else tape(model)
-    with use_cassette(tmp_path / "a.yaml", mode="all", auto=ambient) as recording:
+    model = model if automatic else tape(model)
+    with use_cassette(tmp_path / "a.yaml", mode="all", auto=automatic) as recording:
         recorded = await call(model, provider)
     assert len(service.requests) == len([crossed for crossed in recording.report.recorded if crossed.kind == "chat"])
     service.stop()
-    with use_cassette(tmp_path / "a.yaml", auto=ambient) as replay:
+    with use_cassette(tmp_path / "a.yaml", auto=automatic) as replay:
         assert seen(await call(model, provider)) == seen(recorded)
     assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
     assert replay.report.recorded == replay.report.unused == ()

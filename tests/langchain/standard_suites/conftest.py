@@ -44,7 +44,7 @@ def run(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def counts(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    """The numbers of executed and served calls of each test; written when the run ends."""
+    """The numbers of executed and replayed calls of each test; written when the run ends."""
     counts: dict[str, Any] = {}
     yield counts
     named = f"{request.config.getoption('--suite-run')}.json"
@@ -129,11 +129,11 @@ def session(
     run: str, counts: dict[str, Any], cassette: Path, request: pytest.FixtureRequest
 ) -> Iterator[Session | None]:
     """The session of a test; none in a plain run, nor for what needs none."""
-    ambient = request.cls.ambient
-    if run == "plain" or ambient is None:
+    automatic = request.cls.automatic
+    if run == "plain" or automatic is None:
         yield None
         return
-    with use_cassette(cassette, mode="all" if run == "recording" else "none", auto=ambient) as session:
+    with use_cassette(cassette, mode="all" if run == "recording" else "none", auto=automatic) as session:
         yield session
     report = session.report
     assert run == "recording" or not report.recorded

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OfTape:
-    ambient = None  # a cache needs no session
+    automatic = None  # a cache needs no session
 
     @pytest.fixture
     def cache(self, run: str, cassette: Path) -> Iterator[BaseCache]:

@@ -27,7 +27,7 @@ pytestmark = [  # what langchain-openai says to what the suites ask of it
 class OfOpenAI:
     """The suites' facts about the model."""
 
-    ambient = True
+    automatic = True
 
     @property
     def chat_model_class(self) -> type[BaseChatModel]:
@@ -48,7 +48,7 @@ class TapedWhenMade(ChatOpenAI):
 class Taped(OfOpenAI):
     """The same, of a taped model in a session that tapes nothing else."""
 
-    ambient = False
+    automatic = False
 
     @property
     def chat_model_class(self) -> type[BaseChatModel]:

@@ -14,7 +14,7 @@ from agenttape_langchain import tape
 
 
 class OfOpenAI:
-    ambient = True
+    automatic = True
 
     @property
     def embeddings_class(self) -> type[Embeddings]:
@@ -33,7 +33,7 @@ class OfOpenAI:
 class Taped(OfOpenAI):
     """The same, taped, in a session that tapes nothing else."""
 
-    ambient = False
+    automatic = False
 
     @pytest.fixture
     def model(self) -> Embeddings:

@@ -13,7 +13,7 @@ from .originals import Shelves
 
 
 class TestRetriever(RetrieversIntegrationTests):
-    ambient = True
+    automatic = True
 
     @property
     def retriever_constructor(self) -> type[BaseRetriever]:
@@ -27,7 +27,7 @@ class TestRetriever(RetrieversIntegrationTests):
 class TestRetrieverTaped(RetrieversIntegrationTests):
     """The same, taped, in a session that tapes nothing else."""
 
-    ambient = False
+    automatic = False
 
     @property
     def retriever_constructor(self) -> Any:

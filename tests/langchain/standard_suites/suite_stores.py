@@ -14,7 +14,7 @@ from .originals import RemoteItems
 
 
 class OfBytes:
-    ambient = True
+    automatic = True
 
     @pytest.fixture
     def kv_store(self) -> BaseStore[str, Any]:
@@ -28,7 +28,7 @@ class OfBytes:
 class OfObjects:
     """The same, taped, with values of any kind, in a session that tapes nothing else."""
 
-    ambient = False
+    automatic = False
 
     @pytest.fixture
     def kv_store(self) -> BaseStore[str, Any]:

@@ -27,7 +27,7 @@ def look_up_with_source(question: str) -> tuple[str, dict[str, str]]:
 class OfFunction:
     """A tool that is made of a function."""
 
-    ambient = True
+    automatic = True
 
     @property
     def tool_constructor(self) -> BaseTool:
@@ -61,7 +61,7 @@ class OfArtifact(OfFunction):
 class Taped:
     """The same tool, taped, in a session that tapes nothing else."""
 
-    ambient = False
+    automatic = False
 
     @pytest.fixture
     def tool(self) -> BaseTool:

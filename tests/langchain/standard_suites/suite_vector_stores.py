@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TestVectorStore(VectorStoreIntegrationTests):
-    ambient = True
+    automatic = True
 
     @pytest.fixture
     def vectorstore(self) -> VectorStore:
@@ -27,7 +27,7 @@ class TestVectorStore(VectorStoreIntegrationTests):
 class TestVectorStoreTaped(VectorStoreIntegrationTests):
     """The same, taped, in a session that tapes nothing else."""
 
-    ambient = False
+    automatic = False
 
     @pytest.fixture
     def vectorstore(self) -> VectorStore:
@@ -35,9 +35,9 @@ class TestVectorStoreTaped(VectorStoreIntegrationTests):
 
 
 class TestVectorStoreInMemory(VectorStoreIntegrationTests):
-    """The one of langchain-core, taped, in a session that tapes nothing else: only its embeddings are served."""
+    """The one of langchain-core, taped, in a session that tapes nothing else: only its embeddings are replayed."""
 
-    ambient = False
+    automatic = False
 
     @pytest.fixture
     def vectorstore(self) -> VectorStore:

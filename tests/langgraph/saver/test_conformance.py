@@ -89,12 +89,12 @@ async def test_the_copy_conforms_like_what_it_copies(kind: str, tmp_path: Path, 
         assert len(threads) > 30
         for thread in threads:
             config = {"configurable": {"thread_id": thread}}
-            served = [found async for found in saver.alist(config)]
+            replayed = [found async for found in saver.alist(config)]
             copied = {
                 (it.config["configurable"]["checkpoint_ns"], it.checkpoint["id"]): it for it in saver.local.list(config)
             }
-            assert len(copied) == len(served)
-            for found in served:
+            assert len(copied) == len(replayed)
+            for found in replayed:
                 ours = copied[found.config["configurable"]["checkpoint_ns"], found.checkpoint["id"]]
                 assert ours.parent_config == found.parent_config
                 assert ours.metadata == found.metadata

@@ -194,7 +194,7 @@ def test_a_copy_may_have_a_serialiser_of_its_own(path: Path) -> None:
 
 
 def test_a_listing_is_the_inner_savers(path: Path) -> None:
-    """Threads that were there before are served, and are not in the copy."""
+    """Threads that were there before are replayed, and are not in the copy."""
     inner = InMemorySaver()
     put_thread(inner, growing(2), "old")
     with TapeSaver(path, inner=inner) as saver:

@@ -1,4 +1,4 @@
-"""A recorded run is forked at any step: calls that do not depend on the change are served, others are executed."""
+"""A recorded run is forked at any step: calls that do not depend on the change are replayed, others are executed."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_state_edit(world: World, record: Record, path: Path, step: int) -> None
 
 
 def test_edited_answer(world: World, record: Record, path: Path) -> None:
-    """With an edited answer of the model, calls before it are served, and those that depend on it are executed."""
+    """With an edited answer of the model, calls before it are replayed, and those that depend on it are executed."""
     original = record(path, loop(world), HELLO)["log"]
     before = len(world.reached)
     fork = time_travel(path, loop(world).compile(), answers={6: "something else"})
@@ -123,7 +123,7 @@ def test_answers_of_models(world: World, record: Record, path: Path, answer: Any
 
 
 def test_edit_in_one_of_several_branches(world: World, record: Record, path: Path) -> None:
-    """An edit in one parallel branch executes the later calls of that branch; the others are served."""
+    """An edit in one parallel branch executes the later calls of that branch; the others are replayed."""
     original = record(path, fan(world), HELLO)["log"]
     cassette = open_cassette(path)
     entries = {entry.number: entry for entry in cassette.entries}
@@ -145,7 +145,7 @@ def test_edit_in_one_of_several_branches(world: World, record: Record, path: Pat
 
 
 def test_state_edit_in_a_nested_branch(world: World, record: Record, path: Path) -> None:
-    """A state edit in the subgraph of one parallel branch leaves the other branches as they were, and served."""
+    """A state edit in the subgraph of one parallel branch leaves the other branches as they were, and replayed."""
     original = record(path, fan(world), HELLO)["log"]
     drafts = [step for step in steps_of(path) if step.nodes == ("draft",)]
     assert len(drafts) == 4
@@ -162,7 +162,7 @@ def test_state_edit_in_a_nested_branch(world: World, record: Record, path: Path)
 
 
 def test_another_answer_of_a_human(world: World, record: Record, path: Path) -> None:
-    """With another answer to an interrupt, calls before it are served, and calls that depend on it are executed."""
+    """With another answer to an interrupt, calls before it are replayed, and calls that depend on it are executed."""
     values = record(path, approval(world), ANSWERED)
     assert values["log"][-2].endswith("to to Paris")
     before = len(world.reached)
@@ -230,7 +230,7 @@ def test_live_calls_are_refused(world: World, record: Record, path: Path) -> Non
 
 
 @pytest.mark.parametrize("live", [True, False])
-def test_a_retry_after_an_injected_error_is_served(world: World, record: Record, path: Path, live: bool) -> None:
+def test_a_retry_after_an_injected_error_is_replayed(world: World, record: Record, path: Path, live: bool) -> None:
     """The next attempt gets what was recorded: a tool that is retried is not really called, whatever is live."""
 
     @tool

@@ -47,7 +47,7 @@ def asking_tool(world: World) -> StateGraph[Any]:
 
 
 def test_tool_that_asks_depends_on_the_answer(world: World, record: Record, path: Path) -> None:
-    """A tool that asked the question is executed with another answer; one that came before it is served."""
+    """A tool that asked the question is executed with another answer; one that came before it is replayed."""
     values = record(path, asking_tool(world), [{"log": ["hello"]}, Command(resume="yes")])
     before = len(world.reached)
     assert replay_thread(path, asking_tool(world).compile()).values == values
@@ -106,7 +106,7 @@ def around(world: World) -> StateGraph[Any]:
     return builder
 
 
-def test_what_is_around_a_subgraph_is_served_again(world: World, record: Record, path: Path) -> None:
+def test_what_is_around_a_subgraph_is_replayed_again(world: World, record: Record, path: Path) -> None:
     """A changed state of a subgraph runs the node around it again, and serves the calls of that node again."""
     record(path, around(world), [{"log": ["hello"]}])
     draft = next(step for step in steps_of(path) if step.nodes == ("draft",))

@@ -42,7 +42,7 @@ def assistant(world: World) -> Any:
 
 
 def test_an_agent_runs_again(tmp_path: Path) -> None:
-    """An agent with a tool that can only be awaited runs again as it ran: its tools and models are served."""
+    """An agent with a tool that can only be awaited runs again as it ran: its tools and models are replayed."""
     with use_cassette(tmp_path / "run.yaml", mode="all"):
         live = asyncio.run(assistant(World()).ainvoke({"messages": [("user", "Weather?")]}))
     again = replay_source(tmp_path / "run.yaml", assistant(gone()))

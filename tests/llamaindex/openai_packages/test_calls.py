@@ -161,13 +161,13 @@ def test_replay_without_the_service_is_equal(way: str, tmp_path: Any) -> None:
         with use_cassette(tmp_path / "calls.yaml", mode="all"), listening() as live:
             recorded = WAYS[way](*models(address))
         asked, calls = len(server.requests), len(called)
-    with use_cassette(tmp_path / "calls.yaml") as session, listening() as served:
+    with use_cassette(tmp_path / "calls.yaml") as session, listening() as events:
         replayed = WAYS[way](*models(address))
     assert asked
     assert len(called) == calls
     assert not session.report.recorded
     assert replayed == recorded
-    assert served.told == live.told
+    assert events.told == live.told
     assert KEY not in (tmp_path / "calls.yaml").read_text(encoding="utf-8")
 
 

@@ -116,8 +116,8 @@ def test_a_program_that_vcrpy_recorded_replays(name: str, tmp_path: Path) -> Non
     assert [item.fidelity for item in report.items] == ["exact"] * len(source.interactions), str(report)
     with use_cassette(target, live={"tool"}) as session:
         assert program(openai_llms.OpenAI("gpt-4o-mini", api_key=KEY), models[1]) == live
-    models_served = [row for row in session.report.replayed if row.kind in {"chat", "embeddings"}]
-    assert len(models_served) == len(source.interactions)
+    models_replayed = [row for row in session.report.replayed if row.kind in {"chat", "embeddings"}]
+    assert len(models_replayed) == len(source.interactions)
     assert program(ReplayLLM(target), ReplayEmbeddingOf(target, models[1])) == live
 
 

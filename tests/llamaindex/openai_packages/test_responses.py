@@ -32,7 +32,7 @@ def answer(request: Any) -> Any:
     return httpx.Response(200, json={**whole, "parallel_tool_calls": True, "tool_choice": "none", "tools": []})
 
 
-def test_objects_of_the_responses_api_are_served(tmp_path: Any) -> None:
+def test_objects_of_the_responses_api_are_replayed(tmp_path: Any) -> None:
     """Whole, by a structured LLM, and several at once: equal without the service, in their order."""
 
     async def program(llm: Any) -> list[Any]:

@@ -73,7 +73,7 @@ def chosen_texts(_: Any, answer: Any) -> LLMResult:
 
 def chosen_output(crossing: Any, answer: Any) -> Any:
     """Return the result of a tool whose answer was chosen. A message answers the recorded call."""
-    found = getattr(crossing, "found", None)  # of a call that is served
+    found = getattr(crossing, "found", None)  # of a call that is replayed
     if not isinstance(answer, ToolMessage) or found is None or not crossing.request.extra:
         return answer
     ids = crossing.session.source.ids(found.number)

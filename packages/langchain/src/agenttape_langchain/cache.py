@@ -83,7 +83,7 @@ class TapeCache(BaseCache):
                 generations: RETURN_VAL_TYPE = self._recording.session.codec.decode(self._made[key])
                 return generations
             crossing = self._cross(key)
-            if crossing.is_served:
+            if crossing.is_replayed:
                 return serve(crossing)  # type: ignore[no-any-return]
             self._executing[key] = crossing
             return None
@@ -99,7 +99,7 @@ class TapeCache(BaseCache):
         key, generations = (prompt, llm_string), list(return_val)
         with self._lock:
             crossing = self._executing.pop(key, None) or self._cross(key)
-            if not crossing.is_served:
+            if not crossing.is_replayed:
                 crossing.returned(generations)
                 self._made[key] = self._recording.session.codec.encode(generations)
 

@@ -82,15 +82,15 @@ def _describe(  # noqa: PLR0917 - the arguments of a leaf method, and whose they
 ) -> Call:
     """Describe a leaf call.
 
-    The asynchronous defaults of the framework pass the run manager by position. When a stream is served, its tokens are
-    reported here: a provider does that itself.
+    The asynchronous defaults of the framework pass the run manager by position. When a stream is replayed, its tokens
+    are reported here: a provider does that itself.
     """
     if run_manager:
         kwargs["run_manager"] = run_manager[0]
     manager = kwargs.get("run_manager")
     on_token = None if manager is None else lambda chunk: manager.on_llm_new_token(chunk.text, chunk=chunk)
     crossing = cross(self, (messages, stop), kwargs)
-    if crossing is not None and not crossing.is_served:
+    if crossing is not None and not crossing.is_replayed:
         asked = asked_instead(crossing, self, {key: value for key, value in kwargs.items() if key != "run_manager"})
         if asked is not None:
             return Call(crossing, lambda: _asked(name, asked, messages, stop, manager))

@@ -66,7 +66,7 @@ class Effects(NamedTuple):
     """The side effects that a framework lets a call have in addition to its result.
 
     Args:
-        apply: Applies an effect again, by the word for its kind; called where the call is served.
+        apply: Applies an effect again, by the word for its kind; called where the call is replayed.
         aapply: Coroutine functions for awaited calls, by kind, where those need one.
         watch: Returns an argument of the call, or the config of its run, so that effects through it are noted.
         observe: Does as `watch` for an observer, after that: for effects that a session sees by other means.
@@ -161,11 +161,11 @@ def depends_on_run(outcomes: Sequence[Outcome]) -> bool:
     return any(effects.depends(outcomes) for effects in _registered if effects.request is not _no_request)
 
 
-# -- when it is served -------------------------------------------------------------------------------------------------
+# -- when it is replayed -----------------------------------------------------------------------------------------------
 
 
 def apply(effect: Any) -> None:
-    """Apply an effect of a served call again.
+    """Apply an effect of a replayed call again.
 
     Raises:
         ConfigurationError: If no registered framework has effects of that kind.
@@ -175,7 +175,7 @@ def apply(effect: Any) -> None:
 
 
 async def aapply(effect: Any) -> None:
-    """Apply an effect of a served call that is awaited; see `apply`."""
+    """Apply an effect of a replayed call that is awaited; see `apply`."""
     word, value = _read(effect)
     awaited = _applier(word, "aapply")
     if awaited is None:

@@ -1,6 +1,6 @@
 """Objects of LangGraph, which only its own package can tape.
 
-A compiled graph is a runnable of LangChain. Taped as one, it would be served whole: no node would run on replay, and
+A compiled graph is a runnable of LangChain. Taped as one, it would be replayed whole: no node would run on replay, and
 another model, another prompt or a broken tool inside would go unnoticed.
 """
 

@@ -152,7 +152,7 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _describe(name: str, real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
-    """Describe a call. When a stream is served, its tokens are reported here: a provider does that itself."""
+    """Describe a call. When a stream is replayed, its tokens are reported here: a provider does that itself."""
     args, kwargs = kept(args, kwargs)
     crossing = cross(self, args, kwargs)
     given = _named(name, self, args, kwargs)

@@ -28,7 +28,7 @@ class TapeMiddleware(AgentMiddleware[Any, Any, Any]):
     """Tapes the model and the tools of its agent, whichever they are, in the current session.
 
     It belongs at the end of the list: there it tapes the model or tool that is really called, after other middleware
-    has chosen one, or a fallback. Each attempt of a retry is its own call. In an ambient session the agent takes
+    has chosen one, or a fallback. Each attempt of a retry is its own call. In an automatic session the agent takes
     part anyway, and no call is recorded twice. Outside any session it has no effect.
     """
 
@@ -61,7 +61,7 @@ def _with_taped_tool(request: ToolCallRequest) -> ToolCallRequest:
 
 
 def _check_order(handler: Callable[..., Any]) -> None:
-    """Warn if the order matters: an ambient session tapes every model and tool, whatever the order."""
+    """Warn if the order matters: an automatic session tapes every model and tool, whatever the order."""
     session = current_session()
     if session is not None and not session.auto and wraps_more_middleware(handler):
         warnings.warn(

@@ -3,7 +3,7 @@
 Callbacks, tags and metadata are the framework's own, and happen on every replay.
 
 A retriever that searches in memory, directly or in a vector store, is part of the program and runs. Its search is
-served all the same where callbacks have observed it: they do not see the embeddings that it needs.
+replayed all the same where callbacks have observed it: they do not see the embeddings that it needs.
 """
 
 from __future__ import annotations

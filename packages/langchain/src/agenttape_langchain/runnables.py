@@ -25,7 +25,7 @@ from agenttape_core.integration import (
 from agenttape_langchain.calls import CALL
 from agenttape_langchain.requests import runnable_body
 
-# -- how a call is served: as one run, with the name and the tags of the runnable -------------------------------------
+# -- how a call is replayed: as one run, with the name and the tags of the runnable ------------------------------------
 
 
 def _serve_value(self: Any, serve: Callable[[], Any], value: Any, config: RunnableConfig) -> Any:
@@ -91,7 +91,7 @@ class _Whole:
 class TapedRunnable(_Whole, RunnableBindingBase[Any, Any]):  # type: ignore[no-redef]  # its field is called `kwargs`
     """A runnable that is replayed as a whole; in every other way it's the original runnable.
 
-    A call that is served begins one run, with the name and the tags of the runnable, and none below it.
+    A call that is replayed begins one run, with the name and the tags of the runnable, and none below it.
     """
 
     def _cross(self, value: Any, config: RunnableConfig | None, given: dict[str, Any]) -> Crossing | None:
@@ -116,7 +116,7 @@ class TapedRunnable(_Whole, RunnableBindingBase[Any, Any]):  # type: ignore[no-r
         return {name: fields[name] for name in declared if name in fields}
 
     def _run_config(self, config: RunnableConfig | None) -> RunnableConfig:
-        """Return the config of the run of a served call: the name and the tags are bound to the runnable itself."""
+        """Return the config of the run of a replayed call: the name and the tags are bound to the runnable itself."""
         bound: Any = self.bound
         while isinstance(bound, RunnableBindingBase):
             config = merge_configs(bound.config, config)

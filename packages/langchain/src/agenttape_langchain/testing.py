@@ -21,8 +21,8 @@ def capturing(capture: Capture, *, is_async: bool = False) -> list[BaseCallbackH
 
     The part `callbacks` has every callback with its arguments, in order; the part `runs` has the tree of runs as a
     tracer keeps it, with its times. Tracers keep the traceback of an error as text: it is in its own part,
-    `tracebacks`, as the frames inside of a call that is served are not there. In an asynchronous run LangChain calls a
-    synchronous handler in a thread.
+    `tracebacks`, as the frames inside of a call that is replayed are not there. In an asynchronous run LangChain calls
+    a synchronous handler in a thread.
 
     Args:
         capture: What they take it down in.

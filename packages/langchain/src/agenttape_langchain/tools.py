@@ -1,6 +1,6 @@
 """Substitute the work of tools.
 
-Only `_run` and `_arun` are served: validation, callbacks, error handling and the formatting of the result are the
+Only `_run` and `_arun` are replayed: validation, callbacks, error handling and the formatting of the result are the
 framework's and the tool's own, and happen on every replay.
 """
 
@@ -89,7 +89,7 @@ def _is_idempotent(tool: Any) -> bool:
 
 def _running(tool: Any, crossing: Crossing) -> Crossing:
     """Note the code that a call executes."""
-    if not crossing.is_served:
+    if not crossing.is_replayed:
         crossing.code = original_of(tool)
     return crossing
 
@@ -117,7 +117,7 @@ def _packed(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
 
 
 def finished(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
-    """Return a served value as `_run` returns it: an observed call has the finished message instead."""
+    """Return a replayed value as `_run` returns it: an observed call has the finished message instead."""
     if tool.response_format != "content_and_artifact":
         return _shown(crossing, value)
     if isinstance(value, ToolMessage):
@@ -140,14 +140,14 @@ _OF_THE_RUN = frozenset({"callbacks", "config", "run_manager", "runtime"})
 
 
 def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
-    """Describe a call: its effects are noted while it executes, and applied again when it is served."""
+    """Describe a call: its effects are noted while it executes, and applied again when it is replayed."""
     crossing = cross(self, args, kwargs)
     if crossing is None:
         return Call(None, lambda: real(self, *args, **kwargs))
 
     @contextmanager
     def executing() -> Iterator[Callable[[], Any]]:
-        assert not crossing.is_served  # a shell executes it
+        assert not crossing.is_replayed  # a shell executes it
         with noting_effects(crossing) as watched:
             yield lambda: real(self, *map(watched, args), **{key: watched(value) for key, value in kwargs.items()})
 

@@ -1,9 +1,9 @@
 """Substitute vector stores elsewhere: a read is a retrieval, a write is memory.
 
-A write is recorded and served like a read, so a replay needs no store. Only the outermost call of an object counts; a
+A write is recorded and replayed like a read, so a replay needs no store. Only the outermost call of an object counts; a
 call that a store makes to its embeddings, or a retriever to its store, is a child of it.
 
-A store in memory is part of the program: it runs on every replay, and the calls that it makes are served.
+A store in memory is part of the program: it runs on every replay, and the calls that it makes are replayed.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A call reaches its graph through the config of its run: it writes state and custom streams, interrupts for a human, and
 lets inner calls stream through it. While it executes, it gets a config that notes these effects on its crossing; when
-it is served, they are applied again with the config of this run.
+it is replayed, they are applied again with the config of this run.
 """
 
 from __future__ import annotations
@@ -316,7 +316,7 @@ def _noting_deltas(crossing: ExecutedCall, note: NoteEffect) -> Iterator[None]:
             tool_call_writer.set(real)
 
 
-# -- when it is served -------------------------------------------------------------------------------------------------
+# -- when it is replayed -----------------------------------------------------------------------------------------------
 
 
 def _write(writes: Any) -> None:

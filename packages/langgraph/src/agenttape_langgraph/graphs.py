@@ -1,7 +1,7 @@
 """Taped graphs: graphs whose runs take part in the session in force.
 
 A taped graph executes on every replay. Calls that reach outside from within it are taped, whether or not the session is
-ambient: models, tools and retrievers inside its nodes, and inside the nodes of its subgraphs.
+automatic: models, tools and retrievers inside its nodes, and inside the nodes of its subgraphs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def tape_graph(graph: GraphT, serves: Serves = ()) -> GraphT:
 
     Args:
         graph: The graph. A recorded one is returned unchanged, unless nodes are to be replayed.
-        serves: Its nodes that are served as a whole.
+        serves: Its nodes that are replayed as a whole.
 
     Raises:
         ConfigurationError: If the graph has no such node.
@@ -49,7 +49,7 @@ def tape_builder(builder: BuilderT, serves: Serves = ()) -> BuilderT:
 
     Args:
         builder: The builder. A recorded one is returned unchanged, unless nodes are to be replayed.
-        serves: The nodes of its graphs that are served as a whole.
+        serves: The nodes of its graphs that are replayed as a whole.
     """
     if is_alias(builder) and not serves:
         return builder

@@ -1,4 +1,4 @@
-"""The boundary of nodes and tasks that are served as a whole."""
+"""The boundary of nodes and tasks that are replayed as a whole."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from agenttape_langchain.integration import CALL, current_config, in_config, req
 from agenttape_langgraph._compat import NS_END, context_of, graph_of
 
 Serves: TypeAlias = Collection[str] | Callable[[str], bool] | bool
-"""The nodes or tasks that are served as a whole: their names, a function of a name, or `True` for all of them."""
+"""The nodes or tasks that are replayed as a whole: their names, a function of a name, or `True` for all of them."""
 
 NODE = dataclasses.replace(CALL, kind="node")
 
 
-def is_served(serves: Serves, name: str) -> bool:
-    """Return true for the name of a node or a task that is served as a whole."""
+def is_replayed(serves: Serves, name: str) -> bool:
+    """Return true for the name of a node or a task that is replayed as a whole."""
     if isinstance(serves, bool):
         return serves
     return bool(serves(name)) if callable(serves) else name in serves
@@ -42,7 +42,7 @@ def cross_node(session: Session, name: str, given: Any, config: RunnableConfig |
     body = {**runnable_body(given, _options(config)), **request_of_run(config)}
     ids = tuple(_ids(given, graph_of(config)[0]))
     crossing = session.cross(NODE, name, body, position=below(session, name), ids=ids)
-    if not crossing.is_served:
+    if not crossing.is_replayed:
         crossing.drops_ids = True
     return crossing
 

@@ -10,7 +10,7 @@ cannot see the following parts of a node's step:
 - `data`: its `route`, the nodes that it continues to, with a count of each if one is chosen more than once.
 
 The output of a graph is recorded as changes too: its nodes wrote the rest. Each attempt of a node with a retry policy
-is a step: the second has `#2` in its address. A step is never served.
+is a step: the second has `#2` in its address. A step is never replayed.
 """
 
 from __future__ import annotations

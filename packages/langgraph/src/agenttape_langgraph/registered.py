@@ -9,4 +9,4 @@ from agenttape_langgraph.tape import tape_own
 register_codecs(CODECS)
 register_packages({"agenttape_langgraph": "agenttape-langgraph", "langgraph": "langgraph"})
 register_tape(tape_own)
-register_effects(EFFECTS)  # here and not where sessions connect: a taped tool may be served without any
+register_effects(EFFECTS)  # here and not where sessions connect: a taped tool may be replayed without any

@@ -1,4 +1,4 @@
-"""Nodes that are served as a whole: they do not run on replay, and their effects are applied again.
+"""Nodes that are replayed as a whole: they do not run on replay, and their effects are applied again.
 
 A replayed node is an alias of the runnable that the node is bound to, so an inspection of the graph finds the original
 properties: its class, its function, whether it is a coroutine, the graphs inside it. Only its calls are intercepted.
@@ -33,14 +33,14 @@ from agenttape_core.integration import (
 )
 from agenttape_langchain.integration import aapply, apply, noting_effects
 from agenttape_langgraph._compat import RunnableCallable, is_function_node, is_sequence, twin_of
-from agenttape_langgraph.node_boundary import Serves, cross_node, is_served, with_config
+from agenttape_langgraph.node_boundary import Serves, cross_node, is_replayed, with_config
 from agenttape_langgraph.tasks import with_replayed_tasks
 
 _SERVES = "agenttape_serves"
 
 
 def with_replayed_nodes(graph: Any, serves: Serves) -> dict[str, Any]:
-    """Return the nodes of a graph, with served ones for those that are named; the graph doesn't change.
+    """Return the nodes of a graph, with replayed ones for those that are named; the graph doesn't change.
 
     Raises:
         ConfigurationError: If no node of the graph, or of a graph that is a node of it, has one of the names.
@@ -58,7 +58,7 @@ def _node(graph: Any, name: str, node: Any, serves: Serves) -> Any:
     kind: Any = type(bound)
     by_name = not isinstance(serves, bool) and not callable(serves)
     is_whole = by_name or (isinstance(graph, CompiledStateGraph) and not isinstance(bound, Pregel))
-    if name != START and is_whole and is_served(serves, name):
+    if name != START and is_whole and is_replayed(serves, name):
         whole = _sequence_class(kind)(bound=bound) if is_sequence(bound) else bound
         return node.copy({"bound": NODES.tape(whole, again=True), "subgraphs": node.subgraphs})
     if isinstance(bound, Pregel):
@@ -103,7 +103,7 @@ def _names(graph: Any) -> Iterator[str]:
 
 @functools.cache
 def _entrypoint_alias(cls: type[RunnableCallable]) -> type:
-    """Return a class for the function of an entrypoint, with its calls of tasks served."""
+    """Return a class for the function of an entrypoint, with its calls of tasks replayed."""
 
     @functools.wraps(cls.invoke)
     def invoke(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
@@ -120,7 +120,7 @@ def _entrypoint_alias(cls: type[RunnableCallable]) -> type:
     return alias_class(cls, {"invoke": invoke, "ainvoke": ainvoke}, _entrypoint_alias)
 
 
-# -- the calls of a served node ----------------------------------------------------------------------------------------
+# -- the calls of a replayed node --------------------------------------------------------------------------------------
 
 
 def _cross(_: Any, args: tuple[Any, ...], __: dict[str, Any]) -> Crossing | None:
@@ -162,4 +162,4 @@ _SHAPES = {"invoke": plain, "ainvoke": coroutine, "stream": generator, "astream"
 NODES = Family(
     Runnable, {name: Leaf(shape, _cross, _describe) for name, shape in _SHAPES.items()}, defaults=frozenset(_SHAPES)
 )
-"""The runnables that nodes are bound to, where the node is served as a whole."""
+"""The runnables that nodes are bound to, where the node is replayed as a whole."""

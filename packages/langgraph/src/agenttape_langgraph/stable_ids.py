@@ -71,7 +71,7 @@ def interrupts_of(error: BaseException | None) -> list[Interrupt]:
 def ids_of_runs(error: BaseException) -> dict[str, str]:
     """Return the replacements of the ids of runs in the messages that an error hands to another graph.
 
-    LangChain names an answer after its run, whose id holds the time. For a step, which is read and never served.
+    LangChain names an answer after its run, whose id holds the time. For a step, which is read and never replayed.
     """
     return dict.fromkeys(_OF_RUN.findall(str(error)), _RUN) if isinstance(error, ParentCommand) else {}
 

@@ -1,8 +1,8 @@
 """Substitute LangGraph's long-term memory (`BaseStore`).
 
-A store that reaches outside of the process is a boundary: its calls are recorded and served. An `InMemoryStore` is not:
-the graph that fills it fills it again on replay, and only its embeddings are served. Writes of a served tool or node to
-the store of its graph are effects, and are made again.
+A store that reaches outside of the process is a boundary: its calls are recorded and replayed. An `InMemoryStore` is
+not: the graph that fills it fills it again on replay, and only its embeddings are replayed. Writes of a replayed tool
+or node to the store of its graph are effects, and are made again.
 
 Sweeping out old items is a call like any other. A store's own periodic sweeps aren't calls: later reads show their
 effect.
@@ -110,13 +110,13 @@ def _reduce(self: Any, _: Any) -> Any:
 
 
 def _is_taken(store: Any) -> bool:
-    """Return true if calls of a store cross: it reaches outside, and is taped or the session is ambient."""
+    """Return true if calls of a store cross: it reaches outside, and is taped or the session is automatic."""
     session = current_session()
     if session is None or not reaches_outside(type(store)):
         return False
     if not (is_alias(store) or session.auto):
         name = type(store).__name__
-        session.refuse_after_served_write(state_of(store), name, f"a call of {name} that is not taped")
+        session.refuse_after_replayed_write(state_of(store), name, f"a call of {name} that is not taped")
         return False
     outer = executing()
     return outer is None or not outer.is_inside(state_of(_original(store)))
@@ -212,7 +212,7 @@ def _plain_or_awaited(real: Callable[..., Any], describe: Callable[..., Call]) -
     return (coroutine if inspect.iscoroutinefunction(real) else plain)(real, describe)
 
 
-# -- writes inside a call that may be served ---------------------------------------------------------------------------
+# -- writes inside a call that may be replayed -------------------------------------------------------------------------
 
 
 def _note_puts(store: Any, ops: list[Op]) -> None:
@@ -313,7 +313,7 @@ def _set_times(store: Any, puts: Any) -> None:
 
 
 def put_again(puts: Any) -> None:
-    """Make the writes of a served call to the store of its graph again."""
+    """Make the writes of a replayed call to the store of its graph again."""
     store = store_of(current_config())
     if store is not None:
         store.batch(_ops(puts))

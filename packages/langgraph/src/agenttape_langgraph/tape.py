@@ -23,12 +23,12 @@ T = TypeVar("T")
 def tape(obj: T, *, replay_nodes: Serves = ()) -> T:
     """Return an object of the same kind that takes part in the session in force; without a session it behaves the same.
 
-    A taped graph executes on every replay: its nodes run, and their calls are served. It needs no ambient session. The
-    given graph doesn't change. Taping twice is taping once.
+    A taped graph executes on every replay: its nodes run, and their calls are replayed. It needs no automatic session.
+    The given graph doesn't change. Taping twice is taping once.
 
     Args:
         obj: A compiled graph of any kind, also within `with_retry`, `with_fallbacks` and the like; a builder, whose
-            `compile` then returns taped graphs; an `@entrypoint`; a `@task`, which is served as a whole; a store. An
+            `compile` then returns taped graphs; an `@entrypoint`; a `@task`, which is replayed as a whole; a store. An
             object that is not LangGraph's is taped as by `agenttape_langchain.tape`.
         replay_nodes: The nodes to replay as a whole, without running them, even in graphs that are nodes of this one:
             their names, a predicate of a name, or `True` for all nodes that aren't graphs. For an entrypoint, the

@@ -1,4 +1,4 @@
-"""Tasks of the functional API, each served as a whole."""
+"""Tasks of the functional API, each replayed as a whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore
 from agenttape_core.integration import Call, Crossing, coroutine, current_session, plain
 from agenttape_langchain.integration import aapply, apply, current_config, noting_effects
 from agenttape_langgraph._compat import CALL, TaskFunction, is_async_callable, name_of_task, writer_of
-from agenttape_langgraph.node_boundary import Serves, cross_node, is_served, with_config
+from agenttape_langgraph.node_boundary import Serves, cross_node, is_replayed, with_config
 
 TaskT = TypeVar("TaskT")
 
@@ -33,11 +33,11 @@ def tape_task(task: TaskT) -> TaskT:
     if hasattr(real.func, _TAPED):
         return task
     twin = copy.copy(real)
-    twin.func = served_function(real.func)
+    twin.func = replayed_function(real.func)
     return twin  # type: ignore[no-any-return]
 
 
-def served_function(func: Callable[..., Any]) -> Callable[..., Any]:
+def replayed_function(func: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function like a task's function, with its calls replayed."""
     shape = coroutine if is_async_callable(func) else plain
     return _named(shape(func, functools.partial(_describe, func)), func)
@@ -99,7 +99,7 @@ def _is_injected(name: Any, value: Any) -> bool:
 
 
 def with_replayed_tasks(config: Any, serves: Serves) -> Any:
-    """Return a config of a run in which the calls of these tasks are served."""
+    """Return a config of a run in which the calls of these tasks are replayed."""
     call = (config.get("configurable") or {}).get(CALL)
     if call is None:
         return config
@@ -119,15 +119,15 @@ def serving_tasks(serves: Serves) -> Iterator[None]:
 
 
 def _as_called(func: Callable[..., Any], serves: Serves) -> Callable[..., Any]:
-    """Return the function of a task: served, or with the calls that it makes of other tasks served."""
+    """Return the function of a task: replayed, or with the calls that it makes of other tasks replayed."""
     if hasattr(func, _TAPED):
         return func
-    if is_served(serves, name_of_task(func)):
-        return served_function(func)
-    return _with_served_calls(func, serves)
+    if is_replayed(serves, name_of_task(func)):
+        return replayed_function(func)
+    return _with_replayed_calls(func, serves)
 
 
-def _with_served_calls(func: Callable[..., Any], serves: Serves) -> Callable[..., Any]:
+def _with_replayed_calls(func: Callable[..., Any], serves: Serves) -> Callable[..., Any]:
     if is_async_callable(func):
 
         @functools.wraps(func)

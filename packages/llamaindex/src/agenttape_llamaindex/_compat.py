@@ -61,7 +61,7 @@ def within_decorators(method: Any, make: Callable[[Any], Any]) -> Any:
     """Return a method with the decorators of another one, around a function made of the one inside.
 
     The decorators of the framework, `dispatcher.span` and the ones in `llms.callbacks`, begin spans, fire events and
-    wait for rate limiters. They do so also for calls that are served.
+    wait for rate limiters. They do so also for calls that are replayed.
 
     Args:
         method: The method from the class dict.

@@ -3,8 +3,8 @@
 The components of LlamaIndex's core that are made of others run, and the calls they make are recorded. So are classes
 that keep their data in this process. Any other class that implements such an interface itself is a boundary.
 
-The framework may begin a span for their methods. The span belongs to the method, whether the call is served or not: so
-the function inside of it is substituted.
+The framework may begin a span for their methods. The span belongs to the method, whether the call is replayed or not:
+so the function inside of it is substituted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Taped engines, agents, workflows and indexes: the same object, whose components take part in the session in force.
 
 A taped container runs on every replay. The calls inside it that reach outside are taped, whether or not the session is
-ambient. A container that it returns, such as the engine of an index, is taped too.
+automatic. A container that it returns, such as the engine of an index, is taped too.
 """
 
 from __future__ import annotations

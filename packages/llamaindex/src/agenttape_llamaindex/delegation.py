@@ -3,12 +3,12 @@
 A class may implement `achat` by `self.chat`, `chat` by `complete`, or by the `chat` of its base class. Then two leaf
 calls are one request. It is recorded once, with the request of the outer call and the answer of the inner one, and the
 recording names the methods that have delegated. On replay these run for real, with all the events of the framework, and
-the inner call is served.
+the inner call is replayed.
 
 A method may also call another one for its own purpose, such as to rewrite a query, and then make its own request. Run
 on a replay, it would reach the world. So its call is a delegation only if that is proven when the call has ended: it
 has made exactly one inner call, and its outcome is the inner one's, see `_Answer.is_that_of`. All other calls are
-recorded and served as a whole, together with the calls inside.
+recorded and replayed as a whole, together with the calls inside.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class LeafCall:
         """Run code of the method inside; never hold it while the code of its caller runs."""
         before = _current.get()
         try:
-            with nullcontext() if self.crossing.is_served else self.crossing.executing():
+            with nullcontext() if self.crossing.is_replayed else self.crossing.executing():
                 self._executing = executing()
                 _current.set(self)
                 yield
@@ -204,7 +204,7 @@ class LeafCall:
 
     def inside(self) -> Crossing | None:
         """Return the crossing for another leaf method of the object; `None` on replay if one has it already."""
-        if not self.crossing.is_served:
+        if not self.crossing.is_replayed:
             return self.crossing.part()
         if self.is_delegated:
             return None
@@ -254,7 +254,7 @@ def running_call(crossing: Crossing, method: str) -> LeafCall | None:
         method: The leaf method.
     """
     around = _current.get()
-    if not crossing.is_served:
+    if not crossing.is_replayed:
         outer = around.run if around is not None and crossing.whole is not None else None
         return LeafCall(crossing, run=MethodRun(crossing, method, outer))
     before = around.methods if around is not None and around.crossing is crossing else ()
@@ -265,7 +265,7 @@ def running_call(crossing: Crossing, method: str) -> LeafCall | None:
 
 
 def _delegated_by(crossing: Crossing) -> list[Any]:
-    if not (crossing.is_served and crossing.recording):
+    if not (crossing.is_replayed and crossing.recording):
         return []
     methods = crossing.session.source.metadata(crossing.recording, DELEGATED_BY)
     return methods if isinstance(methods, list) else []

@@ -1,8 +1,8 @@
 """The effects of a tool on the workflow that it is called in, in addition to its return value.
 
 A tool may write into the state of its workflow, write events to the stream, send events to steps, and wait for a
-person. Its effects are noted while it is executed, and applied again, in order, when it is served. Only the run itself
-can end a wait: the wait is repeated like every other effect, and pauses the step as in the recording.
+person. Its effects are noted while it is executed, and applied again, in order, when it is replayed. Only the run
+itself can end a wait: the wait is repeated like every other effect, and pauses the step as in the recording.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NotedCall(Protocol):
     """A call whose effects can be noted: a crossing, or what represents one that is only observed."""
 
     @property
-    def is_served(self) -> bool:
+    def is_replayed(self) -> bool:
         """True if it is answered without being executed."""
 
     def effected(self, value: Any) -> None:
@@ -63,7 +63,7 @@ class Effects:
     @contextmanager
     def noted(self, call: NotedCall | Crossing) -> Iterator[None]:
         """Note the effects of a call on the context while inside, if the call is executed."""
-        if call.is_served or self._context is None:
+        if call.is_replayed or self._context is None:
             yield
             return
         before = _noting.get()

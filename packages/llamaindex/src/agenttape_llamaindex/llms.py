@@ -1,6 +1,6 @@
 """Substitute the leaf calls of LLMs.
 
-Only the function inside the framework's decorators is served: spans, events, callbacks and the rate limiter are the
+Only the function inside the framework's decorators is replayed: spans, events, callbacks and the rate limiter are the
 framework's own, and happen on every replay. Where a class of the framework implements one leaf method by another, as
 `CustomLLM` does, that method runs on every replay, and the call that it makes is the one that is recorded.
 """

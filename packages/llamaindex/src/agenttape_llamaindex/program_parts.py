@@ -1,8 +1,8 @@
 """Substitute components of users that reach outside directly, where LlamaIndex's work through other components.
 
 Engines, transformations, synthesizers, selectors, evaluators, memory blocks and their like are program: a replay runs
-them, and the calls that they make are served. A class that a user has written may ask a service itself. Then its call
-is recorded and served as a whole; see `agenttape_core.integration.program_call`.
+them, and the calls that they make are replayed. A class that a user has written may ask a service itself. Then its call
+is recorded and replayed as a whole; see `agenttape_core.integration.program_call`.
 """
 
 from __future__ import annotations
@@ -82,20 +82,20 @@ def _followed(call: ProgramCall, stream: Any, bare: Response | None) -> Any:
 
 
 def is_streamed(crossing: Any) -> bool:
-    """Return whether a call is served, and its answer is a stream."""
-    return isinstance(crossing, Crossing) and crossing.is_served and crossing.is_stream
+    """Return whether a call is replayed, and its answer is a stream."""
+    return isinstance(crossing, Crossing) and crossing.is_replayed and crossing.is_stream
 
 
-def served(crossing: Any) -> Any:
+def replayed(crossing: Any) -> Any:
     """Return a recorded streamed answer to a call that is not awaited."""
     chunks = serve_stream(crossing)
     return _answer(next(chunks), chunks)
 
 
-async def aserved(crossing: Any) -> Any:
+async def areplayed(crossing: Any) -> Any:
     """Return a recorded streamed answer to a call that is awaited: an async stream if it was one."""
     if not next(crossing.replay_chunks())[_ASYNC]:
-        return served(crossing)
+        return replayed(crossing)
     chunks = aserve_stream(crossing)
     head = await anext(chunks)
     if _CHAT in head:
@@ -156,11 +156,11 @@ def _running(self: Any) -> Any:
 
 
 def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
-    """Describe a call that returns: it is served, or runs and is watched."""
+    """Describe a call that returns: it is replayed, or runs and is watched."""
     args, kwargs = kept(args, kwargs)
     met: Any = cross(self, args, kwargs)
     if is_streamed(met):
-        return Call(met, lambda: None, serving=lambda _: served(met))
+        return Call(met, lambda: None, serving=lambda _: replayed(met))
     if not isinstance(met, ProgramCall):
         return Call(met, lambda: real(_running(self), *args, **kwargs))
     answering = Answering(met)
@@ -178,7 +178,7 @@ def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any,
     args, kwargs = kept(args, kwargs)
     met: Any = cross(self, args, kwargs)
     if is_streamed(met):
-        return Call(met, lambda: None, serving=lambda _: aserved(met))
+        return Call(met, lambda: None, serving=lambda _: areplayed(met))
     if not isinstance(met, ProgramCall):
         return Call(met, lambda: real(_running(self), *args, **kwargs))
     answering = Answering(met)

@@ -29,7 +29,7 @@ from agenttape_llamaindex.delegation import LeafCall, running_call, was_answered
 
 # -- The ids that an LLM keeps on itself in a call, and sends with the next one: that of the response before.
 #
-# They are set by the real call, so a served one sets them again: a call that is executed after it goes on in the same
+# They are set by the real call, so a replayed one sets them again: a call that is executed after it goes on in the same
 # conversation. Only texts in private attributes whose names end with `_id` count, for others may be secrets.
 
 _KEPT = "kept"
@@ -56,12 +56,12 @@ class KeptIds:
         return {_KEPT: changed} if changed else None
 
     def apply(self, effect: Any) -> None:
-        """Repeat the effect of a served call."""
+        """Repeat the effect of a replayed call."""
         for name, value in effect.get(_KEPT, {}).items():
             setattr(self._llm, name, value)
 
     async def aapply(self, effect: Any) -> None:
-        """Repeat the effect of a served call that is awaited."""
+        """Repeat the effect of a replayed call that is awaited."""
         self.apply(effect)
 
 
@@ -79,7 +79,7 @@ _taped: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()
 
 
 def untaped(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function of a method of a class, also while the class is wrapped for ambient sessions."""
+    """Return the function of a method of a class, also while the class is wrapped for automatic sessions."""
     return function.__wrapped__ if function in _taped else function  # type: ignore[attr-defined]
 
 
@@ -117,7 +117,7 @@ def plain(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callabl
             running.effected(kept.changed())
         finally:
             if running.run is not None:
-                crossing.arrivals.next()  # as where it is served
+                crossing.arrivals.next()  # as where it is replayed
         running.returned(response)
         return response
 
@@ -165,7 +165,7 @@ def stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callab
         running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
             crossing.arrivals.next()  # as where it is opened for real
-            return served(crossing, sort, kept)
+            return replayed(crossing, sort, kept)
         try:
             with running.calling():
                 responses = (limited if running.run is not None else call.real)()
@@ -190,7 +190,7 @@ def async_stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> 
             return await limited()
         running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
-            return await aserved(crossing, sort, kept)
+            return await areplayed(crossing, sort, kept)
         async with running.awaiting():
             with running.calling():
                 responses = await (limited if running.run is not None else call.real)()
@@ -199,11 +199,11 @@ def async_stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> 
     return _marked(method)
 
 
-# -- streams that are served ------------------------------------------------------------------------------------------
+# -- streams that are replayed -----------------------------------------------------------------------------------------
 
 
-def served(crossing: Crossing, sort: Sort, kept: KeptIds | None = None) -> Generator[Any, None, None]:
-    """Return the stream of a call that is served, or raise the error that it raised before there was a stream.
+def replayed(crossing: Crossing, sort: Sort, kept: KeptIds | None = None) -> Generator[Any, None, None]:
+    """Return the stream of a call that is replayed, or raise the error that it raised before there was a stream.
 
     Args:
         crossing: The crossing of the call.
@@ -215,18 +215,18 @@ def served(crossing: Crossing, sort: Sort, kept: KeptIds | None = None) -> Gener
     return cast("Generator[Any, None, None]", chunks_of(_recording(crossing, sort, kept), crossing))
 
 
-async def aserved(crossing: Crossing, sort: Sort, kept: KeptIds | None = None) -> AsyncGenerator[Any, None]:
-    """Return an async stream; see `served`."""
+async def areplayed(crossing: Crossing, sort: Sort, kept: KeptIds | None = None) -> AsyncGenerator[Any, None]:
+    """Return an async stream; see `replayed`."""
     if _raised_at_once(crossing):
         await aserve(crossing)
-    opening = crossing.awaiting(is_opening=True) if crossing.is_served else crossing.awaiting()
+    opening = crossing.awaiting(is_opening=True) if crossing.is_replayed else crossing.awaiting()
     with opening as awaited:  # as its method is awaited, before there is a stream
         await awaited.next()
     return cast("AsyncGenerator[Any, None]", achunks_of(_recording(crossing, sort, kept), crossing))
 
 
 def _raised_at_once(crossing: Crossing) -> bool:
-    return crossing.is_served and crossing.outcome().status == "raised"
+    return crossing.is_replayed and crossing.outcome().status == "raised"
 
 
 def _recording(crossing: Crossing, sort: Sort, kept: KeptIds | None) -> Call:

@@ -1,6 +1,6 @@
 """Substitute stores outside of the process: of vectors, of graphs, of keys and values, of chats; and memories.
 
-A search is a retrieval, every other call is memory. A write is recorded and served like a read: a replay needs no
+A search is a retrieval, every other call is memory. A write is recorded and replayed like a read: a replay needs no
 store. The stores that LlamaIndex keeps in the process run.
 """
 

@@ -51,7 +51,7 @@ def tape(obj: T) -> T:
         obj: An LLM, also a structured one; an embedding model; a tool, a retriever, a node postprocessor, a reader, a
             store, a memory. A query engine, a chat engine, an index, a workflow, an agent and any other object that is
             made of components runs in every replay, like stores in memory: its calls that reach outside are taped, even
-            in sessions that aren't ambient.
+            in sessions that aren't automatic.
 
     Raises:
         ConfigurationError: If `obj` is of no such class, or keeps its state where an alias cannot share it.

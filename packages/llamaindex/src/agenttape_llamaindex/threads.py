@@ -37,7 +37,7 @@ class ThreadReplay:
         result: What the run returned; `None` if the recorded one waited for an event at its end, or was cancelled.
         context: Its context.
         values: The values of the context's store at its end.
-        report: The report of the session: the calls that were served.
+        report: The report of the session: the calls that were replayed.
     """
 
     result: Any
@@ -117,7 +117,7 @@ def replay_thread(
 ) -> ThreadReplay:
     """Run a recorded thread again: with the event that it began with, and those that came from outside in their places.
 
-    The workflow really runs, and all that it calls is served.
+    The workflow really runs, and all that it calls is replayed.
 
     Args:
         cassette: The recorded run.

@@ -1,7 +1,7 @@
 """Substitute the work of tools.
 
 For a `FunctionTool`, only the function is replayed: the tool makes its output from the result (blocks, callbacks,
-`ToolOutput`) in every replay. A tool of a class that is not LlamaIndex's is served whole. Tools that LlamaIndex makes
+`ToolOutput`) in every replay. A tool of a class that is not LlamaIndex's is replayed whole. Tools that LlamaIndex makes
 from its own engines and retrievers run, and their calls are replayed.
 """
 
@@ -83,8 +83,8 @@ def arguments_of(tool: Any, method: Any, args: tuple[Any, ...], kwargs: dict[str
     return arguments
 
 
-_SERVED = "_agenttape_served"
-"""Marks a function that crosses already: an alias made in an ambient session is made of the wrapped method."""
+_REPLAYED = "_agenttape_replayed"
+"""Marks a function that crosses already: an alias made in an automatic session is made of the wrapped method."""
 
 
 # -- tools of a function ----------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def _effects(tool: Any, kwargs: dict[str, Any]) -> Effects:
 
 
 def _cross_function(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-    if is_function_of_core(self.real_fn) or any(hasattr(function, _SERVED) for function in functions_of(self)):
+    if is_function_of_core(self.real_fn) or any(hasattr(function, _REPLAYED) for function in functions_of(self)):
         return None
     name, arguments = _name(self), arguments_of(self, None, args, kwargs)
     answers = _effects(self, kwargs).answers()
@@ -116,7 +116,7 @@ def _changing(
 
 
 def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
-    """Describe `call`: the tool runs on every replay, and calls a function that is served."""
+    """Describe `call`: the tool runs on every replay, and calls a function that is replayed."""
     crossing = cross(self, args, kwargs)
     if crossing is None:
         return Call(None, lambda: real(original_of(self), *args, **kwargs))
@@ -127,11 +127,11 @@ def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, 
         note_text(crossing, value)
         return value
 
-    def served(*args: Any, **kwargs: Any) -> Any:
+    def replayed(*args: Any, **kwargs: Any) -> Any:
         with effects.noted(crossing), _changing(crossing, self, args, kwargs):
             return intercept(crossing, lambda: executed(*args, **kwargs), effects.apply)
 
-    return Call(None, lambda: _shown(crossing, real(_with_served(self, served, None), *args, **kwargs)))
+    return Call(None, lambda: _shown(crossing, real(_with_replayed(self, replayed, None), *args, **kwargs)))
 
 
 def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
@@ -146,12 +146,12 @@ def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any,
         note_text(crossing, value)
         return value
 
-    async def served(*args: Any, **kwargs: Any) -> Any:
+    async def replayed(*args: Any, **kwargs: Any) -> Any:
         with effects.noted(crossing), _changing(crossing, self, args, kwargs):
             return await aintercept(crossing, lambda: executed(*args, **kwargs), effects.aapply)
 
     async def called() -> Any:
-        return _shown(crossing, await real(_with_served(self, None, served), *args, **kwargs))
+        return _shown(crossing, await real(_with_replayed(self, None, replayed), *args, **kwargs))
 
     return Call(None, called)
 
@@ -164,10 +164,10 @@ def _shown(crossing: Crossing, output: Any) -> Any:
     return output
 
 
-def _with_served(tool: Any, *functions: Any) -> Any:
-    """Return a tool like the original of a tool, which calls a function that is served."""
+def _with_replayed(tool: Any, *functions: Any) -> Any:
+    """Return a tool like the original of a tool, which calls a function that is replayed."""
     for function in filter(None, functions):
-        setattr(function, _SERVED, True)
+        setattr(function, _REPLAYED, True)
     return with_functions(original_of(tool), *functions)
 
 
@@ -203,4 +203,4 @@ TOOLS = Family(
     is_boundary=is_boundary_but(BaseTool, AsyncBaseTool),
     delegating=(AsyncBaseTool,),  # its `__call__` is `call` under another name
 )
-"""Every tool of another class. Those of LlamaIndex's own classes are served whole only if they are taped by hand."""
+"""Every tool of another class. Those of LlamaIndex's own classes are replayed whole only if they are taped by hand."""

@@ -34,7 +34,7 @@ from agenttape_core.storage import Journal, open_cassette, recover, write_casset
 from agenttape_core.storage.cassette import LAYOUTS, Cassette
 from agenttape_core.storage.files import pack
 
-importlib.import_module("agenttape_core.session.module_dates")  # only a call that cannot be served needs it
+importlib.import_module("agenttape_core.session.module_dates")  # only a call that cannot be replayed needs it
 sys.modules["tzdata"] = None  # type: ignore[assignment] # names of zones are looked up in the system alone
 SECONDS_A_FILE = 2.0
 """Of processor time; a file takes a thousandth of it."""
@@ -123,11 +123,11 @@ class Reader:
         for item in interactions:
             for stream in (False, True):
                 try:
-                    crossing = self._served(session, item)
+                    crossing = self._replayed(session, item)
                     _ = list(crossing.replay_chunks()) if stream else crossing.replay()
-                    self.tally["served"] += 1
+                    self.tally["replayed"] += 1
                 except (AgentTapeError, AgentTapeHalt):
-                    self.tally["not served"] += 1
+                    self.tally["not replayed"] += 1
                 except Exception as raised:
                     error = item.outcome.error
                     if error is None or error.type != class_name(type(raised)):
@@ -136,7 +136,7 @@ class Reader:
         runs.find_unused(session)
         runs.used_numbers(session)
 
-    def _served(self, session: Session, item: Interaction) -> AnsweredCall:
+    def _replayed(self, session: Session, item: Interaction) -> AnsweredCall:
         """A call that a recording answers, with other run-specific ids than it was recorded with."""
         asked = recorded_request(item.kind, item.name, item.request, NOTHING)
         request = asked._replace(ids=(uuid.UUID(int=1).hex, "call_1"))

@@ -53,7 +53,7 @@ class Scenario(NamedTuple):
 
     @property
     def old(self) -> range:
-        """The calls that were recorded before: those that are served, or others."""
+        """The calls that were recorded before: those that are replayed, or others."""
         return range(1, 6) if self.mode == "new_episodes" else range(21, 26)
 
 
@@ -239,7 +239,7 @@ def one(folder: Path, scenario: Scenario, about: Known, source: random.Random) -
     copied = source.random() < 0.5
     lefts = leftover_journals(target)
     recovered = set(itertools.chain(*(what_is_in(left, scenario, copied=copied) for left in lefts)))
-    old = set(scenario.old) if scenario.mode == "new_episodes" else set()  # served, so not in the journal
+    old = set(scenario.old) if scenario.mode == "new_episodes" else set()  # replayed, so not in the journal
     kept = set(range(1, CALLS + 1)) if new else recovered | old
     assert not told - {DONE} - kept, f"lost: {sorted(told - {DONE} - kept)}"
     assert new or DONE not in told, "it had ended, and the cassette is not the new one"

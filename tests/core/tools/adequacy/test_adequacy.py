@@ -253,23 +253,23 @@ def run():
 
 
 def test_tools_that_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text that a served tool returns is out of reach, and the result says so; that of a live tool is judged."""
+    """A text that a replayed tool returns is out of reach, and the result says so; that of a live tool is judged."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shop.py").write_text(SHOP)
     namespace: dict[str, Any] = {}
     exec(SHOP, namespace)
     with use_cassette(tmp_path / "shop.yaml", mode="all"):
         namespace["run"]()
-    served = mutants("shop.py:run", "shop.yaml", only=["prompts"])
-    assert {one.verdict for one in served.judged if "price of books" in one.mutant.before} == {"did not land"}
-    assert "do not land: price" in str(served)
+    replayed = mutants("shop.py:run", "shop.yaml", only=["prompts"])
+    assert {one.verdict for one in replayed.judged if "price of books" in one.mutant.before} == {"did not land"}
+    assert "do not land: price" in str(replayed)
     live = mutants("shop.py:run", "shop.yaml", only=["prompts"], live=["tool"])
     assert {one.verdict for one in live.judged if "price of books" in one.mutant.before} == {"miss"}
     assert "do not land: price" not in str(live)
 
 
 def test_in_a_run_of_pytest(project: Path) -> None:
-    """`pytest --cassette-lab=mutants` shows the result of the tests that were served below its summary."""
+    """`pytest --cassette-lab=mutants` shows the result of the tests that were replayed below its summary."""
     lab = "--cassette-lab=mutants:runs=1,seed=8,only=prompts"
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", lab, "test_desk.py"]
     ended = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=120)

@@ -302,7 +302,7 @@ def test_programs_that_open_their_cassettes_are_explored(tmp_path: Path, program
 @pytest.mark.process
 @pytest.mark.usefixtures("desk")
 def test_verify_tries_other_orders() -> None:
-    """A program that is the same in all surroundings, and not in another order, is not verified."""
+    """A program that is the same in every environment, and not in another order, is not verified."""
     found = verify("desk.py:racy", "racy.yaml", runs=2, vary={"completion_order"})
     assert [each.cause.name for each in found.differences] == ["completion order"]
     assert "not where calls are answered in another order" in str(found)

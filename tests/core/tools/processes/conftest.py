@@ -30,7 +30,7 @@ from agenttape_core import boundary
 def look_up(city):
     return f"{city}: {os.getpid()}"
 """
-"""What differs from run to run, unless it is served."""
+"""What differs from run to run, unless it is replayed."""
 
 
 class Ended(NamedTuple):

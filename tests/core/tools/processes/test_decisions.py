@@ -140,9 +140,9 @@ def test_which_script_is_deaf(line: str, environment: dict[str, str], is_deaf: b
         assert bool(why_deaf(words, variables)) is is_deaf
 
 
-def report(address: str, served: list[int], unused: list[int], state: str = "ended") -> ProcessReport:
+def report(address: str, replayed: list[int], unused: list[int], state: str = "ended") -> ProcessReport:
     """What a process told."""
-    return ProcessReport(1, address, "", "", state=state, replayed=served, unused=dict.fromkeys(unused, ""))  # type: ignore[arg-type]
+    return ProcessReport(1, address, "", "", state=state, replayed=replayed, unused=dict.fromkeys(unused, ""))  # type: ignore[arg-type]
 
 
 ROWS = [(1, "same", "one"), (2, "same", "two"), (3, "other", "three")]

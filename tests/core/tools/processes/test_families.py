@@ -47,7 +47,7 @@ SECRET = "sk-proj-" + "a1B2" * 9
 
 @pytest.mark.usefixtures("forked_python")
 def test_shell(folder: Path, program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs that a shell starts one after the other, or at once, are served what each of them recorded."""
+    """Programs that a shell starts one after the other, or in parallel, each replay their own calls."""
     monkeypatch.setenv("SECRET", SECRET)
     program("a.py", ASK)
     program("b.py", ASK)
@@ -143,7 +143,7 @@ def test_started_by_a_program(folder: Path, program: Program, agenttape: Agentta
 def test_pytest_with_workers(
     folder: Path, program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tests are served their recordings whichever worker of xdist runs them, also where pytest rewrites our modules."""
+    """Tests are replayed whichever worker of xdist runs them, even where pytest rewrites our modules."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     program("pytest.ini", "[pytest]\naddopts = -q -p xdist.plugin\n")
     program("conftest.py", "import pytest\npytest.register_assert_rewrite('agenttape_core')\n")

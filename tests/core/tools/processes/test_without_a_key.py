@@ -130,13 +130,13 @@ def test_a_server_says_so(
     at_startup: bool, folder: Path, agenttape: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that makes its client when it starts, or for a request, ends with the advice."""
-    (folder / "served.py").write_text(APP.replace("AT_STARTUP", str(at_startup)))
+    (folder / "replayed.py").write_text(APP.replace("AT_STARTUP", str(at_startup)))
     monkeypatch.syspath_prepend(folder)
-    for name in ("served", "shop"):
+    for name in ("replayed", "shop"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    import served  # type: ignore[import-not-found]
+    import replayed  # type: ignore[import-not-found]
 
-    taped = TapeInbound(served.app, "runs")
+    taped = TapeInbound(replayed.app, "runs")
 
     async def receive() -> Any:
         return {"type": "http.request", "body": b""}
@@ -150,12 +150,12 @@ def test_a_server_says_so(
         await taped.written()
 
     asyncio.run(request())
-    for name in ("served", "shop"):
+    for name in ("replayed", "shop"):
         monkeypatch.delitem(sys.modules, name)
     (run,) = (folder / "runs").iterdir()
     monkeypatch.delenv("SHOP_API_KEY")
-    ended = agenttape("replay", "--run", str(run), "--asgi", "served:app")
+    ended = agenttape("replay", "--run", str(run), "--asgi", "replayed:app")
     assert ended.code != 0
     assert ended.err.count(ADVICE.removeprefix("agenttape: ")) == 1, ended.err
     monkeypatch.setenv("SHOP_API_KEY", "no-key")
-    assert agenttape("replay", "--run", str(run), "--asgi", "served:app").code == 0
+    assert agenttape("replay", "--run", str(run), "--asgi", "replayed:app").code == 0

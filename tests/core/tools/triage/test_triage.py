@@ -183,7 +183,7 @@ def test_what_leaves_the_recording() -> None:
 
 
 @pytest.mark.process
-def test_the_surroundings(project: Path) -> None:
+def test_the_environment(project: Path) -> None:
     """A function that other processes can import is replayed in them, too: the lane of the code has these samples."""
     Path("desk_of_triage.py").write_text(
         "from agenttape_core import boundary\n\n\n@boundary('tool')\ndef towns():\n    return ['Lyon', 'Nice']"

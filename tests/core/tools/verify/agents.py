@@ -81,7 +81,7 @@ class Plain:
 
 
 def broken() -> dict[str, Any]:
-    """Let each of the surroundings in, and more."""
+    """Let each part of the environment in, and more."""
     sys.stdout.write("-" * (shutil.get_terminal_size().columns // 10))
     sys.stderr.write(f"{set(TEA)} {SECRET}")
     Path("drinks").write_text("\n".join(["drinks", *set(TEA)]), encoding="utf-8")

@@ -42,7 +42,7 @@ def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 
 def test_a_sound_function(project: Path) -> None:
-    """What only uses what is recorded and frozen is the same in all surroundings, and nothing is recorded or left."""
+    """What only uses what is recorded and frozen is the same in every environment, and nothing is recorded or left."""
     with use_cassette("sound", mode="once"):
         agents.sound()
     Path("notes.txt").unlink()
@@ -52,7 +52,7 @@ def test_a_sound_function(project: Path) -> None:
     assert verification.ok, str(verification)
     assert len(ended) == 3
     assert [run.same for run in verification.runs] == [True, True, True]
-    assert {run.surroundings.hash_seed for run in verification.runs} == {0, 1, 2}
+    assert {run.environment.hash_seed for run in verification.runs} == {0, 1, 2}
     assert {len(values) for values in verification.varied.values()} <= {3, len(locales())}
     assert verification.raise_if_different() is verification
     assert str(verification).startswith("tests.core.tools.verify.agents:sound is the same in 3 replays: it returned")
@@ -60,7 +60,7 @@ def test_a_sound_function(project: Path) -> None:
 
 
 async def test_parallel_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The order in which parallel branches happen to be served is no difference; a loop may be running already."""
+    """The order in which parallel branches happen to be replayed is no difference; a loop may be running already."""
     monkeypatch.setenv("PYTHONHASHSEED", "7" if sys.flags.hash_randomization else "0")
     async with use_cassette("parallel", mode="once"):
         await agents.parallel()
@@ -143,7 +143,7 @@ def verification(tmp_path_factory: pytest.TempPathFactory) -> Verification:
 
 
 def test_each_cause_is_found(verification: Verification) -> None:
-    """Each of the surroundings that got in is named at its place, and so is what differs without any of them."""
+    """Each part of the environment that got in is named at its place, and so is what differs without any of them."""
     found = {what: name for what, name in causes(verification).items() if name != "hash seed"}
     assert found == {
         "return value at $.zone": "time zone",

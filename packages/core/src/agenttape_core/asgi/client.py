@@ -162,7 +162,7 @@ class _Asked:
         session, left = current_session(), self._exchange.left
         if left is None or session is None:
             return
-        calls = len(session.ledger.served_at) + len(session.ledger.executed())
+        calls = len(session.ledger.replayed_at) + len(session.ledger.executed())
         if calls >= left and len(self._body.decode(errors="replace")) >= len(self._exchange.answer or ""):
             self._leaves.set()
 

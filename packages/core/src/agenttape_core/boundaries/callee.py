@@ -69,7 +69,7 @@ class Callee:
         """Begin the crossing of a call, or return `None` without a session; and the arguments that it may change.
 
         Raises:
-            CassetteMissError: If the call may be neither served nor executed.
+            CassetteMissError: If the call may be neither replayed nor executed.
             TypeError: If the arguments do not fit the parameters.
             UnrecordableValueError: If an argument cannot be written.
         """
@@ -88,7 +88,7 @@ class Callee:
         except UnrecordableValueError as error:
             error.add_note(f'  or leave the argument out of the request of {self.name}: @boundary(..., drop=("…",))')
             raise
-        if not crossing.is_served:
+        if not crossing.is_replayed:
             is_method = receiver is not None and isinstance(self.inner, types.FunctionType)
             crossing.code = types.MethodType(self.inner, receiver) if is_method else self.inner
             crossing.unrecorded = self._parameters.dropped((*self._args, *args), {**self._kwargs, **kwargs})

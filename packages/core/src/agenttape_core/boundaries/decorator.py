@@ -40,7 +40,7 @@ def boundary(
 def boundary(
     kind: Any = "call", /, *, name: str | None = None, drop: Collection[str] = (), writes: bool | None = None
 ) -> Any:
-    """Make a boundary of a function: recorded once, and served ever after.
+    """Make a boundary of a function: recorded once, and replayed ever after.
 
     Use it bare (`@boundary`), with arguments (`@boundary("tool", name="get_weather")`), or on code that is not yours
     (`search = boundary("retrieval")(client.search)`): functions, coroutine functions, generators, async generators,
@@ -52,8 +52,9 @@ def boundary(
         name: The name of the boundary within its kind; by default the qualified name of the function.
         drop: Parameters that are not part of the request, such as a connection. The object or class of a method never
             is.
-        writes: Whether a call of a method changes what its object holds. After such a call was served, none is executed
-            on the object. By default the methods of the kind `memory` do: say `writes=False` where one only reads.
+        writes: Whether a call of a method changes what its object holds. After such a call was replayed, none is
+            executed on the object. By default the methods of the kind `memory` do: say `writes=False` where one only
+            reads.
 
     Raises:
         ConfigurationError: Right away, if the kind or parameter doesn't exist, or if this can't be a boundary. A call

@@ -129,8 +129,8 @@ def _of_session(session: Session, prices: Prices, in_places: Callable[[Interacti
     if isinstance(source, Cassette) and session.closed and not session.report.replayed and in_places is None:
         return run_of_cassette(source, prices)
     taken = runs.taken(session)
-    served = [each.record for each in taken if each.is_served and isinstance(each.record, Interaction)]
-    numbers = {item.number for item in served if isinstance(source, Cassette)}
+    replayed = [each.record for each in taken if each.is_replayed and isinstance(each.record, Interaction)]
+    numbers = {item.number for item in replayed if isinstance(source, Cassette)}
     records: list[Record] = [
         (
             in_places(one.record) if in_places is not None and isinstance(one.record, Interaction) else one.record,
@@ -143,14 +143,14 @@ def _of_session(session: Session, prices: Prices, in_places: Callable[[Interacti
         assert isinstance(source, Cassette)
         return source.line_of(call.number) if call.number is not None else None
 
-    def line_if_served(call: Call) -> int | None:
+    def line_if_replayed(call: Call) -> int | None:
         return line(call) if not call.is_step and call.number in numbers else None
 
     path = shown_path(session.path)
     lacking = {} if session.ledger.watches_steps else {"steps": _NO_STEPS}
     names = (Path(path).name.partition(".")[0] or path, path)
     as_recorded = AsRecorded(lambda: session.redactor)
-    return made_of(names, records, prices, line=line_if_served, lacking=lacking, as_recorded=as_recorded)
+    return made_of(names, records, prices, line=line_if_replayed, lacking=lacking, as_recorded=as_recorded)
 
 
 def made_of(

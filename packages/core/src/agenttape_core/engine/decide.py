@@ -16,7 +16,7 @@ class Serve(NamedTuple):
 
 
 class StepInto(NamedTuple):
-    """Run the code of the call; the calls that it makes are decided on one by one, and served."""
+    """Run the code of the call; the calls that it makes are decided on one by one, and replayed."""
 
     found: Candidate
 
@@ -32,7 +32,7 @@ class Refuse(NamedTuple):
     """Neither: it is a miss."""
 
     found: Candidate | None
-    """The recording that may not be served because it is lossy, if there is one."""
+    """The recording that may not be replayed because it is lossy, if there is one."""
 
 
 Decision = Serve | StepInto | Execute | Refuse

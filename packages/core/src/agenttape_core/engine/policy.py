@@ -11,7 +11,7 @@ from agenttape_core.matching import NO_CALLS, STRICT, WAYS, Candidate, MatchOn, 
 from agenttape_core.schema import PURE_KINDS
 
 OnMiss = Literal["raise", "return"]
-"""The answer to a call that can be neither served nor executed: a miss, or an error result that the run lives with."""
+"""The answer to a call that can be neither replayed nor executed: a miss, or an error result that the run gets."""
 
 
 IDEMPOTENT = "idempotent"
@@ -29,7 +29,7 @@ class Policy:
         mode: The mode it was opened in.
         recorded: Whether a cassette was there when it was opened.
         live: The calls that are executed for real in any mode.
-        replay_only: The calls that are only ever served, in any mode.
+        replay_only: The calls that are only ever replayed, in any mode.
         step_into: The calls that are stepped into, whatever they did; `None` if there is none, because it has no code.
         on_repeat: The answer when a sequence of equal requests runs out.
         match_on: How a recording is found, tried in turn.
@@ -67,7 +67,7 @@ class Policy:
     offline: bool = field(init=False)
     """True if no call may be executed."""
     serves: bool = field(init=False)
-    """True if anything may be served."""
+    """True if anything may be replayed."""
     runs_idempotent: bool = field(init=False)
     """True if boundaries that declare their calls repeatable are executed if they have no recording."""
 
@@ -91,7 +91,7 @@ class Policy:
         return not (self.replaces or self.is_live(kind, name, address)) or self.is_replay_only(kind, name, address)
 
     def is_replay_only(self, kind: str, name: str, address: str = "") -> bool:
-        """True if a boundary is only ever served."""
+        """True if a boundary is only ever replayed."""
         return self.is_barred(kind, name, address) or self._is_named_replay_only(kind, name, address)
 
     def is_barred(self, kind: str, name: str, address: str = "") -> bool:

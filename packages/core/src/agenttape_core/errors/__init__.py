@@ -24,7 +24,7 @@ AgentTapeError (Exception)
 
 AgentTapeHalt (BaseException)     must stop the run: no retry, fallback or tool error handler may eat it
 ├── CassetteMissError             the run asked for something that was not recorded
-├── IncompleteObjectError              a call would execute on an object whose earlier write was served
+├── IncompleteObjectError              a call would execute on an object whose earlier write was replayed
 ├── BudgetExceededError           a call would cost more than may be spent
 └── NetworkBlockedError           the run tried to reach the outside during a replay
 ```
@@ -351,7 +351,7 @@ class CassetteMissError(AgentTapeHalt):
         kind: The kind of the call; empty if the session is unknown.
         name: The name of the call.
         address: The place of the call in the run.
-        reason: The reason why it may be neither served nor executed.
+        reason: The reason why it may be neither replayed nor executed.
         cassette: The cassette.
         nearest: The number of the nearest recording; `None` if there is none.
         differences: How the request differs from that recording: path, recorded value, present value.
@@ -393,8 +393,8 @@ class IncompleteObjectError(AgentTapeHalt):
     Args:
         call: The call that was refused.
         store: The name of the object's class.
-        write: The write that was served: its kind and name.
-        cassette: The cassette that served it.
+        write: The write that was replayed: its kind and name.
+        cassette: The cassette that answered it.
     """
 
     def __init__(self, call: str, store: str, write: str, cassette: str) -> None:

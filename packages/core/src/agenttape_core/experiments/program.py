@@ -214,7 +214,7 @@ class Run:
 
     @property
     def calls(self) -> list[tuple[int, str, str | None]]:
-        """The served calls in the order of their numbers: the number, the address, and the match_rule."""
+        """The replayed calls in the order of their numbers: the number, the address, and the match_rule."""
         report = self.session.report
         crossed = (*report.replayed, *report.stepped_into)
         return sorted((one.number, one.address, str(one.match_rule) if one.match_rule else None) for one in crossed)

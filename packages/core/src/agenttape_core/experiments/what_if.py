@@ -27,10 +27,10 @@ class WhatIf:
         cassette: The cassette.
         changes: The changes in words, by the number of the recorded call.
         report: The report of the session: the fate of each call.
-        reached: The attempts that were served otherwise, in the order of the run.
+        reached: The attempts that were replayed otherwise, in the order of the run.
         changed: The calls whose request differs from the recording at their location, which they still got.
         new: The calls that had no recording: they were stopped (`missed`) or `executed`.
-        unused: The recordings that were not asked for, and need not be inside of what was served.
+        unused: The recordings that were not asked for, and need not be inside of what was replayed.
         retried: The recordings that answered a further attempt, of a changed call or of others around it.
         written: The derived cassette; `None` if none was written.
         result: What the run returned; `None` if it raised.

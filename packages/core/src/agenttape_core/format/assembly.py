@@ -23,7 +23,7 @@ class Retaken(NamedTuple):
     """The part that the interactions of an earlier cassette have in a run that adds to it.
 
     Args:
-        orders: The place in this run of each that was served, by its number.
+        orders: The place in this run of each that was replayed, by its number.
         inside: The number, in this run, of the call that each was made inside, if it was.
         remade: The number, in this run, of the call that replaces it, for each that was live and made again.
     """

@@ -14,7 +14,7 @@ The names of this module, by purpose:
 
 **Calls.** `Boundary` names a family of calls. `current_session`, `context_session` and `executing` say where a call is
 made; `told_outside` puts handlers of the program outside of the call that notifies them, and `taking_part` makes a
-session ambient for the code inside. `intercept`, `aintercept`, `intercept_stream` and `aintercept_stream` serve or
+session automatic for the code inside. `intercept`, `aintercept`, `intercept_stream` and `aintercept_stream` serve or
 execute a call; `serve`, `aserve`, `serve_stream` and `aserve_stream` only serve one.
 
 **Classes that others write.** A `Family` is an interface of the framework with its leaf methods, each a `Leaf`.
@@ -70,7 +70,7 @@ with such a module. `is_sleep_ordered` returns whether a wait in an event loop i
 Other parts of an integration are in separate modules: `codecs` (building blocks of codecs), `observing` (callback
 handlers), `stand_ins` (objects made of a cassette), `importing` (recordings of other tools), `cassettes` (files).
 
-An integration that is ambient publishes a context manager as an entry point of the group `agenttape.integrations`,
+An integration that is automatic publishes a context manager as an entry point of the group `agenttape.integrations`,
 named after the root module of its framework. It is entered when the first session of the process opens, or as soon as
 the framework is imported, and left with the last session.
 """
@@ -80,8 +80,8 @@ from agenttape_core.freeze import is_sleep_ordered, register_backoff, register_r
 from agenttape_core.guard import register_tracer
 from agenttape_core.guard.patching import Wrappers
 from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
-from agenttape_core.integration.ambient import holding_in_memory, wrapping
 from agenttape_core.integration.answers import field_of, note_text, recorded_text, tokens_in, usage_in
+from agenttape_core.integration.automatic import holding_in_memory, wrapping
 from agenttape_core.integration.changed_arguments import changing_arguments, that_may_change
 from agenttape_core.integration.in_memory import InMemoryClasses
 from agenttape_core.integration.leaves import (

@@ -30,7 +30,7 @@ def note_text(crossing: Crossing, value: Any) -> None:
         crossing: The crossing of the call; only one that is executed is recorded.
         value: What it has returned.
     """
-    if not crossing.is_served and not isinstance(value, _PLAIN) and _is_of_process(value, text := str(value)):
+    if not crossing.is_replayed and not isinstance(value, _PLAIN) and _is_of_process(value, text := str(value)):
         crossing.metadata = {**crossing.metadata, SHOWN_AS: text}
 
 

@@ -97,7 +97,7 @@ def changing_arguments(crossing: Crossing, arguments: Mapping[str, Any]) -> Iter
         crossing: The call.
         arguments: Those that may change. One that can't be recorded in its state before the call is left out.
     """
-    if not crossing.is_served:
+    if not crossing.is_replayed:
         _watch(crossing, arguments)
         yield
         return

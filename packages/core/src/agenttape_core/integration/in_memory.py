@@ -22,7 +22,7 @@ def in_memory(cls: ClassT) -> ClassT:
     """Declare that objects of a class, and of its subclasses, keep their data in this process.
 
     They aren't boundaries: they run while recording and in each replay, so that they hold the program's data. What they
-    call, such as an embedding model, is recorded and served. Decorate a class of yours, or call it with one that is
+    call, such as an embedding model, is recorded and replayed. Decorate a class of yours, or call it with one that is
     not: `in_memory(Chroma)`.
 
     Args:

@@ -1,8 +1,8 @@
 """Leaf methods of a framework's interfaces, and the families of classes that implement them.
 
 A family is a base class of the framework and its leaf methods: those that reach outside. `Family.tape` makes aliases of
-its objects. An ambient session meets the objects themselves, by the same adapters around the same methods
-(`ambient.py`).
+its objects. An automatic session meets the objects themselves, by the same adapters around the same methods
+(`automatic.py`).
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ class Family:
         is_made_of_parts: Whether the calls of an object that do not cross run, and consist of calls of others. Where
             the object is recorded, its parts take part, even in sessions that aren't automatic.
         delegating: Classes of the framework that implement leaf methods by calling others. Theirs aren't leaves: they
-            run on every replay, with all the framework's callbacks and events, and the calls that they make are served.
+            run on every replay, with all the framework's callbacks and events, and the calls that they make are
+            replayed.
     """
 
     base: type
@@ -144,7 +145,7 @@ class Family:
     is_made_of_parts: Callable[[Any], bool] = _no_object
     delegating: tuple[type, ...] = ()
     _aliases: dict[type, type] = field(default_factory=dict, init=False, repr=False)
-    _ambient: dict[tuple[type, str], tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)
+    _automatic: dict[tuple[type, str], tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Note the module that defines the family: an alias is pickled with the name of its family there."""
@@ -179,7 +180,7 @@ class Family:
         return alias_of(value, self.alias, again=again)
 
     def alias(self, cls: type) -> type:
-        """Return the class of aliases for the objects of a class, whether or not an ambient session tapes them."""
+        """Return the class of aliases for the objects of a class, whether or not an automatic session tapes them."""
         if cls not in self._aliases:
             methods = {
                 name: leaf.around(inspect.getattr_static(cls, name), leaf.cross, self.is_made_of_parts)
@@ -189,7 +190,7 @@ class Family:
             self._aliases.setdefault(cls, alias_class(cls, methods, self.alias))
         return self._aliases[cls]
 
-    def ambient(self, cls: type, name: str, real: Any) -> Any:
+    def automatic(self, cls: type, name: str, real: Any) -> Any:
         """Return the recorded method that automatic sessions put in place of a class's method.
 
         It is kept for the next session, which would have hundreds to make; not for a class that a function defines, as
@@ -200,18 +201,18 @@ class Family:
             name: The name of the leaf.
             real: The method of the class, or of the class it is inherited from.
         """
-        known, method = self._ambient.get((cls, name), (None, None))
+        known, method = self._automatic.get((cls, name), (None, None))
         if known is not real:
             leaf = self.leaves[name]
-            method = leaf.around(real, _only_ambient(self, leaf))
+            method = leaf.around(real, _only_automatic(self, leaf))
             if leaf.is_inspected:
                 hold_signature(method, real)
             if "<locals>" not in cls.__qualname__:
-                self._ambient[cls, name] = real, method
+                self._automatic[cls, name] = real, method
         return method
 
     def leaves_of(self, cls: type) -> list[str]:
-        """Return the names of the leaf methods of a class that an ambient session tapes."""
+        """Return the names of the leaf methods of a class that an automatic session tapes."""
         return [name for name in self.leaves if self._has(cls, name)] if self.is_boundary(cls) else []
 
     def _has(self, cls: type, name: str) -> bool:
@@ -224,8 +225,8 @@ class Family:
         return not any(map(functools.partial(is_, method), others))
 
 
-def _only_ambient(family: Family, leaf: Leaf) -> Cross:
-    """Return the crossing of a method of a class itself: only in ambient sessions, and not for aliases' own calls."""
+def _only_automatic(family: Family, leaf: Leaf) -> Cross:
+    """Return the crossing of a method of a class itself: only in automatic sessions, and not for aliases' own calls."""
 
     def crossed(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
         if is_alias(self):
@@ -235,7 +236,7 @@ def _only_ambient(family: Family, leaf: Leaf) -> Cross:
             return None
         if not session.auto:
             name = type(self).__name__
-            session.refuse_after_served_write(state_of(self), name, f"a call of {name} that is not taped")
+            session.refuse_after_replayed_write(state_of(self), name, f"a call of {name} that is not taped")
             return None
         return leaf.cross(self, args, kwargs) if family.is_boundary(type(self)) else None
 
@@ -281,7 +282,7 @@ def begin(
         writes=writes,
         is_idempotent=is_idempotent,
     )
-    if not crossing.is_served:
+    if not crossing.is_replayed:
         crossing.code = owner
     return crossing
 
@@ -332,7 +333,7 @@ def _listed(value: Any) -> Any:
 #
 # A framework waits for its limiter before it makes a leaf call. For how long that sleeps follows from a clock that is
 # never frozen, so as a step of the program it was another one in each run. In a session, the leaf call waits where it
-# is executed for real; where it is served, no service has to be spared.
+# is executed for real; where it is replayed, no service has to be spared.
 
 
 def limiter_leaves(acquire: str, async_acquire: str, *, before: Collection[str]) -> dict[str, Leaf]:
@@ -410,7 +411,7 @@ def taking_part_here() -> AbstractContextManager[None]:
 
 
 def taking_part_while(real: Callable[[], Any], shape: Shape) -> Callable[[], Any]:
-    """Return a call during which the session in force is ambient.
+    """Return a call during which the session in force is automatic.
 
     Args:
         real: Makes the real call.
@@ -436,7 +437,7 @@ def taking_part_while(real: Callable[[], Any], shape: Shape) -> Callable[[], Any
 
 
 def stream_taking_part(real: Generator[Any, Any, Any]) -> Iterator[Any]:
-    """Yield the items of a generator; the session is ambient only while the generator's own code runs.
+    """Yield the items of a generator; the session is automatic only while the generator's own code runs.
 
     Args:
         real: The generator.

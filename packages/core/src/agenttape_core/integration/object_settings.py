@@ -235,7 +235,7 @@ def warn_unless_identified(session: Session, kind: str, value: Any, identity: Ma
         what = f"{session.path}: the requests of {kind} {name} do not say which model is asked"
         session.warn_at_end(
             UnidentifiedModelWarning(
-                f"{what}, so another one of this class would be served its answers\n"
+                f"{what}, so another one of this class would get its answers\n"
                 f"  give {name} a public field such as `model`, or describe it as its framework asks for"
             )
         )

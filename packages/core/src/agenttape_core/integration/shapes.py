@@ -47,15 +47,15 @@ class Call:
         real: Makes the real call, and returns the function's result: a value, an awaitable, an iterator.
         executing: Opens the context in which the real call executes, and gives the function that makes it there.
             By default that is `real`, in no context.
-        around: Opens a context around all of a call that crosses, whether it is served or executed.
+        around: Opens a context around all of a call that crosses, whether it is replayed or executed.
         pack: Converts a value, or a chunk of a stream, to its recorded form. The caller of an executed call gets the
             value itself.
         unpack: Converts the recorded form to the value for the caller.
-        apply: Repeats an effect of a served call; see `intercept`.
-        aapply: Repeats an effect of a served call that is awaited.
-        on_chunk: Called with each chunk that is served, before the reader gets it; awaited in an async stream.
+        apply: Repeats an effect of a replayed call; see `intercept`.
+        aapply: Repeats an effect of a replayed call that is awaited.
+        on_chunk: Called with each chunk that is replayed, before the reader gets it; awaited in an async stream.
         serving: Serves the call, given the function that does so, where a framework wants something around that.
-        relay: Passes a stream on to its reader, served or executed.
+        relay: Passes a stream on to its reader, replayed or executed.
     """
 
     crossing: Crossing | None
@@ -117,7 +117,7 @@ def plain(real: Callable[..., Any], describe: Describe) -> Callable[..., Any]:
 
 
 def _value(call: Call, crossing: Crossing) -> Any:
-    if crossing.is_served:
+    if crossing.is_replayed:
         if call.serving is not _directly:
             return call.serving(lambda: call.unpacked(crossing, serve(crossing, call.apply)))
         recorded = serve(crossing, call.apply)
@@ -154,7 +154,7 @@ def coroutine(real: Callable[..., Any], describe: Describe) -> Callable[..., Any
 
 
 async def _awaited(call: Call, crossing: Crossing) -> Any:
-    if crossing.is_served:
+    if crossing.is_replayed:
         if call.serving is _directly and call.unpack is as_it_is:
             return await aserve(crossing, call.aapply)
 
@@ -194,13 +194,13 @@ def generator(real: Callable[..., Any], describe: Describe) -> Callable[..., Any
 
 
 def chunks_of(call: Call, crossing: Crossing) -> Iterator[Any]:
-    """Return the stream of a call: served, or executed and recorded while it is read."""
-    if crossing.is_served:
-        return cast("Iterator[Any]", call.serving(lambda: _served(call, crossing)))
+    """Return the stream of a call: replayed, or executed and recorded while it is read."""
+    if crossing.is_replayed:
+        return cast("Iterator[Any]", call.serving(lambda: _replayed(call, crossing)))
     return intercept_stream(crossing, call.real) if call.is_recorded_as_it_is else _recorded(call, crossing)
 
 
-def _served(call: Call, crossing: Crossing) -> Iterator[Any]:
+def _replayed(call: Call, crossing: Crossing) -> Iterator[Any]:
     on_chunk = call.on_chunk
     if call.unpack is as_it_is and on_chunk is None:
         return serve_stream(crossing, call.apply)
@@ -269,13 +269,13 @@ def async_generator(real: Callable[..., Any], describe: Describe) -> Callable[..
 
 
 def achunks_of(call: Call, crossing: Crossing) -> AsyncIterator[Any]:
-    """Return the async stream of a call: served, or executed and recorded while it is read."""
-    if crossing.is_served:
-        return cast("AsyncIterator[Any]", call.serving(lambda: _aserved(call, crossing)))
+    """Return the async stream of a call: replayed, or executed and recorded while it is read."""
+    if crossing.is_replayed:
+        return cast("AsyncIterator[Any]", call.serving(lambda: _areplayed(call, crossing)))
     return aintercept_stream(crossing, call.real) if call.is_recorded_as_it_is else _arecorded(call, crossing)
 
 
-async def _aserved(call: Call, crossing: Crossing) -> AsyncIterator[Any]:
+async def _areplayed(call: Call, crossing: Crossing) -> AsyncIterator[Any]:
     async with aclosing(aserve_stream(crossing, call.aapply)) as chunks:
         async for recorded in chunks:
             chunk = call.unpacked(crossing, recorded)

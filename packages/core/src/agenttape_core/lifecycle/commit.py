@@ -102,7 +102,7 @@ def _note_pending(prepared: Prepared, session: Session) -> None:
 def _keeps_failed(opened: Opened, failed: BaseException) -> bool:
     """Return whether the recording of a failed run is kept, if the option isn't set.
 
-    A first one is if the next run would be served it. The record of a replay with live calls, which doesn't replace a
+    A first one is if the next run would get it. The record of a replay with live calls, which doesn't replace a
     cassette, and contains the reason why the run failed.
     """
     if "on_error" in opened.prepared.request.options:
@@ -159,8 +159,8 @@ def _has_new_runs(session: Session, before: Cassette) -> bool:
     addresses = {row.number: row.address for row in before.entries}
     new = session.ledger.runs - {_run(address) for address in (*before.step_addresses(), *addresses.values())}
     ended = {step.address for step in before.outermost_steps() if step.status != "open"} if new else set()
-    served = (*session.report.replayed, *session.report.stepped_into)
-    return bool(new - {_run(one.address) for one in served if _run(addresses[one.number]) in ended})
+    replayed = (*session.report.replayed, *session.report.stepped_into)
+    return bool(new - {_run(one.address) for one in replayed if _run(addresses[one.number]) in ended})
 
 
 def _run(address: str) -> str:
@@ -178,7 +178,7 @@ def _commit(prepared: Prepared, session: Session, journal: Journal) -> None:
         full = finished_header(header, volatile.timings, volatile.steps)
         ledger = session.ledger
         remade = _remade(before, session)
-        retaken = Retaken(ledger.served_at, ledger.inside, remade)
+        retaken = Retaken(ledger.replayed_at, ledger.inside, remade)
         kept = finishing.records(_kept(before, session, remade))
         journal.commit(full, kept, ledger.standing_for, retaken, finishing=finishing)
     else:
@@ -261,10 +261,10 @@ def _as_now(session: Session, record: Interaction | Step) -> Interaction | Step:
 
 def _carry_over(session: Session, journal: Journal) -> None:
     """Combine replayed, kept and new calls, each at its place in this run."""
-    orders = dict(session.ledger.served_at)
+    orders = dict(session.ledger.replayed_at)
     for number in sorted({*runs.used_numbers(session), *_left_alone(session)}):
         item = runs.interaction_kept(session, number)
-        if number not in orders:  # inside a recording that was served, or one that this run did not ask for
+        if number not in orders:  # inside a recording that was replayed, or one that this run did not ask for
             orders[number] = _below(orders.get(item.parent or 0, ()), number)
         timing = (session.recordings.timing_of(number) or Timing(duration_ms=0.0)).model_copy(update={"start_ms": None})
         journal.carry(Carried(item, timing, orders[number], inside=session.ledger.inside.get(number, 0)))

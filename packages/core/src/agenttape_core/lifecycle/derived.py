@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # most sessions change nothing
 class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
     """A replay that departs from its cassette, and writes the new run to a *derived* one.
 
-    It begins as a strict replay: every call is served, none is executed, the network is closed. After the divergence,
+    It begins as a strict replay: every call is replayed, none is executed, the network is closed. After the divergence,
     calls without a recording are executed, tools only if they are named. Replayed and executed calls are written
     together, in the order of this run, without the rest of the old run. The replayed cassette is never touched.
 

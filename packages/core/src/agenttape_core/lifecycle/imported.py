@@ -196,7 +196,7 @@ class Importing:
         facts = facts or CallFacts()
         position = facts.position or self.root.child(name)
         crossing = self._session.cross(boundary, name, body, position=position, ids=facts.ids, parent=facts.parent)
-        assert not crossing.is_served  # the session of an import serves nothing
+        assert not crossing.is_replayed  # the session of an import serves nothing
         crossing.tags, crossing.metadata = facts.tags, facts.metadata
         crossing.duration_ms = facts.duration_ms
         crossing.fidelity_note = facts.loss

@@ -33,7 +33,7 @@ from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.remedy import note_missing_key
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.running_test import this_test
-from agenttape_core.lifecycle.session_stack import Surroundings
+from agenttape_core.lifecycle.session_stack import SessionStack
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.session import NAMES, Session, Source, runs
@@ -61,7 +61,7 @@ class CassetteInUse:
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
         self._source = opened.session.source
-        self._surroundings = Surroundings(opened)
+        self._stack = SessionStack(opened)
         self._problem: Exception | None = None
         derivation = opened.prepared.request.derivation
         on_landed = derivation.on_landed if derivation is not None else None
@@ -85,7 +85,7 @@ class CassetteInUse:
     def enter(self) -> Session:
         """Make the session the current one, with everything around it."""
         try:
-            self._surroundings.enter()
+            self._stack.enter()
         except BaseException:
             self._opened.abandon()
             raise
@@ -112,14 +112,14 @@ class CassetteInUse:
             self.session.policy, self.session.only_replays = policy, False
             self.session.recordings.index.match_by(policy.match_on)
             if not policy.offline:
-                self._surroundings.open_up()
+                self._stack.open_up()
 
     def leave(self) -> None:
-        """End the session: its surroundings are taken down, and no more calls are replayed or executed."""
+        """End the session: everything around it is taken down, and no more calls are replayed or executed."""
         session = self._opened.session
         _reported(session)
         try:
-            self._surroundings.close()
+            self._stack.close()
         except Exception as problem:  # noqa: BLE001 - raised by `judge`, once the journal is settled
             self._problem = problem
         runs.find_unused(session)
@@ -404,10 +404,10 @@ class _ExitsWithOne:
         leave(1)
 
 
-# A hint for a program that fails: pseudonyms that a replay has served and could not put back.
+# A hint for a program that fails: pseudonyms that a replay has used and could not put back.
 
 _ENOUGH = 1000
-"""So many served calls are looked at: the note is a hint."""
+"""So many replayed calls are looked at: the note is a hint."""
 
 
 def _note_of_unrestored(session: Session, source: Source) -> str | None:
@@ -423,7 +423,7 @@ def _note_of_unrestored(session: Session, source: Source) -> str | None:
     if not kinds:
         return None
     return (
-        f"this replay has served pseudonyms that it could not put back ({', '.join(sorted(kinds))}), since no request"
+        f"this replay has returned pseudonyms that it could not put back ({', '.join(sorted(kinds))}), since no request"
         " of this run held what they stand for; if the program fails on one of them, record with made-up data, or"
         f" keep secrets of that kind: redaction_off={sorted(kinds)}"
     )

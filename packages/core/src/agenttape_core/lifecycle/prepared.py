@@ -36,7 +36,7 @@ class Prepared(NamedTuple):
         began: When the run began, in seconds of `perf_counter`.
         candidates: The models to try instead of the program's own.
         changes: Other answers for recorded calls, by their numbers.
-        left_over: Calls that earlier runs have recorded over the cassette which did not end. They are served like its
+        left_over: Calls that earlier runs have recorded over the cassette which did not end. They are replayed like its
             own.
     """
 

@@ -24,7 +24,7 @@ class SourceReplay:
     Args:
         answer: The value that the program returned; for a stream, the list of its parts; of a server the status and
             the body, with the lines in which they differ from the recorded ones.
-        report: The report of the session: the calls that were served.
+        report: The report of the session: the calls that were replayed.
     """
 
     answer: Any
@@ -42,7 +42,7 @@ def replay_source(
 ) -> SourceReplay:
     """Run a recorded run again from the input in its header; a LangGraph thread with its recorded answers of humans.
 
-    The program really runs, and all that it calls is served.
+    The program really runs, and all that it calls is replayed.
 
     Args:
         source: The recording: a bare name under the cassette folder, or a path.

@@ -1,4 +1,4 @@
-"""The surroundings of a session: freeze, guard and the integrations of the frameworks that are imported."""
+"""Everything around an open session: freeze, guard and the integrations of the frameworks that are imported."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from agenttape_core.session import (
 )
 
 
-class Surroundings:
-    """All that holds around a session while it is open. They end in the reverse order in which they began.
+class SessionStack:
+    """Everything around a session while it's open, ended in the reverse of the order in which it began.
 
     Args:
         opened: The session.
@@ -193,7 +193,7 @@ _ended: deque[ExitStack] = deque()
 
 
 _new: list[int] = []
-"""The replays that were outlived since `let_go`, by their surroundings."""
+"""The replays that were outlived since `let_go`, by their stacks."""
 
 
 def let_go() -> None:
@@ -212,7 +212,7 @@ def let_go() -> None:
 
 
 _outlived: dict[int, ExitStack] = {}
-"""The surroundings of replays that something outlives, or has outlived."""
+"""The stacks of replays that something outlives, or has outlived."""
 
 
 def _release() -> None:

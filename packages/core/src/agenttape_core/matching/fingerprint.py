@@ -94,7 +94,7 @@ class CanonicalRequest(NamedTuple):
 
     @property
     def ids_around(self) -> tuple[str, ...]:
-        """The ids in the surroundings of the call."""
+        """The ids around the call."""
         return self.ids[len(self.ids) - self.around - self.extra : len(self.ids) - self.extra]
 
     @property
@@ -151,7 +151,7 @@ class Canonicaliser:
             name: The name of the boundary.
             body: The request. Values may be `KeyedItems`.
             ids: Run-specific ids that belong to the call but are not part of the request.
-            around: Further ids from the surroundings of the call.
+            around: Further ids around the call.
 
         Raises:
             UnrecordableValueError: If a value cannot be written as plain data.

@@ -4,7 +4,7 @@ The transports of the official client are taped while sessions are open, whateve
 `langchain-mcp-adapters`, `llama-index-tools-mcp`. In a replay no process is started and no connection made, until a
 request must really be sent.
 
-- `ambient`: replaces each transport of the package by a recorded one.
+- `automatic`: replaces each transport of the package by a recorded one.
 - `links`: one connection, and what becomes of each request on it.
 - `wire`: the messages of the client, as plain data and back.
 - `requests`: the comparable form of a request, and the answers that replace a server's.

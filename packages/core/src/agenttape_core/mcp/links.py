@@ -138,7 +138,7 @@ class _Link:
             position=below(session, name),
             is_idempotent=method == _CALL_TOOL and tools.may_be_called_again(name),
         )
-        if not crossing.is_served:
+        if not crossing.is_replayed:
             await self._execute(crossing, message)
         elif not self.connection.is_open:
             self.connection.greet_later(message)

@@ -204,9 +204,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     finally:
         if RUNNING in item.stash:  # else every session would live as long as the run
             del item.stash[RUNNING]
-        surroundings = sys.modules.get("agenttape_core.lifecycle.session_stack")
-        if surroundings is not None:  # else no session was opened so far
-            surroundings.let_go()
+        stack = sys.modules.get("agenttape_core.lifecycle.session_stack")
+        if stack is not None:  # else no session was opened so far
+            stack.let_go()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,4 +1,4 @@
-"""The costs of served calls, remembered from run to run.
+"""The costs of replayed calls, remembered from run to run.
 
 A replayed suite needs the same costs each time, and loading the list of prices takes longer than most tests.
 """

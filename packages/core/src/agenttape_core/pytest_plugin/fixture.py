@@ -125,7 +125,7 @@ class ToolCall:
 class TestCassette:
     """The cassette of a test: the calls of its agent so far, and assertions about them.
 
-    Everything here is about *this* run, served or executed, in the order of the run.
+    Everything here is about *this* run, replayed or executed, in the order of the run.
 
     Args:
         session: The session of the test.
@@ -139,12 +139,12 @@ class TestCassette:
     def __init__(self, session: Session, nodeid: str, command: str, *, is_apart: bool = False) -> None:
         self.session = session
         """The session, for everything else."""
-        self.served_by_models: Sequence[Interaction] = ()
-        """The served recordings of calls that are billed by tokens that were counted; known when the test has ended."""
+        self.replayed_by_models: Sequence[Interaction] = ()
+        """The replayed recordings of calls that are billed by counted tokens; known when the test has ended."""
         self.uncounted = 0
         """The number of the others that are billed."""
         self.saved_seconds = 0.0
-        """The recorded duration of the served calls; known when the test has ended."""
+        """The recorded duration of the replayed calls; known when the test has ended."""
         self.nodeid = nodeid
         self.checked: list[Checked] = []
         """The results of checks of the run so far."""
@@ -166,7 +166,7 @@ class TestCassette:
 
     @property
     def report(self) -> Report:
-        """The report on served, executed and missed calls; unused ones are known when the test has ended."""
+        """The report on replayed, executed and missed calls; unused ones are known when the test has ended."""
         return self.session.report
 
     @property
@@ -177,7 +177,7 @@ class TestCassette:
 
     @property
     def replayed(self) -> list[Interaction]:
-        """The served recordings, in the order of the run."""
+        """The replayed recordings, in the order of the run."""
         return [self.session.source.interaction(crossed.number) for crossed in self.report.replayed]
 
     @property
@@ -313,20 +313,20 @@ class TestCassette:
             counts: Whether the costs of calls are needed.
         """
         report, source = self.session.report, self.session.source
-        served = report.replayed
+        replayed = report.replayed
         if report.recorded:
             self._happened = runs.happened(self.session)  # else it can be read from the cassette at any time
         if counts:
-            billed = [crossed.number for crossed in served if crossed.kind in MODELS]
+            billed = [crossed.number for crossed in replayed if crossed.kind in MODELS]
             read = self.session.ledger.are_metered
             counted = [
                 number
                 for number in billed
                 if (read[number] if number in read else source.outcome(number).usage is not None)
             ]
-            self.served_by_models = list(map(source.interaction, counted))
+            self.replayed_by_models = list(map(source.interaction, counted))
             self.uncounted = len(billed) - len(counted)
-        timings = [self.session.recordings.timing_of(crossed.number) for crossed in served]
+        timings = [self.session.recordings.timing_of(crossed.number) for crossed in replayed]
         self.saved_seconds = sum([timing.duration_ms for timing in timings if timing is not None]) / 1000
 
     def write_golden(self) -> None:

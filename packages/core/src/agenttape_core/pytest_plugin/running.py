@@ -377,7 +377,7 @@ class Running:
                 config = self._item.config
                 verdict = Verdict.of(
                     cassette.session,
-                    cassette.served_by_models,
+                    cassette.replayed_by_models,
                     cassette.saved_seconds,
                     config.rootpath,
                     uncounted=cassette.uncounted,

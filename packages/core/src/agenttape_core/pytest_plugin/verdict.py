@@ -32,7 +32,7 @@ class Verdict:
             opened: `missing` if there is none, else `cannot open`.
         replayed: The number of calls answered from the cassette.
         stepped_into: The number of recorded calls whose code was run.
-        not_run: The tools that were served, each with the reason why its code was not run; between semicolons.
+        not_run: The tools that were replayed, each with the reason why its code was not run; between semicolons.
         recorded: The number of calls that were made for real and recorded.
         live: The number of calls that were made for real in a replay.
         missed: The number of calls without a recording.
@@ -40,9 +40,9 @@ class Verdict:
         unrecorded: The number of calls that got an error result because they had no recording.
         unused: The number of recordings that were not used.
         dropped: The number of recordings that an update removed because no call used them.
-        seconds: The recorded duration of the served calls.
-        dollars: The cost of the served calls when they were recorded, for models with a known price.
-        unpriced: The number of served calls of models without a known price.
+        seconds: The recorded duration of the replayed calls.
+        dollars: The cost of the replayed calls when they were recorded, for models with a known price.
+        unpriced: The number of replayed calls of models without a known price.
         put_aside: The name under which an unreadable file in its place was kept.
         refused: The first calls that got an error result, a line each.
         proof: The result of running the test again right after it recorded: `same`, `differs`, or empty.
@@ -79,7 +79,7 @@ class Verdict:
     def of(
         cls,
         session: Session,
-        served: Sequence[Interaction],
+        replayed: Sequence[Interaction],
         seconds: float,
         root: Path,
         *,
@@ -91,7 +91,7 @@ class Verdict:
 
         Args:
             session: The session.
-            served: The replayed recordings, as far as they're billed by counted tokens.
+            replayed: The replayed recordings, as far as they're billed by counted tokens.
             seconds: Their recorded duration.
             root: The folder that paths are shown from.
             uncounted: The number of the other calls that are billed.
@@ -108,7 +108,7 @@ class Verdict:
             "unused": 0 if updates else len(unused),
         }
         prices = prices or load_prices(project_settings().prices)
-        costs = _costs(served, prices)
+        costs = _costs(replayed, prices)
         return cls(
             path=_relative(session.path, root),
             word=_word(counts, session, failed=failed),
@@ -195,6 +195,6 @@ def _relative(path: Path | str, root: Path) -> str:
     return str(path)
 
 
-def _costs(served: Sequence[Interaction], prices: Prices) -> list[float | None]:
+def _costs(replayed: Sequence[Interaction], prices: Prices) -> list[float | None]:
     """Return the costs of the calls of models; an empty list without prices, so that none are missed."""
-    return [cost_of(item, prices) for item in served if item.kind in MODELS] if prices.are_there else []
+    return [cost_of(item, prices) for item in replayed if item.kind in MODELS] if prices.are_there else []

@@ -32,7 +32,7 @@ def lines_of(config: pytest.Config, tests: Sequence[str]) -> list[str]:
 
     Args:
         config: The configuration of the run.
-        tests: The ids of the tests that were served, as pytest names them.
+        tests: The ids of the tests that were replayed, as pytest names them.
     """
     from agenttape_core.experiments import mutants
 
@@ -49,7 +49,7 @@ def _parted(test: str) -> tuple[str, str, str]:
 
 
 _SHOWN = 20
-"""The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted. Also the
+"""The number of tests with a line each without `-v`; of more tests, the fully replayed ones are only counted. Also the
 number of tools that are named in the summary."""
 _SENT = "agenttape_orphans"
 _CALM = ("cassettes", "dry run", "faults", "orders", "mutants", "flaky", "why", "shrink", "change", "bisect")
@@ -434,13 +434,13 @@ def differences(verdicts: Sequence[Verdict]) -> list[str]:
 
 def _sum(verdicts: Sequence[Verdict]) -> list[str]:
     """Return the line with the totals; no line if no call was made."""
-    served = sum(verdict.replayed + verdict.stepped_into for verdict in verdicts)
+    replayed = sum(verdict.replayed + verdict.stepped_into for verdict in verdicts)
     executed, live = sum(verdict.recorded for verdict in verdicts), sum(verdict.live for verdict in verdicts)
     cassettes = sum(verdict.replayed + verdict.stepped_into > 0 for verdict in verdicts)
-    parts = [f"{counted(cassettes, 'cassette')} replayed, {counted(served, 'call')}"] if served else []
+    parts = [f"{counted(cassettes, 'cassette')} replayed, {counted(replayed, 'call')}"] if replayed else []
     parts += [f"{counted(executed, 'call')} recorded"] if executed else []
     parts += [f"{counted(live, 'live call')}"] if live else []
-    if served:
+    if replayed:
         parts.append(_saved(verdicts))
     proved = sum(verdict.proof == "same" for verdict in verdicts)
     parts += [f"{counted(proved, 'recording')} {'replays' if proved == 1 else 'replay'} OK"] if proved else []

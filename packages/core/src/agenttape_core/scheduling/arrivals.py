@@ -175,7 +175,7 @@ class Arrivals:
         is_opening: bool = False,  # noqa: ARG002
         during: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> _Context:
-        """Give a served call its place among all that its event loop waits for, while inside.
+        """Give a replayed call its place among all that its event loop waits for, while inside.
 
         Args:
             call: The call, which isn't kept: it keeps this.
@@ -191,7 +191,7 @@ class Arrivals:
             self._scheduler.answers_at_once()
             return _AT_ONCE
         knows_effects = 0 < answers < self._scheduler.times(address)
-        return nullcontext(ServedPlace(room, address, during, self._scheduler, knows_effects=knows_effects))
+        return nullcontext(ReplayedPlace(room, address, during, self._scheduler, knows_effects=knows_effects))
 
     def awaiting_code(self, call: Any, address: str) -> _Context:
         """Give a call that is executed its place among all that its event loop waits for, while inside.
@@ -353,7 +353,7 @@ class _Resort:
             self.over.set_result(None)
 
 
-class ServedPlace(_Place):
+class ReplayedPlace(_Place):
     """The place of a call that is answered; see `Awaited` for its methods.
 
     Args:

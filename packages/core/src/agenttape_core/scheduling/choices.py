@@ -1,4 +1,4 @@
-"""The choice of the served call that is answered next, where several wait: an order imposed on a replay.
+"""The choice of the replayed call that is answered next, where several wait: an order imposed on a replay.
 
 The answers of a replay are known, so only their order can differ. At a *choice point* a program has nothing else to do,
 and each of the calls that wait may be answered next. What a program does with an order other than the recorded one is
@@ -81,7 +81,7 @@ class Choices:
         self.unreachable: list[int] = []
         """The calls that others were to wait for, and that were not made before these were answered."""
         self.in_threads: set[int] = set()
-        """The calls that were served in threads beside others: they are answered at once, in no chosen order."""
+        """The calls that were replayed in threads beside others: they are answered at once, in no chosen order."""
         self.is_held = True
         """False once a thread has not waited where it could be held."""
 

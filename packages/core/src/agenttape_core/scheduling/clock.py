@@ -65,7 +65,7 @@ _MOST_LOOKS = 30
 
 
 class Ending(NamedTuple):
-    """The end of a recorded call that was cancelled: a served one waits as long to be cancelled again.
+    """The end of a recorded call that was cancelled: a replayed one waits as long to be cancelled again.
 
     Args:
         took: The seconds that the call took in the recording, until it was cancelled.
@@ -454,7 +454,7 @@ def _work() -> Work:
     found = next((one for one in work.outwards() if one.room is not None), None) if work is not None else None
     if found is None or found is not work:
         raise ConfigurationError(
-            "pace='virtual': a call was served in a thread that no event loop waits for, and its time cannot be held\n"
+            "pace='virtual': a call was replayed in a thread that no event loop waits for, so its time can't be held\n"
             "  run the program in an event loop (ainvoke, astream), or leave pace out"
         )
     return found

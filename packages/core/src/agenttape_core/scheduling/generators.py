@@ -105,7 +105,7 @@ def begins(loop: Any, generator: Any, line: Any) -> None:
         begun = _begun[loop] = {}
     caller = sys._getframe(2)  # noqa: SLF001 - the reader's
     is_generator = bool(caller.f_code.co_flags & inspect.CO_ASYNC_GENERATOR)
-    # A generator of ours closes what it reads. How many there are depends on whether the call is served.
+    # A generator of ours closes what it reads. How many there are depends on whether the call is replayed.
     number = 0 if is_generator and _closes_what_it_reads(caller) else line.begins_generator()
     reader, place = readers.get(id(caller), 0), next(_order)
     readers[frame] = place

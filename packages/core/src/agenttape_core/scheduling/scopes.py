@@ -252,24 +252,24 @@ def _first(membership: Membership[S] | None) -> S | None:
 SCOPES: Scopes[Any] = Scopes()
 """The sessions of this process."""
 
-_ambient_for: ContextVar[tuple[object, ...]] = ContextVar("agenttape_ambient_for", default=())
+_automatic_for: ContextVar[tuple[object, ...]] = ContextVar("agenttape_automatic_for", default=())
 
 
 @contextmanager
 def taking_part(session: object) -> Iterator[None]:
-    """While inside, integrations tape what the user did not tape, as in a session that is ambient.
+    """While inside, integrations tape what the user did not tape, as in a session that is automatic.
 
     For what an integration tapes as a whole and yet runs on every replay, for example a graph. Hold it only while the
     code of the graph runs, never across a `yield`.
     """
-    before = _ambient_for.get()
-    _ambient_for.set((*before, session))
+    before = _automatic_for.get()
+    _automatic_for.set((*before, session))
     try:
         yield
     finally:
-        _ambient_for.set(before)  # no token: an abandoned coroutine is closed in the context of its collector
+        _automatic_for.set(before)  # no token: an abandoned coroutine is closed in the context of its collector
 
 
 def takes_part(session: object) -> bool:
     """True if this call is inside of something that takes part in the session."""
-    return session in _ambient_for.get()
+    return session in _automatic_for.get()

@@ -59,7 +59,7 @@ class Timing(Record):
 
     start_ms: float | None = None
     """The start of the call, in milliseconds after the start of the recording. `None` if not known: for a call that was
-    recorded by another tool, was added to an earlier recording, or was served and written once more."""
+    recorded by another tool, was added to an earlier recording, or was replayed and written once more."""
     duration_ms: float
     offsets_ms: Items[float] = Field(default_factory=list)
     """For a stream: the arrival of each chunk, in milliseconds after the call began. The first one is the TTFT."""

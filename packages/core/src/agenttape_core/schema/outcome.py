@@ -35,7 +35,7 @@ class Effect(Record):
     """A side effect of a call in addition to its result, such as writing to a stream or to the state of its graph."""
 
     value: Any
-    """The effect, as the integration writes it that repeats it when the call is served."""
+    """The effect, as the integration writes it that repeats it when the call is replayed."""
     after: int = 0
     """The number of chunks of a stream that had arrived by then."""
 

@@ -14,7 +14,7 @@ from agenttape_core.schema.record import Items, Record
 class Step(Record):
     """Something that happened around interactions: with them, steps make the tree of the run. All of it redacted.
 
-    A step is never served: on replay the program takes it again. It is there to be read.
+    A step is never replayed: on replay the program takes it again. It is there to be read.
     """
 
     number: int

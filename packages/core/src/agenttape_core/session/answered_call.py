@@ -45,7 +45,7 @@ class AnsweredCall(Call):
 
     __slots__ = ("_outcome", "_raises", "answer", "found", "recording")
 
-    is_served: ClassVar[Literal[True]] = True
+    is_replayed: ClassVar[Literal[True]] = True
     """True if the call is answered without being executed."""
 
     def __init__(

@@ -2,7 +2,7 @@
 
 An engine, a transformation or an evaluator mostly works by other components, and a replay runs it. A component that a
 user has written may call a service directly instead. That can't be known in advance, so its calls are watched while
-they are recorded. One that reaches outside is recorded, and served on replay, like every other call of its class from
+they are recorded. One that reaches outside is recorded, and replayed on replay, like every other call of its class from
 then on. A component that doesn't is part of the program, and isn't recorded.
 """
 
@@ -103,7 +103,7 @@ class ProgramCall:
     def _report(self) -> None:
         """Report its connections: it cannot be recorded."""
         session = self._crossing.session
-        for act in self._crossing.side_effects.ended(None, UnwatchedCode(), is_ambient=session.auto):
+        for act in self._crossing.side_effects.ended(None, UnwatchedCode(), is_automatic=session.auto):
             session.report.add_uncovered(f"{act.what} at {act.at}")
 
     def streamed(self, head: Any, stream: Iterator[Any]) -> Iterator[Any]:
@@ -245,7 +245,7 @@ def program_call(
     code: Any,
     is_taped: bool,
 ) -> Crossing | ProgramCall | None:
-    """Begin a call of a component of the program: one that is served, or that runs and is watched.
+    """Begin a call of a component of the program: one that is replayed, or that runs and is watched.
 
     Args:
         session: The session in force.

@@ -26,7 +26,7 @@ context_session: Callable[[], Session | None] = SCOPES.innermost
 def call_is_under_way() -> bool:
     """Return True while a call of this context's session is under way beside the caller, and not around it.
 
-    It is executed, or is decided, or is served and waits for its answer.
+    It is executed, or is decided, or is replayed and waits for its answer.
     """
     session, around, origin = SCOPES.innermost(), executing(), SCOPES.origin()
     if session is None and origin is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agenttape_core.session.session import Session  # the type alone: it begins its calls by what is here
 
 Crossing = AnsweredCall | ExecutedCall
-"""A call at a boundary: `is_served` is true of one that is answered without being executed."""
+"""A call at a boundary: `is_replayed` is true of one that is answered without being executed."""
 
 
 class Facts(NamedTuple):
@@ -61,10 +61,10 @@ def answered(
             request.kind, request.name, position.address, found.number, found.match_rule, same=found.same
         )
     else:
-        crossed = _note_answer(facts, found, is_served=True)
+        crossed = _note_answer(facts, found, is_replayed=True)
         session.scheduler.serves(found.number)
-    session.report.add(served=crossed)
-    session.ledger.served_at.setdefault(found.number, position.order)
+    session.report.add(replayed=crossed)
+    session.ledger.replayed_at.setdefault(found.number, position.order)
     return AnsweredCall(session, boundary, request, position, number=number, owner=owner, found=found)
 
 
@@ -74,7 +74,7 @@ def step_into(
 ) -> ExecutedCall:
     """Begin a recorded call whose code is run again."""
     session, boundary, request, position, number, owner, parent = facts
-    session.report.add(stepped_into=_note_answer(facts, found, is_served=False))
+    session.report.add(stepped_into=_note_answer(facts, found, is_replayed=False))
     session.ledger.stepped_into(number, found.number, position.order)
     return ExecutedCall(session, boundary, request, position, number=number, owner=owner, parent=parent, found=found)
 
@@ -125,13 +125,13 @@ def missed(
 
 
 def _bar(session: Session, kind: str, name: str, address: str) -> str:
-    """Return why a boundary is only ever served; empty where it might be executed."""
+    """Return why a boundary is only ever replayed; empty where it might be executed."""
     if session.policy.is_barred(kind, name, address):
         return "the run has departed from its recording, live does not name this call"
     return "it is replay-only" if session.policy.is_replay_only(kind, name, address) else ""
 
 
-def _note_answer(facts: Facts, found: Match, *, is_served: bool) -> CallRecord:
+def _note_answer(facts: Facts, found: Match, *, is_replayed: bool) -> CallRecord:
     """Note that a recording answers a call, or that its code is run again, and return it as the report has it."""
     session, request, position, parent = facts.session, facts.request, facts.position, facts.parent
     if parent is not None:
@@ -139,7 +139,7 @@ def _note_answer(facts: Facts, found: Match, *, is_served: bool) -> CallRecord:
     recorded = original(session.source, found.number)
     crossed = CallRecord(request.kind, request.name, position.address, recorded, found.match_rule, same=found.same)
     for listener in session.listeners:
-        listener.answered(request, found, crossed, is_served=is_served)
+        listener.answered(request, found, crossed, is_replayed=is_replayed)
     return crossed
 
 

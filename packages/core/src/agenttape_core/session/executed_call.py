@@ -99,7 +99,7 @@ class ExecutedCall(Call):
         "whole",
     )
 
-    is_served: ClassVar[Literal[False]] = False
+    is_replayed: ClassVar[Literal[False]] = False
     """True if the call is answered without being executed."""
 
     def __init__(
@@ -272,7 +272,7 @@ class ExecutedCall(Call):
     def effected(self, value: Any) -> None:
         """Record a side effect of the call in addition to its result; a replay repeats it when it answers the call.
 
-        Thread-safe. The value is encoded now, before anyone can change it. Where the call is served, its shell gets a
+        Thread-safe. The value is encoded now, before anyone can change it. Where the call is replayed, its shell gets a
         function that does it again.
 
         Args:
@@ -487,7 +487,7 @@ def _kept_side_effects(call: ExecutedCall) -> list[SideEffect] | None:
     if not call.session.watches_side_effects or not is_decided:
         return None
     text, unseen = call.session.redactor.text, call.session.extension(_UNWATCHED)
-    acts = call.side_effects.ended(call.code, unseen, call.unrecorded, is_ambient=call.session.auto)
+    acts = call.side_effects.ended(call.code, unseen, call.unrecorded, is_automatic=call.session.auto)
     return [SideEffect(what=text(act.what), at=text(act.at)) for act in acts]
 
 

@@ -23,17 +23,17 @@ Apply = Callable[[Any], object]
 """Repeats the side effects of a replayed call in addition to its result, one at a time, in order."""
 AsyncApply = Callable[[Any], Awaitable[object]]
 _DONE = object()
-_EXECUTED = "this call is to be executed: only one that `is_served` can be served"
+_EXECUTED = "this call is to be executed: only one that `is_replayed` can be replayed"
 
 
 def serve(call: Crossing, apply: Apply | None = None) -> Any:
-    """Answer a call that is served: with the recorded value or error, at the pace of the session.
+    """Answer a call that is replayed: with the recorded value or error, at the pace of the session.
 
     Args:
         call: The call.
         apply: Does again what else the call did. What it raises takes the place of the answer.
     """
-    assert call.is_served, _EXECUTED
+    assert call.is_replayed, _EXECUTED
     outcome = call.direct_outcome()
     if outcome is not None and outcome.status == "returned" and call.session.scheduler.comes_at_once():
         value = call.value(outcome)
@@ -58,7 +58,7 @@ def serve(call: Crossing, apply: Apply | None = None) -> Any:
 
 async def aserve(call: Crossing, apply: AsyncApply | None = None) -> Any:
     """Like `serve`, for a coroutine. One that was cancelled waits until it is cancelled again."""
-    assert call.is_served, _EXECUTED
+    assert call.is_replayed, _EXECUTED
     outcome = call.direct_outcome()
     if outcome is not None and outcome.status == "returned":
         # Even a direct answer takes its place in the loop: one that came without a round of it would starve what waits
@@ -122,7 +122,7 @@ def serve_stream(
         receive: Gets each chunk as it arrives, and returns the chunk for the reader. What it does is done inside of the
             call, as a provider would do it.
     """
-    assert call.is_served, _EXECUTED
+    assert call.is_replayed, _EXECUTED
     outcome = call.direct_outcome()
     if outcome is not None and outcome.status == "streamed" and call.session.scheduler.comes_at_once():
         return _at_once(call, outcome, receive)
@@ -167,7 +167,7 @@ def _when_due(call: AnsweredCall, apply: Apply | None, receive: Callable[[Any], 
 
 async def aserve_stream(call: Crossing, apply: AsyncApply | None = None) -> AsyncGenerator[Any, None]:
     """Like `serve_stream`, for an async generator. A stream that was cut short waits at its end to be cut again."""
-    assert call.is_served, _EXECUTED
+    assert call.is_replayed, _EXECUTED
     chunks, paced = call.replay_chunks(), call.paced()
     with call.awaiting() as awaited:
         for number in count():
@@ -203,9 +203,9 @@ def intercept(call: Crossing, execute: Callable[[], Any], apply: Apply | None = 
     Args:
         call: The call.
         execute: Makes the real call.
-        apply: Does again what else a served call did; the real call notes it with `ExecutedCall.effected`.
+        apply: Does again what else a replayed call did; the real call notes it with `ExecutedCall.effected`.
     """
-    if call.is_served:
+    if call.is_replayed:
         return serve(call, apply)
     try:
         with call.executing():
@@ -221,7 +221,7 @@ def intercept(call: Crossing, execute: Callable[[], Any], apply: Apply | None = 
 
 async def aintercept(call: Crossing, execute: Callable[[], Awaitable[Any]], apply: AsyncApply | None = None) -> Any:
     """Like `intercept`, for a coroutine."""
-    if call.is_served:
+    if call.is_replayed:
         return await aserve(call, apply)
     try:
         async with awaited(call):
@@ -342,7 +342,7 @@ class _Stream:
 
 def intercept_stream(call: Crossing, execute: Callable[[], Iterator[Any]], apply: Apply | None = None) -> Iterator[Any]:
     """Like `intercept`, for a generator. A stream closed early or broken midway is recorded as exactly that."""
-    if call.is_served:
+    if call.is_replayed:
         yield from serve_stream(call, apply)
         return
     stream, chunks = _Stream(call), None
@@ -371,9 +371,9 @@ async def aintercept_stream(
     call: Crossing, execute: Callable[[], AsyncIterator[Any]], apply: AsyncApply | None = None
 ) -> AsyncIterator[Any]:
     """Like `intercept_stream`, for an async generator."""
-    if call.is_served:
-        async with aclosing(aserve_stream(call, apply)) as served:
-            async for chunk in served:
+    if call.is_replayed:
+        async with aclosing(aserve_stream(call, apply)) as replayed:
+            async for chunk in replayed:
                 yield chunk
         return
     stream = _Stream(call)

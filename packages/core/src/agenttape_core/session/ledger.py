@@ -28,8 +28,8 @@ class Ledger:
         """True if the run has ended. What ends after it is not part of it."""
         self.texts: SharedTexts | None = None
         """The long texts of its interactions, if steps refer to them."""
-        self.served_at: dict[int, Order] = {}
-        """The place in this run of each recording that was served or stepped into."""
+        self.replayed_at: dict[int, Order] = {}
+        """The place in this run of each recording that was replayed or stepped into."""
         self.asked: dict[int, Asked] = {}
         """The request that each recording has answered in this run, where the request holds ids and a sink is there."""
         self.inside: dict[int, int] = {}
@@ -59,7 +59,7 @@ class Ledger:
             recorded: The number of its recording.
             order: Its place in this run.
         """
-        self.served_at.setdefault(recorded, order)
+        self.replayed_at.setdefault(recorded, order)
         self.standing_for[number] = recorded
 
     def close(self) -> None:

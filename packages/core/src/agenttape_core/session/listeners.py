@@ -112,8 +112,8 @@ class _Departures(Listener):
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def answered(self, request: CanonicalRequest, found: Match, crossed: CallRecord, *, is_served: bool) -> None:
-        del is_served
+    def answered(self, request: CanonicalRequest, found: Match, crossed: CallRecord, *, is_replayed: bool) -> None:
+        del is_replayed
         if not found.same:
             recorded = self._session.source.interaction(found.number).request
             from agenttape_core.matching import differences  # few calls differ from their recordings
@@ -148,10 +148,10 @@ class _Events(Listener):
         self._session = session
         self._events = events
 
-    def answered(self, request: CanonicalRequest, found: Match, crossed: CallRecord, *, is_served: bool) -> None:
+    def answered(self, request: CanonicalRequest, found: Match, crossed: CallRecord, *, is_replayed: bool) -> None:
         del request, found
         inside = self._session.ledger.inside.get(crossed.number)
-        self._events.crossed("call.replayed" if is_served else "call.stepped_into", crossed, inside)
+        self._events.crossed("call.replayed" if is_replayed else "call.stepped_into", crossed, inside)
 
     def missed(self, request: CanonicalRequest, position: Position, near: Nearest | None, *, is_fatal: bool) -> None:
         del near
@@ -165,8 +165,8 @@ class _Asked(Listener):
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def answered(self, request: CanonicalRequest, found: Match, crossed: CallRecord, *, is_served: bool) -> None:
-        del crossed, is_served
+    def answered(self, request: CanonicalRequest, found: Match, crossed: CallRecord, *, is_replayed: bool) -> None:
+        del crossed, is_replayed
         ledger = self._session.ledger
         if request.ids:
             ledger.asked.setdefault(found.number, Asked(request, found.same))

@@ -63,7 +63,7 @@ def miss_of(
         session: Its session.
         request: The request.
         position: Where the call is made.
-        reason: Why it may be neither served nor executed.
+        reason: Why it may be neither replayed nor executed.
         lossy: Whether there is a recording that is not exact.
 
     Raises:
@@ -141,12 +141,12 @@ def differing_parts(found: Nearest | None) -> list[tuple[str, Any, Any]]:
 
 
 def refusal_reason(refusal: Refuse, known: int, bar: str) -> str:
-    """Return in a few words why a call may be neither served nor executed.
+    """Return in a few words why a call may be neither replayed nor executed.
 
     Args:
         refusal: The decision.
         known: How many recordings of the request there are, used or not.
-        bar: Why the boundary is only ever served; empty where it might be executed.
+        bar: Why the boundary is only ever replayed; empty where it might be executed.
     """
     if refusal.found is not None:
         return f"was recorded incompletely (call {refusal.found.number}): {refusal.found.lossy}"
@@ -194,7 +194,7 @@ def explanation(
         address: Where the call was made.
         remedy: Returns how to record a missing call, a line each.
         near: The nearest recording, or a line on why there's none; `None` if there's a recording, which may
-            not be served because it is lossy.
+            not be replayed because it is lossy.
         around: How the run around the call differs from the recorded one, a line each.
         hash_seed: The recording's, as far as it's known.
         zone: How the local time zone differs from the recording's, as a sentence.
@@ -267,17 +267,17 @@ def _dates(source: Source, request: CanonicalRequest, near: Nearest) -> list[str
 
 
 def unused_explanation(
-    unused: Sequence[CallRecord], served: Sequence[CallRecord], remedy: Callable[[], Sequence[str]]
+    unused: Sequence[CallRecord], replayed: Sequence[CallRecord], remedy: Callable[[], Sequence[str]]
 ) -> list[str]:
     """Return the lines about recordings that a run never used, below the first.
 
     Args:
         unused: The recordings.
-        served: The ones that it used, in the order of its calls.
+        replayed: The ones that it used, in the order of its calls.
         remedy: Returns how to record the run again, in its first line; empty if that wouldn't help.
     """
     more = [f"      … and {len(unused) - _SHOWN} more"] if len(unused) > _SHOWN else []
-    last = f"{served[-1].number}, {served[-1].kind} {served[-1].name}" if served else "none"
+    last = f"{replayed[-1].number}, {replayed[-1].kind} {replayed[-1].name}" if replayed else "none"
     again = [line.partition(":  ")[2] for line in remedy()[:1]]
     fixes = [
         *(f"it should make fewer calls now:  {command}" for command in again),

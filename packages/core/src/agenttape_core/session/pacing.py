@@ -73,7 +73,7 @@ class Tempo(NamedTuple):
 
 
 class Paced:
-    """A recording that is served in the time it took, counted from when this is made.
+    """A recording that is replayed in the time it took, counted from when this is made.
 
     The time that a reader takes between two chunks is part of the recording; so each chunk has a due time, and a late
     reader doesn't wait.

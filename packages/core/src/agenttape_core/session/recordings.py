@@ -47,7 +47,7 @@ class Recordings:
         self._pseudonyms: dict[tuple[str, str], list[tuple[str, Places]]] = {}
         self._addresses: dict[int, str] | None = None
         self.has_changed = False
-        """True once a change was reached: the program may make calls again that were served already."""
+        """True once a change was reached: the program may make calls again that were replayed already."""
         note = source.fidelity_note if not setup.policy.accepts_lossy else None
         self.index = RecordingIndex(
             source.entries,

@@ -40,7 +40,7 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class SkippedTool:
-    """A tool that was served in a run, although its code might have been run.
+    """A tool that was replayed in a run, although its code might have been run.
 
     Args:
         name: The name of the tool.
@@ -180,18 +180,18 @@ def _number(crossed: CallRecord) -> int:
 
 
 def _not_known(_: CallRecord) -> str:
-    return "served"
+    return "replayed"
 
 
 @dataclass(slots=True)
 class Report:
-    """The interactions that a session served, executed, missed and left unused. Grows while the session is open."""
+    """The interactions that a session replayed, executed, missed and left unused. Grows while the session is open."""
 
-    _why_served: Callable[[CallRecord], str] = _not_known
+    _why_replayed: Callable[[CallRecord], str] = _not_known
     """Says why the code of a call was not run."""
     run_id: str = field(default="", kw_only=True)
     """The id of this run, which no other run has: one that replays a cassette has another one than the recording."""
-    _served: list[CallRecord] = field(default_factory=list)
+    _replayed: list[CallRecord] = field(default_factory=list)
     _stepped_into: list[CallRecord] = field(default_factory=list)
     _executed: list[CallRecord] = field(default_factory=list)
     _unused: list[CallRecord] = field(default_factory=list)
@@ -210,22 +210,22 @@ class Report:
     @property
     def replayed(self) -> tuple[CallRecord, ...]:
         """The calls that got their recorded answer, in the order of the run."""
-        return tuple(self._served)
+        return tuple(self._replayed)
 
     @property
     def stepped_into(self) -> tuple[CallRecord, ...]:
-        """The recorded calls whose code was run, while the calls that it made were served."""
+        """The recorded calls whose code was run, while the calls that it made were replayed."""
         return tuple(self._stepped_into)
 
     @property
     def not_run(self) -> tuple[SkippedTool, ...]:
-        """The tools that were served, each with the reason why its code was not run, in recorded order.
+        """The tools that were replayed, each with the reason why its code was not run, in recorded order.
 
         A retriever is one of them if its code had side effects beside the calls that it made.
         """
-        tools = sorted([crossed for crossed in self._served if crossed.kind in _WITH_CODE], key=_number)
-        served = [SkippedTool(crossed.name, self._why_served(crossed)) for crossed in tools]
-        return tuple(dict.fromkeys([tool for tool in served if tool.why]))
+        tools = sorted([crossed for crossed in self._replayed if crossed.kind in _WITH_CODE], key=_number)
+        replayed = [SkippedTool(crossed.name, self._why_replayed(crossed)) for crossed in tools]
+        return tuple(dict.fromkeys([tool for tool in replayed if tool.why]))
 
     @property
     def recorded(self) -> tuple[CallRecord, ...]:
@@ -336,7 +336,7 @@ class Report:
     def add(
         self,
         *,
-        served: CallRecord | None = None,
+        replayed: CallRecord | None = None,
         executed: CallRecord | None = None,
         stepped_into: CallRecord | None = None,
         faked: CallRecord | None = None,
@@ -344,8 +344,8 @@ class Report:
         """Note an interaction."""
         if stepped_into is not None:
             self._stepped_into.append(stepped_into)
-        if served is not None:
-            self._served.append(served)
+        if replayed is not None:
+            self._replayed.append(replayed)
         if faked is not None:
             self._faked.append(faked)
         if executed is not None:
@@ -367,7 +367,7 @@ class Report:
         self._unused = unused
 
     def __str__(self) -> str:
-        parts = [f"{len(self._served)} replayed", f"{len(self._executed)} recorded"]
+        parts = [f"{len(self._replayed)} replayed", f"{len(self._executed)} recorded"]
         parts += [said] if (said := self.answered_otherwise) else []
         parts += [f"{len(items)} {word}" for items, word in self._exceptional() if items]
         return "\n  ".join([", ".join(parts), *self._uncovered])
@@ -378,7 +378,7 @@ class Report:
 
         That takes looser rules than the default of `match_on`.
         """
-        found = [*self._served, *self._stepped_into]
+        found = [*self._replayed, *self._stepped_into]
         loose = [_LOOSE.get(str(one.match_rule), str(one.match_rule)) for one in found if not one.same]
         ways = Counter(loose) if loose else {}
         parts = [f"{count} of {len(found)} {way}" for way, count in ways.items()]

@@ -53,28 +53,28 @@ class Taken(NamedTuple):
         order: Its place.
         record: The interaction or the step.
         timing: The times of an interaction, as far as they're known.
-        is_served: Whether its number refers to a recording.
+        is_replayed: Whether its number refers to a recording.
     """
 
     order: Order
     record: Interaction | Step
     timing: Timing | None = None
-    is_served: bool = False
+    is_replayed: bool = False
 
 
 def taken(session: Session) -> list[Taken]:
-    """Return the interactions of a run so far, served and executed ones, and its watched steps, in its order."""
-    served = [
-        Taken(order, interaction_now(session, number), session.recordings.timing_of(number), is_served=True)
-        for number, order in list(session.ledger.served_at.items())
+    """Return the interactions of a run so far, replayed and executed ones, and its watched steps, in its order."""
+    replayed = [
+        Taken(order, interaction_now(session, number), session.recordings.timing_of(number), is_replayed=True)
+        for number, order in list(session.ledger.replayed_at.items())
     ]
     kept = [Taken(*each) for each in session.ledger.kept()]
     steps = [Taken(*each) for each in session.ledger.watched()]
-    return sorted([*kept, *served, *steps], key=lambda each: each.order)
+    return sorted([*kept, *replayed, *steps], key=lambda each: each.order)
 
 
 def happened(session: Session) -> list[Interaction]:
-    """Return the interactions of a run so far, served and executed ones, in its order."""
+    """Return the interactions of a run so far, replayed and executed ones, in its order."""
     return [each.record for each in taken(session) if isinstance(each.record, Interaction)]
 
 
@@ -96,7 +96,7 @@ def interaction_kept(session: Session, number: int) -> Interaction:
 
 
 def used_numbers(session: Session) -> list[int]:
-    """Return the recordings that were served, with all that lies inside them, in the order of the file."""
+    """Return the recordings that were replayed, with all that lies inside them, in the order of the file."""
     numbers = [row.number for row in session.source.entries]
     unused = set(session.recordings.index.unused(numbers))
     return [number for number in numbers if number not in unused]
@@ -113,11 +113,11 @@ def find_unused(session: Session) -> None:
         return
     rows = {row.number: row for row in session.source.entries}
     needless, policy = spare(session.source), session.policy
-    served = [number for number in rows if number not in needless]
+    replayed = [number for number in rows if number not in needless]
     if policy.live:
-        called = [rows[number] for number in served]
-        served = [row.number for row in called if not policy.is_live(row.kind, row.name, row.address)]
-    session.report.close([_crossed(rows[number]) for number in session.recordings.index.unused(served)])
+        called = [rows[number] for number in replayed]
+        replayed = [row.number for row in called if not policy.is_live(row.kind, row.name, row.address)]
+    session.report.close([_crossed(rows[number]) for number in session.recordings.index.unused(replayed)])
 
 
 def unused_error(session: Session) -> UnusedInteractionsError | None:

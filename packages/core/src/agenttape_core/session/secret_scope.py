@@ -1,7 +1,7 @@
 """The secrets that the requests of a run have held, in a session in which calls may be executed.
 
-What is served there may reach a tool that is live. A pseudonym in an answer, which whoever can change the cassette has
-chosen, is put back only where a request of the same run has held its secret before, or one that belongs to no run.
+What is replayed there may reach a tool that is live. A pseudonym in an answer, which whoever can change the cassette
+has chosen, is put back only where a request of the same run has held its secret before, or one that belongs to no run.
 """
 
 from __future__ import annotations

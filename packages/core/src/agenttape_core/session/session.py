@@ -31,7 +31,7 @@ from agenttape_core.session.run_input import FirstInput
 from agenttape_core.session.secret_scope import HeldSecrets
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.slot import Slot
-from agenttape_core.session.stale_objects import ServedWrite, note_served_write, served_write_on
+from agenttape_core.session.stale_objects import ReplayedWrite, note_replayed_write, replayed_write_on
 
 T = TypeVar("T")
 
@@ -43,7 +43,8 @@ def _go_on() -> None:
 class Answering:
     """The calls of a session that are decided or answered now, beside those that are executed: one more while inside.
 
-    Waiting for a call takes no frozen time: a call takes none when it is executed, so it takes none when it is served.
+    Waiting for a call takes no frozen time: a call takes none when it is executed, so it takes none when it is
+    replayed.
     """
 
     __slots__ = ("calls",)
@@ -145,18 +146,18 @@ class Session:
         """Return an empty report."""
         source = self.source  # it is another one when the session has ended
 
-        def why_served(served: CallRecord) -> str:
+        def why_replayed(replayed: CallRecord) -> str:
             try:
-                recorded = source.interaction(served.number)
+                recorded = source.interaction(replayed.number)
             except CassetteFormatError:  # such as a lost asset, which the call has raised already
                 return "its recording cannot be read"
-            if served.kind != "tool" and not recorded.acts:
+            if replayed.kind != "tool" and not recorded.acts:
                 return ""  # a search of a remote service has no code that could have run
-            if not self.policy.may_step_into(served.kind, served.name, served.address):
+            if not self.policy.may_step_into(replayed.kind, replayed.name, replayed.address):
                 return "replay-only"
             return answered_without(recorded) or why_not_run(recorded.acts)
 
-        return Report(why_served, run_id=self.setup.run_id)
+        return Report(why_replayed, run_id=self.setup.run_id)
 
     # -- facts -------------------------------------------------------------------------------------------------
 
@@ -292,8 +293,8 @@ class Session:
             is_idempotent: Whether the boundary declares its calls safe to repeat, or only reads.
 
         Raises:
-            CassetteMissError: If the call may be neither served nor executed.
-            IncompleteObjectError: If it would be executed on an object after a write to it was served.
+            CassetteMissError: If the call may be neither replayed nor executed.
+            IncompleteObjectError: If it would be executed on an object after a write to it was replayed.
             UnrecordableValueError: If the body cannot be written.
         """
         for listener in self.listeners:
@@ -385,16 +386,16 @@ class Session:
         return replace(self.policy, live=self.policy.live.without(MODEL_KINDS))
 
     def _follow_writes(self, decision: Decision, request: CanonicalRequest, holder: Any) -> None:
-        """Note a write that is served, and refuse what would be executed on an object after one was."""
+        """Note a write that is replayed, and refuse what would be executed on an object after one was."""
         if holder is None:
             return
         if isinstance(decision, Execute):
             owner = request.name.rpartition(".")[0] or request.name  # a method's name follows that of its class
-            self.refuse_after_served_write(holder, owner, request.name)
+            self.refuse_after_replayed_write(holder, owner, request.name)
         elif isinstance(decision, Serve):  # else it is executed, stepped into or refused
-            note_served_write(holder, ServedWrite(request.name, str(self.path)))
+            note_replayed_write(holder, ReplayedWrite(request.name, str(self.path)))
 
-    def refuse_after_served_write(self, holder: Any, name: str, call: str) -> None:
+    def refuse_after_replayed_write(self, holder: Any, name: str, call: str) -> None:
         """Refuse to make a call on an object that lacks a replayed write.
 
         Args:
@@ -403,9 +404,9 @@ class Session:
             call: The call, in words.
 
         Raises:
-            IncompleteObjectError: If a write to the object was served.
+            IncompleteObjectError: If a write to the object was replayed.
         """
-        written = served_write_on(holder)
+        written = replayed_write_on(holder)
         if written is not None:
             error = IncompleteObjectError(call, name, *written)
             self.latch.keep(error)

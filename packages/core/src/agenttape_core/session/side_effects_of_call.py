@@ -44,7 +44,7 @@ class SideEffectsOfCall:
         self._found[event.what, at] = None
 
     def ended(
-        self, code: Any, unseen: UnwatchedCode, given: tuple[Any, ...] = (), *, is_ambient: bool
+        self, code: Any, unseen: UnwatchedCode, given: tuple[Any, ...] = (), *, is_automatic: bool
     ) -> list[SideEffect]:
         """End the call, and return the side effects to record: up to `_MOST`, and the number of the others.
 
@@ -52,12 +52,12 @@ class SideEffectsOfCall:
             code: The object whose code the call ran.
             unseen: Finds side effects that may have gone unobserved.
             given: Arguments of the call that its request does not hold.
-            is_ambient: Whether untaped objects are boundaries as well.
+            is_automatic: Whether untaped objects are boundaries as well.
         """
         self.has_ended = True
         found = [SideEffect(what=what, at=at) for what, at in list(self._found)]
         if not found:
-            what = unseen.by(code, given, opened_database=self._opened_database, is_ambient=is_ambient)
+            what = unseen.by(code, given, opened_database=self._opened_database, is_automatic=is_automatic)
             return [SideEffect(what=what, at=_line_of(code))] if what else []
         more = len(found) - _MOST
         return [*found[:_MOST], SideEffect(what=f"and {more} more")] if more > 0 else found

@@ -1,6 +1,6 @@
 """Find objects that lack the writes which a replay answered from the cassette.
 
-A replayed write doesn't change the object: its effect is in the recording only. Served reads of it are true all the
+A replayed write doesn't change the object: its effect is in the recording only. Replayed reads of it are true all the
 same. A real call would answer from the object's actual content, so no more real calls are made on it.
 
 The note is kept in the state of the object, as a cached property is: there it lives exactly as long, and whatever
@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import ref
 
-_NOTE = "__agenttape_served_write__"
+_NOTE = "__agenttape_replayed_write__"
 
 
-class ServedWrite(NamedTuple):
-    """A write that was served: plain texts, because it is copied and pickled with the object."""
+class ReplayedWrite(NamedTuple):
+    """A write that was replayed: plain texts, because it is copied and pickled with the object."""
 
     call: str
     """The kind and the name of the boundary."""
     cassette: str
-    """The cassette that served it."""
+    """The cassette that answered it."""
 
 
 @dataclass(slots=True)
@@ -50,10 +50,10 @@ class _Table:
     """Notes on objects by identity, so that they need neither hash nor equality. Thread-safe."""
 
     def __init__(self) -> None:
-        self._notes: dict[int, tuple[Any, ServedWrite]] = {}
+        self._notes: dict[int, tuple[Any, ReplayedWrite]] = {}
         self._strong: set[int] = set()
 
-    def note(self, value: Any, written: ServedWrite) -> None:
+    def note(self, value: Any, written: ReplayedWrite) -> None:
         self._sweep()
         if self.find(value) is not None:
             return
@@ -64,7 +64,7 @@ class _Table:
             self._notes[key] = _Strong(value), written
             self._strong.add(key)
 
-    def find(self, value: Any) -> ServedWrite | None:
+    def find(self, value: Any) -> ReplayedWrite | None:
         holder, written = self._notes.get(id(value), (None, None))
         return written if holder is not None and holder() is value else None
 
@@ -79,8 +79,8 @@ class _Table:
 _others = _Table()
 
 
-def note_served_write(state: Any, written: ServedWrite) -> None:
-    """Note that a write was served; of several on one object the first counts.
+def note_replayed_write(state: Any, written: ReplayedWrite) -> None:
+    """Note that a write was replayed; of several on one object the first counts.
 
     Args:
         state: The state that the object shares with its aliases: its `__dict__`, or the object itself without one.
@@ -92,13 +92,13 @@ def note_served_write(state: Any, written: ServedWrite) -> None:
         _others.note(state, written)
 
 
-def served_write_on(state: Any) -> ServedWrite | None:
-    """Return the first write on an object that was served, in any session of this process; `None` if none was.
+def replayed_write_on(state: Any) -> ReplayedWrite | None:
+    """Return the first write on an object that was replayed, in any session of this process; `None` if none was.
 
     Args:
-        state: The state of the object; see `note_served_write`.
+        state: The state of the object; see `note_replayed_write`.
     """
     if type(state) is dict:
         found = state.get(_NOTE)
-        return ServedWrite(*found) if found is not None else None
+        return ReplayedWrite(*found) if found is not None else None
     return _others.find(state)

@@ -72,23 +72,23 @@ class Met(NamedTuple):
     is_near: bool
 
 
-def met(root: Any, watched: frozenset[str], *, is_ambient: bool) -> Met:
+def met(root: Any, watched: frozenset[str], *, is_automatic: bool) -> Met:
     """Return the first client or handle that is met from an object.
 
     Args:
         root: The object whose code runs.
         watched: The names of the clients.
-        is_ambient: Whether untaped objects are boundaries as well.
+        is_automatic: Whether untaped objects are boundaries as well.
     """
-    way = _Way(root, watched, is_ambient)
+    way = _Way(root, watched, is_automatic)
     return Met(way.met(), way.is_short)
 
 
 class _Way:
     """One path, with the client found on it."""
 
-    def __init__(self, root: Any, watched: frozenset[str], is_ambient: bool) -> None:
-        self._root, self._watched, self._is_ambient = root, watched, is_ambient
+    def __init__(self, root: Any, watched: frozenset[str], is_automatic: bool) -> None:
+        self._root, self._watched, self._is_automatic = root, watched, is_automatic
         self._queue: deque[tuple[Any, bool]] = deque([(root, True)])
         # Keep the object: once it's gone, another object may get its id.
         self._seen = {id(each): each for each in standard_streams()}
@@ -147,11 +147,11 @@ class _Way:
 
     def _is_boundary(self, value: Any) -> bool:
         if isinstance(value, types.FunctionType):
-            return _is_boundary(value, is_ambient=self._is_ambient)
+            return _is_boundary(value, is_automatic=self._is_automatic)
         cls = type(value)
-        if is_recorded(value, is_ambient=self._is_ambient):
+        if is_recorded(value, is_automatic=self._is_automatic):
             return True
-        return is_own(cls.__module__) and _has_boundaries(cls, is_ambient=self._is_ambient)
+        return is_own(cls.__module__) and _has_boundaries(cls, is_automatic=self._is_automatic)
 
     def _passed(self) -> bool:
         """Go on with the boundaries that the code met so far goes past; return whether there is one."""
@@ -196,16 +196,16 @@ def _always_reaches(value: Any, client: str) -> bool:
     return home not in HARMLESS and f"{home}.{type(value).__qualname__}" != THREADS
 
 
-def _is_boundary(function: types.FunctionType, *, is_ambient: bool) -> bool:
-    """Return whether a function is a boundary: made by `@boundary`, or a method that an ambient session has wrapped."""
-    return _home(function).startswith(_OURS) and (is_ambient or is_marked(function))
+def _is_boundary(function: types.FunctionType, *, is_automatic: bool) -> bool:
+    """Return whether a function is a boundary: made by `@boundary`, or a method wrapped by an automatic session."""
+    return _home(function).startswith(_OURS) and (is_automatic or is_marked(function))
 
 
-def _has_boundaries(cls: type, *, is_ambient: bool) -> bool:
+def _has_boundaries(cls: type, *, is_automatic: bool) -> bool:
     """Return whether a class of the program has boundaries among its methods, and has no effect without being named."""
     own = [item for base in cls.__mro__ if is_own(base.__module__) for item in vars(base).items()]
     functions = {name: value for name, value in own if isinstance(value, types.FunctionType)}
-    return any(_is_boundary(value, is_ambient=is_ambient) for value in functions.values()) and not any(
+    return any(_is_boundary(value, is_automatic=is_automatic) for value in functions.values()) and not any(
         name.startswith("__") and name not in _MAKING and is_own(_home(value)) for name, value in functions.items()
     )
 

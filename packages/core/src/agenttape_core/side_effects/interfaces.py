@@ -17,7 +17,7 @@ class Interface(NamedTuple):
     Args:
         base: The class.
         is_recorded: Whether an object derived from it is a boundary, or keeps all that it holds in this process; given
-            the object, and whether the session is ambient.
+            the object, and whether the session is automatic.
     """
 
     base: type
@@ -35,15 +35,15 @@ def interface_of(cls: type) -> type | None:
     return next((base for base in cls.__mro__ if INTERFACES.get(base)), None)
 
 
-def is_recorded(value: Any, *, is_ambient: bool) -> bool:
+def is_recorded(value: Any, *, is_automatic: bool) -> bool:
     """Return whether an object's own boundary records its effects, or it has none.
 
     Args:
         value: The object.
-        is_ambient: Whether the session tapes objects that the user did not tape.
+        is_automatic: Whether the session tapes objects that the user did not tape.
     """
     found = (interface for base in type(value).__mro__ for interface in list(INTERFACES.get(base, ())))
-    return any(interface.is_recorded(value, is_ambient) for interface in found)
+    return any(interface.is_recorded(value, is_automatic) for interface in found)
 
 
 def mark_boundary(function: Callable[..., Any]) -> None:

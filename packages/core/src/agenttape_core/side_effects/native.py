@@ -29,21 +29,21 @@ class UnwatchedCode:
         self._state = (-1, -1)
         self._known: dict[tuple[int, int, bool], tuple[Any, str]] = {}
 
-    def by(self, code: Any, given: tuple[Any, ...] = (), *, opened_database: bool, is_ambient: bool = True) -> str:
+    def by(self, code: Any, given: tuple[Any, ...] = (), *, opened_database: bool, is_automatic: bool = True) -> str:
         """Return the possible unobserved side effect of a call's code, in words; empty if there is no sign of one.
 
         Args:
             code: The object whose code ran: a function, a method, or an object with a method for it.
             given: Arguments of the call that its request does not hold.
             opened_database: Whether it opened a database itself, in memory or not: then it doesn't need an older one.
-            is_ambient: Whether untaped objects are boundaries as well.
+            is_automatic: Whether untaped objects are boundaries as well.
         """
         loop = _running_loop()
         if loop:
             return f"ran in an event loop of {loop}, whose connections are made by C code"
-        found = self._met(code, is_ambient)
+        found = self._met(code, is_automatic)
         if not found and given:
-            found = met(given, self._loaded, is_ambient=is_ambient).what
+            found = met(given, self._loaded, is_automatic=is_automatic).what
         if isinstance(found, Handle):
             return found
         if found == DATABASE:
@@ -54,7 +54,7 @@ class UnwatchedCode:
             return "is too much code to be sure that it does nothing outside"
         return f"uses {found}, which cannot be watched: {CLIENTS[found]}" if found else ""
 
-    def _met(self, code: Any, is_ambient: bool) -> str:
+    def _met(self, code: Any, is_automatic: bool) -> str:
         state = len(sys.modules), side_effect_count.number
         if state != self._state:
             self._state = state
@@ -63,11 +63,11 @@ class UnwatchedCode:
         if len(self._known) >= _MOST:
             self._known.clear()
         function, receiver = getattr(code, "__func__", code), getattr(code, "__self__", None)
-        key = id(function), id(receiver), is_ambient  # each look at a method makes an object
+        key = id(function), id(receiver), is_automatic  # each look at a method makes an object
         known = self._known.get(key)
         if known is not None:
             return known[1]
-        found = met(code, self._loaded, is_ambient=is_ambient)
+        found = met(code, self._loaded, is_automatic=is_automatic)
         if found.what or not found.is_near:  # else a handle may be there when it is called again
             self._known[key] = code, found.what  # the object is kept, or its number could become that of another
         return found.what

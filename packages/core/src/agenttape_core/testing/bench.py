@@ -107,15 +107,15 @@ class Hooks:
 
     # -- around it ---------------------------------------------------------------------------------------------
 
-    def ambient(self) -> AbstractContextManager[Any] | None:
-        """Return the context manager of an ambient integration, or `None` if there is none.
+    def automatic(self) -> AbstractContextManager[Any] | None:
+        """Return the context manager of an automatic integration, or `None` if there is none.
 
         If it is installed as an entry point, core enters it with the first session: return `nullcontext()`.
         """
         return None
 
     def patched(self) -> Sequence[Any]:
-        """Return the classes and modules that the ambient integration patches."""
+        """Return the classes and modules that the automatic integration patches."""
         return ()
 
     def run_threads(self, works: Sequence[Branch]) -> list[Any]:
@@ -191,7 +191,7 @@ class Bench(Hooks):
             raise ConfigurationError(f"shapes={self.shapes!r}: expected one or more of {known}")
         self._temporary = TemporaryDirectory(prefix="agenttape-conformance-")
         self.folder = Path(self._temporary.name)
-        self._connected = _Connected(self.ambient)
+        self._connected = _Connected(self.automatic)
 
     def teardown_method(self) -> None:
         """Remove it."""
@@ -201,7 +201,7 @@ class Bench(Hooks):
 
     @contextmanager
     def session(self, mode: str, name: str = CASSETTE, **options: Any) -> Iterator[Session]:
-        """Open a session on a cassette of this check, with the ambient integration around it."""
+        """Open a session on a cassette of this check, with the automatic integration around it."""
         given: dict[str, Any] = {**_SETTINGS, **self.options, **options}
         with self._connected, use_cassette(self.folder / name, mode=mode, **given) as session:
             yield session

@@ -19,7 +19,7 @@ class IntegrationConformance(Bench):
     test_replay_never_makes_the_real_call = answers.replay_never_makes_the_real_call
     test_one_call_is_one_interaction = answers.one_call_is_one_interaction
     test_shapes_serve_each_other = answers.shapes_serve_each_other
-    test_served_objects_are_fresh = answers.served_objects_are_fresh
+    test_replayed_objects_are_fresh = answers.replayed_objects_are_fresh
     test_what_the_caller_changes_is_not_recorded = answers.what_the_caller_changes_is_not_recorded
     test_raised_error_is_replayed = answers.raised_error_is_replayed
     test_replayed_chunks_equal_the_recorded_ones = answers.replayed_chunks_equal_the_recorded_ones
@@ -41,9 +41,11 @@ class IntegrationConformance(Bench):
     test_nested_sessions = sessions.nested_sessions
     test_two_sessions_at_once = sessions.two_sessions_at_once
     test_unused_interactions_are_reported = sessions.unused_interactions_are_reported
-    test_ambient_session_tapes_the_original = sessions.ambient_session_tapes_the_original
+    test_automatic_session_tapes_the_original = sessions.automatic_session_tapes_the_original
     test_without_ambience_only_the_taped_take_part = sessions.without_ambience_only_the_taped_take_part
-    test_taped_object_is_taped_once_in_an_ambient_session = sessions.taped_object_is_taped_once_in_an_ambient_session
+    test_taped_object_is_taped_once_in_an_automatic_session = (
+        sessions.taped_object_is_taped_once_in_an_automatic_session
+    )
     test_nothing_stays_patched = sessions.nothing_stays_patched
 
     test_interactions_are_well_formed = files.interactions_are_well_formed

@@ -28,7 +28,7 @@ class ScriptedError(Exception):
 
 
 def numbered(question: str, number: int) -> str:
-    """Answer with the number of the call, so that an equal answer was served."""
+    """Answer with the number of the call, so that an equal answer was replayed."""
     return f"answer {number} to {question}"
 
 

@@ -70,7 +70,7 @@ class Budget:
             return self._spent
 
     def _begins(self, crossing: Crossing) -> None:
-        if crossing.is_served or not crossing.is_real:
+        if crossing.is_replayed or not crossing.is_real:
             return
         if crossing.boundary.kind not in MODELS:
             return

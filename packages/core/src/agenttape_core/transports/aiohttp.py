@@ -13,7 +13,14 @@ from agenttape_core.integration import current_session
 from agenttape_core.schema import Plain
 from agenttape_core.transports.bodies import decompressed
 from agenttape_core.transports.clients import client_missing
-from agenttape_core.transports.exchanges import AsyncBody, Exchange, achunks_of, aexchange, ambient_session, crossing_of
+from agenttape_core.transports.exchanges import (
+    AsyncBody,
+    Exchange,
+    achunks_of,
+    aexchange,
+    automatic_session,
+    crossing_of,
+)
 from agenttape_core.transports.patching import replacing
 from agenttape_core.transports.requests import Destination, Request, joined
 from agenttape_core.transports.responses import Head
@@ -30,7 +37,7 @@ _UNREAD = frozenset({204, 301, 302, 303, 304, 307, 308})
 _ENCODINGS = frozenset({"gzip", "deflate", "br", "zstd"})
 
 
-def ambient() -> AbstractContextManager[None]:
+def automatic() -> AbstractContextManager[None]:
     """Tape all sessions of `aiohttp` while inside; core enters it with the first session that records HTTP.
 
     A request passes the middlewares of its session first; redirects, cookies and retries are made above those.
@@ -60,7 +67,7 @@ async def _tape(request: Any, handler: Callable[[Any], Any]) -> Any:
     """Serve a request, or send and record it: a middleware of `aiohttp`, the innermost one."""
     url, fields = request.url, joined(request.headers.items())
     destination = Destination.of(url.scheme, url.host, url.port, url.raw_path_qs)
-    session = ambient_session(destination, fields)
+    session = automatic_session(destination, fields)
     if session is None:
         return await handler(request)
     content = decompressed(fields.get("content-encoding", ""), await _content(request))

@@ -25,7 +25,7 @@ _COVERING = frozenset({"chat", "completion", "embeddings", "retrieval", "memory"
 """The kinds of boundaries whose requests are their own affair. A tool, a node or a call is code that makes requests."""
 
 
-def ambient_session(destination: Destination, headers: Mapping[str, str]) -> Session | None:
+def automatic_session(destination: Destination, headers: Mapping[str, str]) -> Session | None:
     """Return the session that a request of a client belongs to which the user did not tape; `None` if it is passed on.
 
     It is passed on below a boundary that itself records the request to a service, or in `passing_on`, to hosts that the
@@ -67,7 +67,7 @@ class Exchange(NamedTuple):
 
     Args:
         head: Its head.
-        body: Its body, served or recorded while it is read.
+        body: Its body, replayed or recorded while it is read.
     """
 
     head: Head
@@ -132,7 +132,7 @@ async def achunks_of(head: Head, pieces: AsyncIterator[bytes]) -> AsyncGenerator
 
 
 class Body:
-    """The body of a response, served or recorded while it is read: an iterator of its pieces.
+    """The body of a response, replayed or recorded while it is read: an iterator of its pieces.
 
     Args:
         chunks: The chunks that are left of the response.

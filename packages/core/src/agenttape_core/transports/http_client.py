@@ -8,7 +8,7 @@ from http.client import HTTPConnection, HTTPSConnection  # the package may not h
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from agenttape_core.transports.exchanges import ambient_session
+from agenttape_core.transports.exchanges import automatic_session
 from agenttape_core.transports.patching import replacing
 from agenttape_core.transports.requests import Destination, joined
 from agenttape_core.transports.wire import content_of, exchanged, request_of
@@ -18,7 +18,7 @@ Answers = WeakKeyDictionary[Any, Any]
 
 
 @contextmanager
-def ambient() -> Iterator[None]:
+def automatic() -> Iterator[None]:
     """Tape the connections of `http.client` while inside, where a program sends whole requests by them.
 
     Core enters it with the first session that records HTTP. An error of the response is raised by the request.
@@ -38,7 +38,7 @@ def _requesting(answers: Answers) -> Callable[[Any], Any]:
             answers.pop(connection, None)
             headers = headers or {}
             destination, fields = _destination(connection, url), joined(headers.items())
-            session = ambient_session(destination, fields)
+            session = automatic_session(destination, fields)
             if session is None:
                 real(connection, method, url, body, headers, **options)
                 return

@@ -12,7 +12,7 @@ try:
 except ImportError as error:
     raise client_missing("httpx", error) from error
 
-__all__ = ["AsyncTapeTransport", "TapeTransport", "ambient"]
+__all__ = ["AsyncTapeTransport", "TapeTransport", "automatic"]
 
 
 class TapeTransport(Taping[httpx.BaseTransport], httpx.BaseTransport):
@@ -39,6 +39,6 @@ class AsyncTapeTransport(AsyncTaping[httpx.AsyncBaseTransport], httpx.AsyncBaseT
     client = async_client(httpx)
 
 
-def ambient() -> AbstractContextManager[None]:
+def automatic() -> AbstractContextManager[None]:
     """Tape all clients of `httpx` while inside; core enters it with the first session that records HTTP."""
     return taping_clients(httpx)

@@ -12,7 +12,7 @@ try:
 except ImportError as error:
     raise client_missing("httpx2", error) from error
 
-__all__ = ["AsyncTapeTransport", "TapeTransport", "ambient"]
+__all__ = ["AsyncTapeTransport", "TapeTransport", "automatic"]
 
 
 class TapeTransport(Taping[httpx2.BaseTransport], httpx2.BaseTransport):
@@ -39,6 +39,6 @@ class AsyncTapeTransport(AsyncTaping[httpx2.AsyncBaseTransport], httpx2.AsyncBas
     client = async_client(httpx2)
 
 
-def ambient() -> AbstractContextManager[None]:
+def automatic() -> AbstractContextManager[None]:
     """Tape all clients of `httpx2` while inside; core enters it with the first session that records HTTP."""
     return taping_clients(httpx2)

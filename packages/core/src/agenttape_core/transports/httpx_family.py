@@ -18,7 +18,7 @@ from agenttape_core.transports.exchanges import (
     Exchange,
     achunks_of,
     aexchange,
-    ambient_session,
+    automatic_session,
     chunks_of,
     crossing_of,
     exchange,
@@ -27,7 +27,7 @@ from agenttape_core.transports.patching import is_genuine, replacing
 from agenttape_core.transports.requests import ASKED_HEADERS, Destination, Request, header_names
 from agenttape_core.transports.responses import Head
 
-# Waits of SDKs between two attempts, which a replay skips: where HTTP is served, the SDK tries again as it did.
+# Waits of SDKs between two attempts, which a replay skips: where HTTP is replayed, the SDK tries again as it did.
 
 _SDKS = ("anthropic", "cerebras.cloud.sdk", "groq", "openai", "together")
 """The packages whose clients Stainless generates."""
@@ -110,7 +110,7 @@ class _Sending:
         return head.without_encoding() if has_body and self._client.decompresses(encoding) else head
 
     def _response(self, got: Exchange) -> Any:
-        """Return a response; a client gets the same whether it is served or recorded."""
+        """Return a response; a client gets the same whether it is replayed or recorded."""
         return self._client.response(
             got.head.status,
             headers=got.head.headers,
@@ -270,7 +270,7 @@ def taping_clients(module: ModuleType) -> Iterator[None]:
     sync, asynchronous = sync_client(module), async_client(module)
 
     def sending(client: Client, request: Any, transport: Any, method: str) -> _Sending | None:
-        session = ambient_session(_destination_of(request.url), request.headers)
+        session = automatic_session(_destination_of(request.url), request.headers)
         pool = getattr(transport, "_pool", None)
         is_mocked = pool is not None and not is_genuine(type(pool), method)
         return None if session is None or is_mocked else _Sending(client, session, request)

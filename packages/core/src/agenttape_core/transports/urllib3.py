@@ -9,7 +9,7 @@ from typing import Any
 
 from agenttape_core.schema import Plain
 from agenttape_core.transports.clients import client_missing
-from agenttape_core.transports.exchanges import Exchange, ambient_session, chunks_of, crossing_of, exchange
+from agenttape_core.transports.exchanges import Exchange, automatic_session, chunks_of, crossing_of, exchange
 from agenttape_core.transports.patching import replacing
 from agenttape_core.transports.requests import Destination, joined
 from agenttape_core.transports.wire import content_of, head_of, request_of, response_of
@@ -22,7 +22,7 @@ except ImportError as error:
 _PIECE = 65536
 
 
-def ambient() -> AbstractContextManager[None]:
+def automatic() -> AbstractContextManager[None]:
     """Tape all pools of `urllib3` while inside; core enters it with the first session that records HTTP.
 
     Pools retry below this; redirects, cookies, authentication and the errors of `requests` are made above.
@@ -38,7 +38,7 @@ def _taping(real: Any) -> Any:
         destination = Destination.of(pool.scheme, pool.host, pool.port, url)
         headers = call.arguments.get("headers")
         fields = joined((pool.headers if headers is None else headers).items())
-        session = ambient_session(destination, fields)
+        session = automatic_session(destination, fields)
         if session is None:
             return real(pool, method, url, *args, **kwargs)
         options = dict(call.arguments)

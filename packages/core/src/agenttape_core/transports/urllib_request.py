@@ -6,13 +6,13 @@ from contextlib import AbstractContextManager
 from typing import Any
 from urllib.request import AbstractHTTPHandler
 
-from agenttape_core.transports.exchanges import ambient_session
+from agenttape_core.transports.exchanges import automatic_session
 from agenttape_core.transports.patching import replacing
 from agenttape_core.transports.requests import Destination, joined
 from agenttape_core.transports.wire import content_of, exchanged, request_of
 
 
-def ambient() -> AbstractContextManager[None]:
+def automatic() -> AbstractContextManager[None]:
     """Record requests of `urllib.request`'s openers during the block; redirects, cookies and errors are made above.
 
     Core enters it with the first session that records HTTP.
@@ -24,7 +24,7 @@ def _opening(real: Any) -> Any:
     def do_open(handler: Any, http_class: Any, req: Any, **options: Any) -> Any:
         destination = Destination.of(req.type, req.host, None, req.full_url)
         fields = joined({**req.headers, **req.unredirected_hdrs}.items())
-        session = ambient_session(destination, fields)
+        session = automatic_session(destination, fields)
         if session is None:
             return real(handler, http_class, req, **options)
         content = content_of(req.data)

@@ -121,6 +121,6 @@ class Observing(Observer[ObservedRun]):
             ids_around=run.run.ids_around,
             parent=run.crossing_around,
         )
-        assert not crossing.is_served  # nothing is served to an observer
+        assert not crossing.is_replayed  # nothing is replayed to an observer
         crossing.tags, crossing.metadata = run.own_tags, run.own_metadata
         return crossing

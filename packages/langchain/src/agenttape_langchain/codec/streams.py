@@ -1,7 +1,7 @@
 """Streams as results and back, because LangChain may want either on replay.
 
 A plain `invoke` below a streaming callback calls a model's `_stream`, and the same `invoke` without one its
-`_generate`. Both must be served from either recording.
+`_generate`. Both must be replayed from either recording.
 """
 
 from __future__ import annotations

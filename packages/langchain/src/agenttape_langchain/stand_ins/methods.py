@@ -1,4 +1,4 @@
-"""The shared base of stand-ins whose methods are served by name."""
+"""The shared base of stand-ins whose methods are replayed by name."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from agenttape_core.integration import Boundary, Crossing, kept, named_arguments
-from agenttape_core.integration.stand_ins import RecordedPart, StandIn, served_method
+from agenttape_core.integration.stand_ins import RecordedPart, StandIn, replayed_method
 from agenttape_langchain.requests import method_body
 
 
 class Replaying(StandIn):
-    """An object whose methods are served from a recording."""
+    """An object whose methods are replayed from a recording."""
 
     _recorded: RecordedPart
 
@@ -20,8 +20,8 @@ class Replaying(StandIn):
         return self._recorded.cross(boundary, lambda settings: method_body(method, arguments, settings))
 
 
-def served(boundary: Boundary, method: str, names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return a method that is served, and its asynchronous form.
+def replayed(boundary: Boundary, method: str, names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return a method that is replayed, and its asynchronous form.
 
     Args:
         boundary: Its family.
@@ -32,4 +32,4 @@ def served(boundary: Boundary, method: str, names: tuple[str, ...]) -> tuple[Cal
     def cross(self: Replaying, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing:
         return self._cross(boundary, method, **named_arguments(None, names, *kept(args, kwargs)))
 
-    return served_method(method, cross)
+    return replayed_method(method, cross)

@@ -12,7 +12,7 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import aserve, serve
 from agenttape_core.integration.stand_ins import Options, RecordedPart, settings_of_method
 from agenttape_langchain.requests import MEMORY, RETRIEVAL
-from agenttape_langchain.stand_ins.methods import Replaying, served
+from agenttape_langchain.stand_ins.methods import Replaying, replayed
 from agenttape_langchain.vector_stores import READS, WRITES
 
 
@@ -59,5 +59,5 @@ class ReplayVectorStore(Replaying, VectorStore):
 
 for _methods, _boundary in ((READS, RETRIEVAL), (WRITES, MEMORY)):
     for _name in _methods.keys() - {"similarity_search"}:
-        for _method in served(_boundary, _name, _methods[_name]):
+        for _method in replayed(_boundary, _name, _methods[_name]):
             setattr(ReplayVectorStore, _method.__name__, _method)

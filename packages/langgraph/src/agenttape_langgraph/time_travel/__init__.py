@@ -35,7 +35,7 @@ class ThreadReplay(ThreadEnd):
     """A thread that was replayed.
 
     Args:
-        report: The report of the session: the calls that were served.
+        report: The report of the session: the calls that were replayed.
     """
 
     report: Report
@@ -45,7 +45,7 @@ class ThreadReplay(ThreadEnd):
 def replay_thread(request: ThreadRequest) -> ThreadReplay:  # noqa: D417 - its arguments are the fields of the request
     """Run a recorded thread again: every invocation with its recorded input, every interrupt with its recorded answer.
 
-    The graph really runs, and all that it calls is served. A derived cassette is replayed with its edits. The graph's
+    The graph really runs, and all that it calls is replayed. A derived cassette is replayed with its edits. The graph's
     own saver is left alone: the run has one in memory.
 
     Args:

@@ -49,7 +49,7 @@ def _reason(run: RecordedRun, number: int) -> str:
             why = "replay-only" if _is_replay_only(around) else why_not_run(around.acts)
             where = f"it lies inside {around.kind} {around.name}, interaction {around.number}"
             remedy = f"give that call another answer: answers={{{around.number}: ...}}"
-            return f"{where}, which was served and not run ({why})\n    {remedy}"
+            return f"{where}, which was replayed and not run ({why})\n    {remedy}"
     return "the graph does not make this call any more, or it is made inside a call that has another answer"
 
 
@@ -82,8 +82,8 @@ class Fork(ThreadEnd):
         original: The recorded cassette.
         cassette: The derived cassette.
         forked_at: The place of the fork and the change there; empty if the run never left the recording.
-        prefix: The calls that were served before the fork.
-        replayed: The calls that were served after it: those that do not depend on the change.
+        prefix: The calls that were replayed before the fork.
+        replayed: The calls that were replayed after it: those that do not depend on the change.
         live: The calls that were executed: those that do.
         left_out: Recorded invocations and edits that made no sense after the fork, and why.
     """
@@ -120,8 +120,8 @@ class Fork(ThreadEnd):
 def time_travel(request: ForkRequest) -> Fork:  # noqa: D417 - its arguments are the fields of the request
     """Run a recorded run again, fork it at a step, and see what would have happened.
 
-    The graph really runs, from the recorded inputs and with the recorded answers of humans. Every call is served until
-    the fork. After it, calls that were recorded are still served, and only those that depend on the change are
+    The graph really runs, from the recorded inputs and with the recorded answers of humans. Every call is replayed
+    until the fork. After it, calls that were recorded are still replayed, and only those that depend on the change are
     executed: models, and tools that `live` names. The result is written to a derived cassette. The recorded cassette
     and the graph's own saver don't change: the run has a saver in memory.
 
@@ -210,8 +210,8 @@ def _fork(request: ForkRequest) -> Script[Fork]:
 
 def _result(recorded: RecordedRun, run: ThreadRun, session: Session, end: ThreadEnd, forked_at: str) -> Fork:
     assert session.written is not None
-    served = session.report.replayed
-    prefix = run.prefix if run.has_forked else len(served)
+    replayed = session.report.replayed
+    prefix = run.prefix if run.has_forked else len(replayed)
     return Fork(
         state=end.state,
         graph=end.graph,
@@ -219,8 +219,8 @@ def _result(recorded: RecordedRun, run: ThreadRun, session: Session, end: Thread
         original=recorded.cassette.path,
         cassette=session.written,
         forked_at=forked_at,
-        prefix=served[:prefix],
-        replayed=served[prefix:],
+        prefix=replayed[:prefix],
+        replayed=replayed[prefix:],
         live=session.report.recorded,
         left_out=tuple(run.left_out),
     )

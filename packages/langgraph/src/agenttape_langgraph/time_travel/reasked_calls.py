@@ -1,6 +1,6 @@
 """Calls that a node makes again because it stopped to ask a human: LangGraph runs it from its beginning once more.
 
-A call that was made before the question is served, whatever the answer is now. A call that interrupted itself has the
+A call that was made before the question is replayed, whatever the answer is now. A call that interrupted itself has the
 answer as part of its request, and depends on it.
 """
 

@@ -156,7 +156,7 @@ class ThreadRun:
         session: The session that serves.
         initial: The checkpoints that the thread starts from.
         fork_point: The place of the fork, and the change of the state there; `None` if there is none, or if it is where
-            an edited answer is served.
+            an edited answer is replayed.
         resume: Another answer to the question that is asked at the fork.
         on_fork: Called at the fork: from there on calls may be executed.
         ends: The places where invocations end because their processes died there.
@@ -195,7 +195,7 @@ class ThreadRun:
         self.has_forked = False
         """True after the fork."""
         self.prefix = 0
-        """The number of calls that were served before the fork."""
+        """The number of calls that were replayed before the fork."""
 
     @property
     def plan(self) -> Plan:
@@ -303,7 +303,7 @@ class ThreadRun:
         )
 
     def _used(self) -> tuple[CallRecord, ...]:
-        """Return the recordings that were served or stepped into."""
+        """Return the recordings that were replayed or stepped into."""
         return self._session.report.replayed + self._session.report.stepped_into
 
     def _given(self, invocation: Invocation) -> Script[Any]:

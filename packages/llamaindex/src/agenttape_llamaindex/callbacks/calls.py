@@ -53,7 +53,7 @@ class ObservedFunction(ObservedCall):
         effects: The effects of calls in its workflow.
     """
 
-    is_served = False
+    is_replayed = False
 
     def __init__(self, crossing: ExecutedCall, effects: Effects) -> None:
         super().__init__(crossing)

@@ -166,7 +166,7 @@ def _cross(
     with as_observed(session, span.crossing_around), apart():
         crossing = leaf.cross(span.instance, args, dict(kwargs))
     if crossing is not None:
-        assert not crossing.is_served  # nothing is served to an observer
+        assert not crossing.is_replayed  # nothing is replayed to an observer
         crossing.metadata = span.own_metadata
     return crossing
 

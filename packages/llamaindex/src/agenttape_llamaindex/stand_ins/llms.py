@@ -45,7 +45,7 @@ from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.llms import CHAT, COMPLETION
 from agenttape_llamaindex.request_values import legacy_calls
 from agenttape_llamaindex.requests import chat_body, completion_body, params_body
-from agenttape_llamaindex.shapes import aserved, served
+from agenttape_llamaindex.shapes import areplayed, replayed
 from agenttape_llamaindex.workflows.halts import halts_end_streams_for
 
 _dispatcher = get_dispatcher(__name__)
@@ -148,14 +148,14 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         if self._takes_prompts:
             answers = self.stream_complete(self._prompt(messages), formatted=True, **kwargs)
             return stream_completion_response_to_chat_response(answers)
-        return served(self._cross_chat(messages, kwargs), CHATS)
+        return replayed(self._cross_chat(messages, kwargs), CHATS)
 
     @llm_chat_callback()
     async def astream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseAsyncGen:
         """Yield the recorded answer."""
         if self._takes_prompts:
             return _as_async(self.stream_chat(messages, **kwargs))
-        return await aserved(self._cross_chat(messages, kwargs), CHATS)
+        return await areplayed(self._cross_chat(messages, kwargs), CHATS)
 
     @property
     def _takes_prompts(self) -> bool:
@@ -185,12 +185,12 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
     @llm_completion_callback()
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
         """Yield the recorded answer."""
-        return served(self._cross_completion(prompt, formatted, kwargs), TEXTS)
+        return replayed(self._cross_completion(prompt, formatted, kwargs), TEXTS)
 
     @llm_completion_callback()
     async def astream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseAsyncGen:
         """Yield the recorded answer."""
-        return await aserved(self._cross_completion(prompt, formatted, kwargs), TEXTS)
+        return await areplayed(self._cross_completion(prompt, formatted, kwargs), TEXTS)
 
     def _cross_completion(self, prompt: str, formatted: bool, given: dict[str, Any]) -> Crossing:
         given = params_body({**given, "formatted": True} if formatted else given)

@@ -1,4 +1,4 @@
-"""Shared by the stand-ins whose methods are served by name: stores, memories, readers."""
+"""Shared by the stand-ins whose methods are replayed by name: stores, memories, readers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from agenttape_core.integration import Boundary, Crossing, kept, named_arguments
-from agenttape_core.integration.stand_ins import Options, RecordedPart, served_method
+from agenttape_core.integration.stand_ins import Options, RecordedPart, replayed_method
 from agenttape_llamaindex.requests import method_body
 from agenttape_llamaindex.stores import ASYNC_NAMES, MEMORY, Methods
 from agenttape_llamaindex.workflows.halts import halts_end_streams_for
@@ -46,8 +46,8 @@ def recorded_methods(
     return recorded
 
 
-def served(boundary: Boundary, method: str, names: tuple[str, ...]) -> _Pair:
-    """Return a method that is served, and its asynchronous form.
+def replayed(boundary: Boundary, method: str, names: tuple[str, ...]) -> _Pair:
+    """Return a method that is replayed, and its asynchronous form.
 
     Args:
         boundary: Its family.
@@ -60,9 +60,9 @@ def served(boundary: Boundary, method: str, names: tuple[str, ...]) -> _Pair:
         recorded: RecordedPart = self._recorded
         return recorded.cross(boundary, lambda settings: method_body(method, arguments, settings))
 
-    return served_method(method, cross, ASYNC_NAMES.get(method))
+    return replayed_method(method, cross, ASYNC_NAMES.get(method))
 
 
 def remembered(methods: Methods, method: str) -> _Pair:
-    """Return a method of a table that is memory, and its asynchronous form; see `served`."""
-    return served(MEMORY, method, methods[method])
+    """Return a method of a table that is memory, and its asynchronous form; see `replayed`."""
+    return replayed(MEMORY, method, methods[method])

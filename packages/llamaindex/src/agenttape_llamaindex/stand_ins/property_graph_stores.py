@@ -9,7 +9,7 @@ from llama_index.core.graph_stores.types import PropertyGraphStore
 
 from agenttape_core.integration.stand_ins import Options, RecordedPart, StandIn
 from agenttape_llamaindex.retrievers import RETRIEVAL
-from agenttape_llamaindex.stand_ins.methods import recorded_methods, remembered, served
+from agenttape_llamaindex.stand_ins.methods import recorded_methods, remembered, replayed
 from agenttape_llamaindex.stores import GRAPH_SEARCHES, GRAPH_WRITES, MEMORY
 
 
@@ -37,14 +37,14 @@ class ReplayPropertyGraphStore(StandIn, PropertyGraphStore):
         self.supports_structured_queries = "structured_query" in asked
         self.supports_vector_queries = "vector_query" in asked
 
-    get, aget = served(RETRIEVAL, "get", GRAPH_SEARCHES["get"])
-    get_triplets, aget_triplets = served(RETRIEVAL, "get_triplets", GRAPH_SEARCHES["get_triplets"])
-    get_rel_map, aget_rel_map = served(RETRIEVAL, "get_rel_map", GRAPH_SEARCHES["get_rel_map"])
-    get_llama_nodes, aget_llama_nodes = served(RETRIEVAL, "get_llama_nodes", GRAPH_SEARCHES["get_llama_nodes"])
-    structured_query, astructured_query = served(RETRIEVAL, "structured_query", GRAPH_SEARCHES["structured_query"])
-    vector_query, avector_query = served(RETRIEVAL, "vector_query", GRAPH_SEARCHES["vector_query"])
-    get_schema, aget_schema = served(RETRIEVAL, "get_schema", GRAPH_SEARCHES["get_schema"])
-    get_schema_str, aget_schema_str = served(RETRIEVAL, "get_schema_str", GRAPH_SEARCHES["get_schema_str"])
+    get, aget = replayed(RETRIEVAL, "get", GRAPH_SEARCHES["get"])
+    get_triplets, aget_triplets = replayed(RETRIEVAL, "get_triplets", GRAPH_SEARCHES["get_triplets"])
+    get_rel_map, aget_rel_map = replayed(RETRIEVAL, "get_rel_map", GRAPH_SEARCHES["get_rel_map"])
+    get_llama_nodes, aget_llama_nodes = replayed(RETRIEVAL, "get_llama_nodes", GRAPH_SEARCHES["get_llama_nodes"])
+    structured_query, astructured_query = replayed(RETRIEVAL, "structured_query", GRAPH_SEARCHES["structured_query"])
+    vector_query, avector_query = replayed(RETRIEVAL, "vector_query", GRAPH_SEARCHES["vector_query"])
+    get_schema, aget_schema = replayed(RETRIEVAL, "get_schema", GRAPH_SEARCHES["get_schema"])
+    get_schema_str, aget_schema_str = replayed(RETRIEVAL, "get_schema_str", GRAPH_SEARCHES["get_schema_str"])
     upsert_nodes, aupsert_nodes = remembered(GRAPH_WRITES, "upsert_nodes")
     upsert_relations, aupsert_relations = remembered(GRAPH_WRITES, "upsert_relations")
     upsert_llama_nodes, aupsert_llama_nodes = remembered(GRAPH_WRITES, "upsert_llama_nodes")

@@ -10,7 +10,7 @@ from pydantic import PrivateAttr
 
 from agenttape_core.integration.stand_ins import Options, RecordedPart, StandIn
 from agenttape_llamaindex.retrievers import RETRIEVAL
-from agenttape_llamaindex.stand_ins.methods import recorded_methods, remembered, served
+from agenttape_llamaindex.stand_ins.methods import recorded_methods, remembered, replayed
 from agenttape_llamaindex.stores import MEMORY, VECTOR_SEARCHES, VECTOR_WRITES
 
 
@@ -59,8 +59,8 @@ class ReplayVectorStore(StandIn, BasePydanticVectorStore):
         """None: no service is behind it."""
         return None
 
-    query, aquery = served(RETRIEVAL, "query", VECTOR_SEARCHES["query"])
-    get_nodes, aget_nodes = served(RETRIEVAL, "get_nodes", VECTOR_SEARCHES["get_nodes"])
+    query, aquery = replayed(RETRIEVAL, "query", VECTOR_SEARCHES["query"])
+    get_nodes, aget_nodes = replayed(RETRIEVAL, "get_nodes", VECTOR_SEARCHES["get_nodes"])
     add, async_add = remembered(VECTOR_WRITES, "add")
     delete, adelete = remembered(VECTOR_WRITES, "delete")
     delete_nodes, adelete_nodes = remembered(VECTOR_WRITES, "delete_nodes")

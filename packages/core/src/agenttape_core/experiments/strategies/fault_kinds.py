@@ -181,7 +181,7 @@ KINDS: dict[str, FaultKind] = {
 }
 """The kinds of faults by their names."""
 
-CONTROL = FaultKind("control", "the recorded answers are served as changes", _has_ended_well, lambda _: _same())
+CONTROL = FaultKind("control", "the recorded answers are replayed as changes", _has_ended_well, lambda _: _same())
 """The neutral control, which shows that the harness itself has no effect."""
 
 NOTE = _damaging("note", "what a tool brings holds harmless words", "add", _brings_text, NOTED)

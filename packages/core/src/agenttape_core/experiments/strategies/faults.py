@@ -54,7 +54,7 @@ class Plan(NamedTuple):
 
 
 def planned(
-    source: Source, served: Iterable[int], kinds: Sequence[FaultKind], most: int = MANY, chosen: Selector = NO_CALLS
+    source: Source, replayed: Iterable[int], kinds: Sequence[FaultKind], most: int = MANY, chosen: Selector = NO_CALLS
 ) -> Plan:
     """Return the cells of a run.
 
@@ -63,27 +63,27 @@ def planned(
 
     Args:
         source: The recordings.
-        served: The numbers of the calls that the run was served; others cannot fail.
+        replayed: The numbers of the calls that were replayed in the run; others cannot fail.
         kinds: The kinds of faults.
         most: The number of calls up to which each fails.
         chosen: The calls that may fail; without any, all.
     """
     numbers = {row.number for row in (chosen.among(source.entries) if chosen else source.entries)}
-    items = [source.interaction(number) for number in sorted(numbers.intersection(served))]
+    items = [source.interaction(number) for number in sorted(numbers.intersection(replayed))]
     able = [item for item in items if any(kind.applies(item) for kind in kinds)]
     tried = able if len(able) <= most else _representatives(able)
     cells = [Planned(kind, Call.of(item), kind.change(item)) for item in tried for kind in kinds if kind.applies(item)]
     return Plan(cells, len(able), len(able) - len(tried))
 
 
-def control_of(source: Source, served: Collection[int]) -> Mapping[int, Change]:
-    """Return the neutral changes of a run: each answer is served as a change, and is the recorded one."""
-    items = [source.interaction(number) for number in served]
+def control_of(source: Source, replayed: Collection[int]) -> Mapping[int, Change]:
+    """Return the neutral changes of a run: each answer is replayed as a change, and is the recorded one."""
+    items = [source.interaction(number) for number in replayed]
     return {item.number: CONTROL.change(item) for item in items if CONTROL.applies(item)}
 
 
-def served_by(session: Session) -> list[int]:
-    """Return the numbers of the recordings that a session has served, and would serve again."""
+def replayed_by(session: Session) -> list[int]:
+    """Return the numbers of the recordings that a session has replayed, and would replay again."""
     policy = session.policy
     return [one.number for one in session.report.replayed if policy.may_serve(one.kind, one.name, one.address)]
 
@@ -425,14 +425,14 @@ def experiment(
         call: The calls that fail; without any, all.
     """
     session = before.session
-    shown, served = shown_path(session.path), served_by(session)
-    control = yield replace(plain, changes=control_of(session.source, served))
+    shown, replayed = shown_path(session.path), replayed_by(session)
+    control = yield replace(plain, changes=control_of(session.source, replayed))
     departed = control.session.report.divergences
     if control.error is not None or departed or control.failed:
         why = first_line(control.error) or str((*departed, *control.failed)[0])
         return FaultMatrix(name, shown, excluded=f"it fails when it is run again without a fault: {why}")
     has_result = before.result is not None and _equal(control.result, before.result)
-    plan = planned(session.source, served, kinds, most, Selector(call, session.source.entries, option="call"))
+    plan = planned(session.source, replayed, kinds, most, Selector(call, session.source.entries, option="call"))
     new = [one for one in plan.cells if (name, one.fault.name, one.target) not in known]
     varied = iter(independent(replace(plain, changes={one.target.number: one.change}) for one in new))
     cells: list[Cell] = []

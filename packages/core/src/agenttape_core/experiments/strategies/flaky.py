@@ -26,7 +26,7 @@ from agenttape_core.tools.reading.summary import MODELS, cost_of
 from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
 
 Part = Literal["code", "order", "tool", "model", "judge", "together"]
-"""The part that varies in a lane: the code and its surroundings, the order of answers, a tool, the model, the judge, or
+"""The part that varies in a lane: the code and its environment, the order of answers, a tool, the model, the judge, or
 tools, model and judge together."""
 End = Literal["passed", "failed", "left"]
 """The end of a sample: well, by a failure, or by leaving the recorded world."""
@@ -199,7 +199,7 @@ def _reasons(samples: Sequence[Sample]) -> list[str]:
 SAMPLES = 10
 """The samples of each lane, unless another number is given."""
 PROCESSES = 3
-"""The replays in processes whose surroundings differ."""
+"""The replays in processes whose environment differs."""
 SEED = 7
 _ORDERS = 200
 _BY_ADDRESS = ("exact", "request", "address")
@@ -224,8 +224,8 @@ def flaky(
 ) -> Triage:
     """Find the part of a program that makes it flaky: each part varies alone, while all others are held still.
 
-    The lanes without a cost come first: the code with everything served, in this process and in processes with other
-    surroundings; other orders of the answers to overlapping calls; each tool alone, really executed, with the recorded
+    The lanes without a cost come first: the code with everything replayed, in this process and in processes with other
+    environment; other orders of the answers to overlapping calls; each tool alone, really executed, with the recorded
     answers of models. Then, if a limit is given, the model alone with recorded tools, the judge alone, and all of them
     together. An interruption by the keyboard ends it, and the result so far is returned.
 
@@ -237,7 +237,7 @@ def flaky(
         live: The names of the tools that may be executed. By default those of which the recording shows that they did
             nothing outside of the process.
         judge: The name of the boundary that judges: it is held still while the model varies.
-        processes: The replays in new processes with other surroundings, of a function that these can import; 0 for
+        processes: The replays in new processes in other environments, of a function that these can import; 0 for
             none.
         orders: The most orders that are tried.
         seed: The seed of the orders that are drawn at random.
@@ -311,7 +311,7 @@ class _Running:
         """Yield the lanes in which no model is asked."""
         code = self._driven("code", "", {}, ())
         if processes and not code.count("failed"):
-            code = self._in_surroundings(code, processes)
+            code = self._in_environments(code, processes)
         yield code
         yield self._orders(orders, seed)
         for name in sorted({row.name for row in opened.entries if row.kind == "tool"}):
@@ -389,8 +389,8 @@ class _Running:
     def _spent(self) -> float:
         return self.budget.spent if self.budget is not None else 0.0
 
-    def _in_surroundings(self, code: Lane, times: int) -> Lane:
-        """Add replays in processes whose surroundings differ, for a function that these can import."""
+    def _in_environments(self, code: Lane, times: int) -> Lane:
+        """Add replays in processes whose environment differs, for a function that these can import."""
         source = self.program.source
         if source is None or source.is_test:
             return code
@@ -401,7 +401,7 @@ class _Running:
             found = verify(name, self.cassette, runs=max(times, 2), timeout=120, on_run=self.on_run)
         except AgentTapeError as error:
             first = str(error).partition("\n")[0]
-            return Lane(code.part, code.name, code.samples, f"other surroundings were not tried: {first}")
+            return Lane(code.part, code.name, code.samples, f"other environments were not tried: {first}")
         if found.ok or found.first is None:
             more = tuple(Sample("passed") for _ in found.runs)
         else:

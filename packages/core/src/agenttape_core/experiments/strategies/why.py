@@ -418,13 +418,13 @@ def _traced(path: Path, program: Program, text: str | None, runs: int) -> Experi
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         _, before = yield from steady(program, Variation(path))
         tracer = _Tracer(path, Path(folder), before)
-        served = [  # else its code was stepped into, or it is inside of another call
-            (number, other) for number, others in tries.items() if tracer.is_served(number) for other in others
+        replayed = [  # else its code was stepped into, or it is inside of another call
+            (number, other) for number, others in tries.items() if tracer.is_replayed(number) for other in others
         ]
-        replays = independent(tracer.with_answer(at, *one) for at, one in enumerate(served))
+        replays = independent(tracer.with_answer(at, *one) for at, one in enumerate(replayed))
         done, is_whole = _STEADY, True
         try:
-            for (number, _), variation in zip(served, replays, strict=True):
+            for (number, _), variation in zip(replayed, replays, strict=True):
                 tracer.note(number, (yield variation))
                 done += 1
         except KeyboardInterrupt:
@@ -447,12 +447,12 @@ class _Tracer:
         self._folder = folder
         self._before = before
         self._made = {number for number, _, _ in before.calls}
-        self._served = {crossed.number for crossed in before.session.report.replayed}
+        self._replayed = {crossed.number for crossed in before.session.report.replayed}
         self._found: dict[tuple[int, int], Edge] = {}
 
-    def is_served(self, number: int) -> bool:
+    def is_replayed(self, number: int) -> bool:
         """Return whether a call was answered from its recording."""
-        return number in self._served
+        return number in self._replayed
 
     def with_answer(self, at: int, number: int, other: Outcome) -> Variation:
         """Return the replay, the one at a position among all, in which a call has another answer."""

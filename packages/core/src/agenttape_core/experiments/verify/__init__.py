@@ -1,4 +1,4 @@
-"""Proof that a replay is the same run: replay it in child processes whose surroundings differ, and compare."""
+"""Proof that a replay is the same run: replay it in child processes whose environment differs, and compare."""
 
 from agenttape_core.experiments.verify.environment import (
     ALL_FACTORS,
@@ -6,8 +6,8 @@ from agenttape_core.experiments.verify.environment import (
     FACTORS,
     WITHIN,
     Cause,
+    Environment,
     Factor,
-    Surroundings,
 )
 from agenttape_core.experiments.verify.result import Run, RunDifference, Verification
 from agenttape_core.experiments.verify.steps import verify
@@ -18,10 +18,10 @@ __all__ = [
     "FACTORS",
     "WITHIN",
     "Cause",
+    "Environment",
     "Factor",
     "Run",
     "RunDifference",
-    "Surroundings",
     "Verification",
     "verify",
 ]

@@ -44,24 +44,24 @@ def written_otherwise(session: Session) -> Pairs:
     """
     if session.report.unused or session.source.has_step(GAP):
         return {}
-    served = tuple(f"{address}/" for address in _served_whole(session))
+    replayed = tuple(f"{address}/" for address in _replayed_whole(session))
     recorded = _by_place(
         step
         for step in session.source.steps()
-        if step.status != "open" and step.fidelity == "exact" and not step.address.startswith(served)
+        if step.status != "open" and step.fidelity == "exact" and not step.address.startswith(replayed)
     )
     now = _by_place(step for _, step in session.ledger.watched())
     return dict(islice(_differences(recorded, now), _MOST))
 
 
-def _served_whole(session: Session) -> Iterator[str]:
-    """Yield the addresses of recorded calls that were served, and whose code is rightly not run.
+def _replayed_whole(session: Session) -> Iterator[str]:
+    """Yield the addresses of recorded calls that were replayed, and whose code is rightly not run.
 
     The code of a tool is run if it has no effects outside of its recorded calls, and makes some.
     """
     addresses = [row.address for row in session.source.entries]
-    for served in session.report.replayed:
-        recorded = session.source.interaction(served.number)
+    for replayed in session.report.replayed:
+        recorded = session.source.interaction(replayed.number)
         calls = any(address.startswith(f"{recorded.address}/") for address in addresses)
         may_run = session.policy.may_step_into(recorded.kind, recorded.name, recorded.address)
         if not (recorded.kind == "tool" and recorded.acts == [] and calls and may_run):
@@ -164,12 +164,12 @@ class WithRecording:
 
     def called(self, crossing: Crossing) -> None:
         """Note that a call begins."""
-        if crossing.is_served and crossing.recording and not _runs_loop():
+        if crossing.is_replayed and crossing.recording and not _runs_loop():
             self._note(crossing, _CALLED)
 
     def answered(self, crossing: Crossing) -> None:
         """Note that a call has been answered."""
-        if crossing.is_served and crossing.recording:
+        if crossing.is_replayed and crossing.recording:
             self._note(crossing, _ANSWERED)
 
     def _note(self, crossing: AnsweredCall, what: str) -> None:
@@ -258,7 +258,7 @@ _NO_CALLS: dict[str, Plain] = {"calls": {}, **{name: [] for name in _LISTS}}
 
 
 class Calls:
-    """Each call of a process: its request, the recording that served it, and the calls before it in its branch."""
+    """Each call of a process: its request, the recording that answered it, and the calls before it in its branch."""
 
     def __init__(self) -> None:
         self.with_recording = WithRecording()
@@ -285,12 +285,12 @@ class Calls:
         self.with_recording.called(crossing)
         request, address, branch = crossing.request, crossing.position.address, _branch()
         request_text = _shortened(canonical_json(request.body))
-        served = "not served"
-        if crossing.is_served and crossing.found is not None:
-            served = f"replayed from call {crossing.found.number} ({crossing.found.match_rule})"
+        replayed = "not replayed"
+        if crossing.is_replayed and crossing.found is not None:
+            replayed = f"replayed from call {crossing.found.number} ({crossing.found.match_rule})"
         with self._lock:
             calls = self._calls.setdefault(crossing.session, {})
-            calls[address] = [f"{request.kind} {request.name} {request_text}, {served}", request.fingerprint]
+            calls[address] = [f"{request.kind} {request.name} {request_text}, {replayed}", request.fingerprint]
             if branch is not None:
                 self._branches.setdefault(crossing.session, {}).setdefault(branch, []).append(address)
 

@@ -137,7 +137,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     """Replay once, and return the output as plain data: the runner of `agenttape_core.experiments.worker`.
 
     Args:
-        job: `target`, `cassette`, `options`, `project` and the surroundings within the process, as
+        job: `target`, `cassette`, `options`, `project` and the environment within the process, as
             `agenttape_core.experiments.verify.steps` makes it.
     """
     sys.setswitchinterval(job["switch_interval"])

@@ -45,7 +45,7 @@ class Output:
         outcome: `returned`, `raised` with type and message, or how the process child without saying either.
         failed: Whether the replay itself failed: an error of AgentTape, a crash, no end in time.
         value: The return value as plain data, or its repr.
-        calls: What each call asked and what served it, and its fingerprint, by cassette and address.
+        calls: What each call asked and what answered it, and its fingerprint, by cassette and address.
         order: The addresses of the calls in each branch, branches in no order.
         sessions: The unused, missed and blocked calls of the sessions.
         stdout: The standard output; bytes that aren't UTF-8 are surrogates.

@@ -28,7 +28,7 @@ ORDER: Factor = "completion_order"
 """The factor that is tried last, in one process, if no other makes a difference: it isn't outside of the program."""
 EVERY_FACTOR: tuple[Factor, ...] = get_args(Factor)
 ALL_FACTORS: tuple[Factor, ...] = EVERY_FACTOR[:-1]
-"""Those of surroundings."""
+"""The factors of an environment."""
 FACTORS: tuple[Factor, ...] = ALL_FACTORS[:6]
 """Those around the process."""
 WITHIN: tuple[Factor, ...] = ALL_FACTORS[6:]
@@ -43,7 +43,7 @@ _SEEDS = range(2**32)
 _EARLIER = (0, 2, 1, 3)
 
 
-class Surroundings(NamedTuple):
+class Environment(NamedTuple):
     """The environment of one replay.
 
     Args:
@@ -73,8 +73,8 @@ class Surroundings(NamedTuple):
     completion_order: int = 0
 
     @property
-    def environment(self) -> dict[str, str]:
-        """The variables that make these surroundings."""
+    def variables(self) -> dict[str, str]:
+        """The variables of this environment."""
         return {
             "PYTHONHASHSEED": str(self.hash_seed),
             "TZ": self.time_zone,
@@ -84,11 +84,10 @@ class Surroundings(NamedTuple):
         }
 
 
-def plan(times: int, choices: Mapping[Factor, Sequence[Any]]) -> list[Surroundings]:
-    """Return the surroundings of each replay: each factor takes its next value, and after the last one the first."""
+def plan(times: int, choices: Mapping[Factor, Sequence[Any]]) -> list[Environment]:
+    """Return the environment of each replay: each factor takes its next value, and after the last one the first."""
     return [
-        Surroundings(**{factor: values[run % len(values)] for factor, values in choices.items()})
-        for run in range(times)
+        Environment(**{factor: values[run % len(values)] for factor, values in choices.items()}) for run in range(times)
     ]
 
 
@@ -269,6 +268,6 @@ TOGETHER = Cause(
 )
 RARE = Cause(
     "it comes and goes",
-    "it did not come back when the same surroundings were tried again: a race, or rare randomness",
+    "it did not come back when the same environment was tried again: a race, or rare randomness",
     "replay more often: verify(..., runs=50)",
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from agenttape_core.errors import VerificationError
-from agenttape_core.experiments.verify.environment import ALL_FACTORS, BY_FACTOR, Cause, Factor, Surroundings
+from agenttape_core.experiments.verify.environment import ALL_FACTORS, BY_FACTOR, Cause, Environment, Factor
 from agenttape_core.session import not_as_recorded
 
 _MAX_SHOWN = 6
@@ -20,13 +20,13 @@ class Run(NamedTuple):
 
     Args:
         number: From 1.
-        surroundings: Its environment.
+        environment: Its environment.
         outcome: `returned`, `raised` with type and message, or how the process ended. Redacted.
         same: Whether its output equals the first one's.
     """
 
     number: int
-    surroundings: Surroundings
+    environment: Environment
     outcome: str
     same: bool
 
@@ -110,7 +110,7 @@ class Verification:
             "function": self.function,
             "same": self.ok,
             "failure": self.failure,
-            "runs": [{**run._asdict(), "surroundings": run.surroundings._asdict()} for run in self.runs],
+            "runs": [{**run._asdict(), "environment": run.environment._asdict()} for run in self.runs],
             "differences": [{**each._asdict(), "cause": each.cause._asdict()} for each in self.differences],
             "varied": {factor: list(values) for factor, values in self.varied.items()},
             "nondeterminism": list(self.nondeterminism),
@@ -125,7 +125,7 @@ class Verification:
         if len(self.differences) > _MAX_SHOWN:
             lines.append(f"  … and {len(self.differences) - _MAX_SHOWN} more places")
         lines += [f"  {line}" for line in not_as_recorded(self.nondeterminism, self.entropy, self.unobserved)]
-        lines += ["  varied", *_indented("\n".join(self._surroundings()))]
+        lines += ["  varied", *_indented("\n".join(self._environment()))]
         if causes := {difference.cause.name: difference.cause for difference in self.differences}:
             advice = [(name, f"{cause.why}\n{cause.remedy}") for name, cause in causes.items()]
             lines += ["  to do", *_indented("\n".join(_table(advice)))]
@@ -144,7 +144,7 @@ class Verification:
             return f"{self.function} cannot be replayed:"
         return f"{self.function} is the same in {times} replays: it {self.runs[0].outcome}"
 
-    def _surroundings(self) -> list[str]:
+    def _environment(self) -> list[str]:
         several = [factor for factor, values in self.varied.items() if len(values) > 1]
         rows = [(BY_FACTOR[factor].name, _values(factor, self.varied[factor])) for factor in several]
         if same := [BY_FACTOR[factor].name for factor in ALL_FACTORS if factor not in several]:

@@ -1,4 +1,4 @@
-"""`verify`: replay in new processes whose surroundings differ, compare, and find the cause of a difference."""
+"""`verify`: replay in new processes whose environment differs, compare, and find the cause of a difference."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from agenttape_core.experiments.verify.environment import (
     TOGETHER,
     UNFROZEN,
     Cause,
+    Environment,
     Factor,
-    Surroundings,
     available,
     plan,
 )
@@ -83,7 +83,7 @@ class Job:
     options: Mapping[str, Any]
     project: Path
 
-    def request(self, surroundings: Surroundings) -> dict[str, Any]:
+    def request(self, environment: Environment) -> dict[str, Any]:
         """Return the request of a child process."""
         here = str(self.project)
         within = ("switch_interval", "memory", "schedule", "earlier_replays", "completion_order")
@@ -92,15 +92,15 @@ class Job:
             "cassette": self.cassette,
             "options": self.options,
             "project": here,
-            **{factor: getattr(surroundings, factor) for factor in within},
+            **{factor: getattr(environment, factor) for factor in within},
         }
         path = [str(Path(here, entry)) for entry in sys.path]
         return {"runner": _RUNNER, "program": program, "path": path, "argv": sys.argv[:1], "lingers": True}
 
-    def environment(self, surroundings: Surroundings) -> dict[str, str]:
+    def variables(self, environment: Environment) -> dict[str, str]:
         """Return the variables of a child: those of this process, but for what is varied and what would record."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_HANDED_ON)}
-        return {**kept, "AGENTTAPE_MODE": "replay", **surroundings.environment}
+        return {**kept, "AGENTTAPE_MODE": "replay", **environment.variables}
 
 
 def job_for(target: Target, cassette: str | Path | None, options: Mapping[str, Any]) -> Job:
@@ -178,14 +178,14 @@ class InProcesses:
         Raises:
             ConfigurationError: If the child can't find the function.
         """
-        surroundings = Surroundings(**variation.environment)
-        folder = self._root / surroundings.working_directory  # an absolute one, of the project, stays what it is
+        environment = Environment(**variation.environment)
+        folder = self._root / environment.working_directory  # an absolute one, of the project, stays what it is
         ours = folder.parent == self._root
         if ours:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-        request = {**self.job.request(surroundings), "folder": str(folder)}
-        result = self._children.run(request, self.job.environment(surroundings), folder, self._timeout)
+        request = {**self.job.request(environment), "folder": str(folder)}
+        result = self._children.run(request, self.job.variables(environment), folder, self._timeout)
         if problem := unusable(result):
             raise ConfigurationError(
                 f"verify: a child process cannot load {self.job.target}: {problem}\n"
@@ -194,8 +194,8 @@ class InProcesses:
         return output_of(result, folder if ours else None, self._timeout)
 
 
-def _varied(surroundings: Surroundings) -> Variation:
-    return Variation(environment=surroundings._asdict())
+def _varied(environment: Environment) -> Variation:
+    return Variation(environment=environment._asdict())
 
 
 # -- Find why two replays differ by experiment: replay again with a single factor varied.
@@ -203,8 +203,8 @@ def _varied(surroundings: Surroundings) -> Variation:
 
 def causes_of(
     found: Iterable[Place],
-    first: Surroundings,
-    other: Surroundings,
+    first: Environment,
+    other: Environment,
     differing: Callable[[Answer], Collection[Place]],
 ) -> Generator[Variation, Answer, dict[str, Cause]]:
     """Return the cause of each difference between two replays, by its place: a part of an experiment.
@@ -214,17 +214,17 @@ def causes_of(
 
     Args:
         found: Where they differ.
-        first: The surroundings of the first replay.
+        first: The environment of the first replay.
         other: Those of the other.
         differing: Returns where another replay differs from the first one.
     """
 
-    def whats(surroundings: Surroundings) -> Generator[Variation, Answer, set[str]]:
-        return _whats(differing((yield _varied(surroundings))))
+    def whats(environment: Environment) -> Generator[Variation, Answer, set[str]]:
+        return _whats(differing((yield _varied(environment))))
 
     found = list(found)
     flaky = yield from whats(first)
-    blamed: dict[str, tuple[Factor, Surroundings]] = {}
+    blamed: dict[str, tuple[Factor, Environment]] = {}
     for factor, varied in _tries(first, other):
         rest = _whats(found) - flaky - blamed.keys()
         made = (yield from whats(varied)) if rest else set()
@@ -240,8 +240,8 @@ def causes_of(
     return {place.what: _cause(place, sure, flaky, together) for place in found}
 
 
-def _tries(first: Surroundings, other: Surroundings) -> Iterator[tuple[Factor, Surroundings]]:
-    """Yield the surroundings to try, each with the factor that is varied.
+def _tries(first: Environment, other: Environment) -> Iterator[tuple[Factor, Environment]]:
+    """Yield the environments to try, each with the factor that is varied.
 
     All of them move the memory a little, so that is the first suspect. It is tried twice, as a few objects lie in the
     same order by chance.
@@ -272,25 +272,25 @@ def _verified(program: InProcesses, *, runs: int, vary: Collection[str]) -> _Scr
     """Yield the replays of a verification, and return its result."""
     cassette = program.job.cassette
     choices = available(vary, runs, recorded_seed(cassette) if cassette is not None else None)
-    surroundings = plan(runs, choices)
+    environments = plan(runs, choices)
     with program:
         produced = []
-        for variation in independent(map(_varied, surroundings)):
+        for variation in independent(map(_varied, environments)):
             produced.append((yield variation))  # noqa: PERF401 - a comprehension can't yield
         redactor = _redactor(produced)
         differences = [
-            *(yield from _differences(produced, surroundings, redactor)),
+            *(yield from _differences(produced, environments, redactor)),
             *_from_recording(produced, redactor),
         ]
         if ORDER in vary and not differences and not produced[0].failed and _has_branches(produced[0]):
-            differences += yield from _in_other_orders(surroundings[0], redactor)
+            differences += yield from _in_other_orders(environments[0], redactor)
     first = produced[0]
     outcomes = [redactor.text(printable(one.outcome)) for one in produced]
     return Verification(
         function=str(program.job.target),
         runs=[
             Run(number, around, outcome, same=not places(first, one, redactor))
-            for number, (one, around, outcome) in enumerate(zip(produced, surroundings, outcomes, strict=True), start=1)
+            for number, (one, around, outcome) in enumerate(zip(produced, environments, outcomes, strict=True), start=1)
         ],
         differences=differences,
         failure=outcomes[0]
@@ -322,13 +322,13 @@ def _redactor(produced: Sequence[Output]) -> Redactor:
 
 
 def _differences(
-    produced: Sequence[Output], surroundings: Sequence[Surroundings], redactor: Redactor
+    produced: Sequence[Output], environments: Sequence[Environment], redactor: Redactor
 ) -> _Script[list[RunDifference]]:
     """Return how the first replay that differs from run 1 does so, and why."""
     for number, other in enumerate(produced[1:], start=2):
         if found := places(produced[0], other, redactor):
             causes = yield from causes_of(
-                found, surroundings[0], surroundings[number - 1], lambda one: places(produced[0], one, redactor)
+                found, environments[0], environments[number - 1], lambda one: places(produced[0], one, redactor)
             )
             return [
                 RunDifference(place.what, place.first, place.other, (1, number), causes[place.what]) for place in found
@@ -355,7 +355,7 @@ def _has_branches(one: Output) -> bool:
     return len(one.order) > len(one.order[:1])
 
 
-def _in_other_orders(first: Surroundings, redactor: Redactor) -> _Script[list[RunDifference]]:
+def _in_other_orders(first: Environment, redactor: Redactor) -> _Script[list[RunDifference]]:
     """Return how the outcome changes where calls that overlap are answered in another order than the recorded one."""
     explored = (yield _varied(first._replace(completion_order=_ORDERS))).explored
     return [
@@ -394,10 +394,10 @@ def verify(
     on_run: Callable[[], object] | None = None,
     **options: Any,
 ) -> Verification:
-    """Replay a function several times in processes whose surroundings differ, and compare its output.
+    """Replay a function several times in processes whose environment differs, and compare its output.
 
     Compared, byte for byte: the return value, or the type and message of what was raised; standard output and error;
-    which call asked what, and which recording served it; the order of the calls in each branch; the files in the
+    which call asked what, and which recording answered it; the order of the calls in each branch; the files in the
     working directory; what the sessions never asked for, missed and blocked. If the replays differ, they are repeated
     with a single factor varied, until the one that makes the difference is found. What the replays before the one that
     counts return, raise and ask, in the same process, is compared as well.

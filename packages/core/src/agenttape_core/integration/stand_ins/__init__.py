@@ -3,8 +3,8 @@
 A stand-in derives from `StandIn` and from the interface of its framework. It keeps its recordings as `_recorded`,
 begins a crossing by `_recorded.cross(...)`, and answers by `serve`, `aserve`, `serve_stream` or `aserve_stream`. A
 `RecordedPart` holds the calls of a retriever, a store, a tool, an embedding model; a `RecordedModel` holds the chat
-model, and recognises tools and response formats in any provider's spelling. `served_method` makes a method of a store,
-and its asynchronous form.
+model, and recognises tools and response formats in any provider's spelling. `replayed_method` makes a method of a
+store, and its asynchronous form.
 """
 
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         Recorded,
         RecordedModel,
         RecordedPart,
-        served_method,
+        replayed_method,
         settings_of_method,
     )
     from agenttape_core.integration.stand_ins.recorded_settings import (
@@ -54,7 +54,7 @@ __all__ = [
     "hold_signature",
     "meaning_of",
     "open_replay",
-    "served_method",
+    "replayed_method",
     "settings_of_method",
 ]
 
@@ -62,7 +62,7 @@ _HOMES = {
     "agenttape_core.integration.alias": ("hold_signature",),
     "agenttape_core.integration.stand_ins.recorded": (
         "CrossMethod",
-        "served_method",
+        "replayed_method",
         "Options",
         "Recorded",
         "RecordedModel",

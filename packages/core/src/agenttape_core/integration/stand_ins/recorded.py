@@ -87,7 +87,7 @@ class Recorded:
     ) -> Crossing:
         """Begin the crossing of a call that may have been recorded in several forms.
 
-        The first form that has a recording left is served, else the first that ever had one.
+        The first form that has a recording left is replayed, else the first that ever had one.
 
         Args:
             boundary: Its family.
@@ -308,13 +308,13 @@ def settings_of_method(methods: Mapping[str, Any]) -> Callable[[Mapping[str, Any
     return lambda request: request.get("settings", {}) if request.get("method") in methods else None
 
 
-# Methods of stand-ins that are served by name, in both of their forms.
+# Methods of stand-ins that are replayed by name, in both of their forms.
 
 CrossMethod = Callable[[Any, tuple[Any, ...], dict[str, Any]], Crossing]
 """Begins the crossing of a call of a method of a stand-in (stand-in, positional arguments, others)."""
 
 
-def served_method(
+def replayed_method(
     method: str, cross: CrossMethod, async_name: str | None = None
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return a method that answers from the recording, and its asynchronous form.

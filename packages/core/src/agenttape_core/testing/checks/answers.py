@@ -19,10 +19,10 @@ def replayed_answer_equals_the_recorded_one(suite: Bench) -> None:
         with suite.record():
             live = suite.ask(shape, suite.subject(World()), QUESTION)
         with suite.replay():
-            served = suite.ask(shape, suite.subject(), QUESTION)
-        expect(type(live) is type(served), f"{shape}: recorded a {type(live)!r}, replayed a {type(served)!r}")
-        expect(suite.same(live, served), f"{shape}: recorded {live!r}, replayed {served!r}")
-        ids = list(suite.ids(live)), list(suite.ids(served))
+            replayed = suite.ask(shape, suite.subject(), QUESTION)
+        expect(type(live) is type(replayed), f"{shape}: recorded a {type(live)!r}, replayed a {type(replayed)!r}")
+        expect(suite.same(live, replayed), f"{shape}: recorded {live!r}, replayed {replayed!r}")
+        ids = list(suite.ids(live)), list(suite.ids(replayed))
         expect(ids[0] == ids[1], f"{shape}: recorded the ids {ids[0]}, replayed {ids[1]}")
 
 
@@ -60,18 +60,18 @@ def one_call_is_one_interaction(suite: Bench) -> None:
 
 
 def shapes_serve_each_other(suite: Bench) -> None:
-    """A recording made in one shape is served to every other shape."""
+    """A recording made in one shape answers every other shape."""
     for recorded in suite.shapes:
         with suite.record():
             live = suite.says(recorded, suite.subject(World()), QUESTION)
         for replayed in suite.shapes:
             with suite.replay():
-                served = suite.says(replayed, suite.subject(), QUESTION)
-            expect(live == served, f"{recorded} recorded {live!r}, {replayed} replayed {served!r}")
+                again = suite.says(replayed, suite.subject(), QUESTION)
+            expect(live == again, f"{recorded} recorded {live!r}, {replayed} replayed {again!r}")
 
 
-def served_objects_are_fresh(suite: Bench) -> None:
-    """A change that a caller makes to a served answer changes no other answer."""
+def replayed_objects_are_fresh(suite: Bench) -> None:
+    """A change that a caller makes to a replayed answer changes no other answer."""
     for shape in suite.shapes:
         with suite.record():
             suite.ask(shape, suite.subject(World()), QUESTION)
@@ -81,7 +81,7 @@ def served_objects_are_fresh(suite: Bench) -> None:
         with suite.replay():
             third = suite.ask(shape, suite.subject(), QUESTION)
         expect(suite.text(first) != suite.text(kept), "the `change` hook leaves the text of an answer as it is")
-        expect(second == suite.text(kept), f"{shape}: a changed answer was served again, as {second!r}")
+        expect(second == suite.text(kept), f"{shape}: a changed answer was replayed again, as {second!r}")
         expect(_all_same(suite, kept, third), f"{shape}: a later replay serves the changed {third!r}")
 
 
@@ -95,9 +95,9 @@ def what_the_caller_changes_is_not_recorded(suite: Bench) -> None:
             else:
                 suite.change(suite.ask(shape, suite.subject(world), QUESTION))
         with suite.replay():
-            served = suite.says(shape, suite.subject(), QUESTION)
+            replayed = suite.says(shape, suite.subject(), QUESTION)
         expected = suite.says(shape, suite.make(World()), QUESTION)
-        expect(served == expected, f"{shape}: replayed {served!r}, which its caller made of {expected!r}")
+        expect(replayed == expected, f"{shape}: replayed {replayed!r}, which its caller made of {expected!r}")
 
 
 def raised_error_is_replayed(suite: Bench) -> None:
@@ -109,16 +109,16 @@ def raised_error_is_replayed(suite: Bench) -> None:
             live = suite.refused(shape, suite.subject(world), QUESTION)
         expect(live is not None, f"{shape}: the error of the real thing did not reach its caller")
         with suite.replay():
-            served = suite.refused(shape, suite.subject(), QUESTION)
-        expect(_facts(live) == _facts(served), f"{shape}: raised {_facts(live)}, replayed {_facts(served)}")
+            replayed = suite.refused(shape, suite.subject(), QUESTION)
+        expect(_facts(live) == _facts(replayed), f"{shape}: raised {_facts(live)}, replayed {_facts(replayed)}")
 
 
 def _changed(suite: Bench, shape: Shape) -> tuple[Any, Any]:
-    served = suite.ask(shape, suite.subject(), QUESTION)
-    kept = deepcopy(served)
-    for item in served if shape in {"stream", "astream"} else [served]:
+    replayed = suite.ask(shape, suite.subject(), QUESTION)
+    kept = deepcopy(replayed)
+    for item in replayed if shape in {"stream", "astream"} else [replayed]:
         suite.change(item)
-    return served, kept
+    return replayed, kept
 
 
 def _all_same(suite: Bench, first: Any, second: Any) -> bool:
@@ -137,10 +137,10 @@ def replayed_chunks_equal_the_recorded_ones(suite: Bench) -> None:
         with suite.record():
             live = suite.ask(shape, suite.subject(World()), QUESTION)
         with suite.replay():
-            served = suite.ask(shape, suite.subject(), QUESTION)
+            replayed = suite.ask(shape, suite.subject(), QUESTION)
         expect(len(live) > 1, f"{shape}: a stream of several chunks arrived in {len(live)}")
-        expect(len(live) == len(served), f"{shape}: recorded {len(live)} chunks, replayed {len(served)}")
-        for number, (one, other) in enumerate(zip(live, served, strict=True), 1):
+        expect(len(live) == len(replayed), f"{shape}: recorded {len(live)} chunks, replayed {len(replayed)}")
+        for number, (one, other) in enumerate(zip(live, replayed, strict=True), 1):
             expect(suite.same(one, other), f"{shape}: chunk {number} was {one!r}, replayed {other!r}")
 
 
@@ -154,8 +154,8 @@ def stream_closed_early(suite: Bench) -> None:
         expect(ended == "closed", f"{shape}: a stream that was closed early was recorded as {ended}")
         expect(not world.open_streams, f"{shape}: the real stream was left open")
         with suite.replay():
-            served = suite.read(shape, suite.subject(), QUESTION, most=1)
-        expect(suite.text(live.chunks) == suite.text(served.chunks), f"{shape}: recorded {live}, replayed {served}")
+            replayed = suite.read(shape, suite.subject(), QUESTION, most=1)
+        expect(suite.text(live.chunks) == suite.text(replayed.chunks), f"{shape}: recorded {live}, replayed {replayed}")
         with suite.missing():
             more = suite.read(shape, suite.subject(), QUESTION)
         missed = isinstance(more.error, CassetteMissError)
@@ -173,10 +173,10 @@ def stream_broken_midway(suite: Bench) -> None:
         ended = _outcome(session).ended
         expect(ended == "raised", f"{shape}: a stream that broke was recorded as {ended}")
         with suite.replay():
-            served = suite.read(shape, suite.subject(), QUESTION)
-        texts = suite.text(live.chunks), suite.text(served.chunks)
+            replayed = suite.read(shape, suite.subject(), QUESTION)
+        texts = suite.text(live.chunks), suite.text(replayed.chunks)
         expect(texts[0] == texts[1], f"{shape}: {texts[0]!r} came before the error, replayed {texts[1]!r}")
-        errors = repr(live.error), repr(served.error)
+        errors = repr(live.error), repr(replayed.error)
         expect(errors[0] == errors[1], f"{shape}: the stream broke with {errors[0]}, replayed {errors[1]}")
 
 

@@ -70,9 +70,9 @@ def secrets_stay_out_of_the_files(suite: Bench) -> None:
             found = [secret for secret in (ASKED, SAID) if secret.encode() in content]
             expect(not found, f"{shape}: {len(found)} secrets stand in {name}")
         with suite.replay():
-            served = suite.says(shape, suite.subject(), text)
-        expect(SAID not in served, f"{shape}: the secret of the answer was recorded in pieces")
-        expect(ASKED in served, f"{shape}: the secret of the question is missing in the answer {served!r}")
+            replayed = suite.says(shape, suite.subject(), text)
+        expect(SAID not in replayed, f"{shape}: the secret of the answer was recorded in pieces")
+        expect(ASKED in replayed, f"{shape}: the secret of the question is missing in the answer {replayed!r}")
 
 
 def ids_of_the_run_are_mapped(suite: Bench) -> None:
@@ -81,9 +81,9 @@ def ids_of_the_run_are_mapped(suite: Bench) -> None:
         with suite.record():
             live = suite.says(shape, suite.subject(World()), f"what of {THIS_RUN}?")
         with suite.replay():
-            served = suite.says(shape, suite.subject(), f"what of {OTHER_RUN}?")
+            replayed = suite.says(shape, suite.subject(), f"what of {OTHER_RUN}?")
         expected = live.replace(THIS_RUN, OTHER_RUN)
-        expect(served == expected, f"{shape}: replayed {served!r}, expected {expected!r}")
+        expect(replayed == expected, f"{shape}: replayed {replayed!r}, expected {expected!r}")
 
 
 def recording_again_changes_nothing(suite: Bench) -> None:
@@ -116,8 +116,8 @@ def both_layouts_hold_the_same(suite: Bench) -> None:
             with suite.record(name) as session:
                 live = suite.says(shape, suite.subject(World()), QUESTION)
             with suite.replay(name):
-                served = suite.says(shape, suite.subject(), QUESTION)
-            expect(live == served, f"{shape}: {name} recorded {live!r} and replayed {served!r}")
+                replayed = suite.says(shape, suite.subject(), QUESTION)
+            expect(live == replayed, f"{shape}: {name} recorded {live!r} and replayed {replayed!r}")
             held.append([item.model_dump() for item in session.interactions])
         expect(held[0] == held[1], f"{shape}: YAML holds {held[0]}, JSON lines hold {held[1]}")
 
@@ -182,8 +182,8 @@ def another_process_finds_the_recordings(suite: Bench) -> None:
         live = [suite.says(shape, suite.subject(World()), QUESTION) for shape in suite.shapes]
     with ExitStack() as stack:
         child = _shared[-1] if _shared else stack.enter_context(_child())
-        served = child.replay(target, suite.folder)
-    expect(live == served, f"recorded {live}, a process with PYTHONHASHSEED={child.seed} replayed {served}")
+        replayed = child.replay(target, suite.folder)
+    expect(live == replayed, f"recorded {live}, a process with PYTHONHASHSEED={child.seed} replayed {replayed}")
 
 
 def _target(suite: Bench) -> Target:
@@ -229,8 +229,8 @@ class _Child:
             self._end()
             self._errors.seek(0)
             raise AssertionError(f"the replay in another process failed:\n{self._errors.read()[-4000:]}")
-        served: list[str] = json.loads(answer)
-        return served
+        replayed: list[str] = json.loads(answer)
+        return replayed
 
     def _started(self) -> subprocess.Popen[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("AGENTTAPE_", "PYTEST_"))}

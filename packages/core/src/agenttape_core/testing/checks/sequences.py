@@ -13,7 +13,7 @@ from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World, gone
 
 _A_WHILE = 0.01
-"""Seconds in which a served call would end that does not wait to be cancelled."""
+"""Seconds in which a replayed call would end that does not wait to be cancelled."""
 
 FORWARDS, BACKWARDS = (0, 1, 2, 3), (3, 2, 1, 0)
 
@@ -58,9 +58,9 @@ def equal_questions_get_their_answers_in_order(suite: Bench) -> None:
             live = [suite.says(shape, subject, QUESTION) for _ in range(3)]
         subject = suite.subject()
         with suite.replay():
-            served = [suite.says(shape, subject, QUESTION) for _ in range(3)]
+            replayed = [suite.says(shape, subject, QUESTION) for _ in range(3)]
         expect(len(set(live)) == len(live), f"{shape}: three calls were answered with {live} while recording")
-        expect(live == served, f"{shape}: recorded {live}, replayed {served}")
+        expect(live == replayed, f"{shape}: recorded {live}, replayed {replayed}")
 
 
 def one_question_too_many_is_a_miss(suite: Bench) -> None:
@@ -73,7 +73,7 @@ def one_question_too_many_is_a_miss(suite: Bench) -> None:
             suite.ask(shape, subject, QUESTION)
             refused = suite.refused(shape, subject, QUESTION)
         if is_pure(session):
-            expect(refused is None, f"{shape}: an embedding was recorded once, and is not served twice")
+            expect(refused is None, f"{shape}: an embedding was recorded once, and is not replayed twice")
         else:
             expect(refused is not None, f"{shape}: a question was answered twice that was recorded once")
 
@@ -84,8 +84,8 @@ def equal_questions_in_threads(suite: Bench) -> None:
         with suite.record():
             live = ask_in_threads(suite, shape, World(), BACKWARDS)
         with suite.replay():
-            served = ask_in_threads(suite, shape, gone(), FORWARDS)
-        expect(live == served, f"{shape}: recorded {live}, replayed {served}")
+            replayed = ask_in_threads(suite, shape, gone(), FORWARDS)
+        expect(live == replayed, f"{shape}: recorded {live}, replayed {replayed}")
 
 
 def equal_questions_in_tasks(suite: Bench) -> None:
@@ -95,8 +95,8 @@ def equal_questions_in_tasks(suite: Bench) -> None:
             live = ask_in_tasks(suite, shape, World(), BACKWARDS, times=2)
         _forget_the_order(suite)
         with suite.replay():
-            served = ask_in_tasks(suite, shape, gone(), FORWARDS, times=2)
-        expect(live == served, f"{shape}: recorded {live}, replayed {served}")
+            replayed = ask_in_tasks(suite, shape, gone(), FORWARDS, times=2)
+        expect(live == replayed, f"{shape}: recorded {live}, replayed {replayed}")
 
 
 def cancelled_call_is_cancelled_again(suite: Bench) -> None:
@@ -109,8 +109,8 @@ def cancelled_call_is_cancelled_again(suite: Bench) -> None:
         recorded = [item.outcome.status for item in session.interactions if item.parent is None]
         expect(recorded.count("cancelled") == 1, f"{shape}: a cancelled call and another one became {recorded}")
         with suite.replay():
-            served = asyncio.run(_cancel_and_ask(suite, shape, gone()))
-        expect(live == served, f"{shape}: after the cancelled call {live!r} was recorded, replayed {served!r}")
+            replayed = asyncio.run(_cancel_and_ask(suite, shape, gone()))
+        expect(live == replayed, f"{shape}: after the cancelled call {live!r} was recorded, replayed {replayed!r}")
 
 
 def _forget_the_order(suite: Bench) -> None:

@@ -36,7 +36,7 @@ def another_setup_is_a_miss(suite: Bench) -> None:
         for number, variant in enumerate(suite.variants(gone())):
             with suite.missing():
                 refused = suite.refused(shape, variant, QUESTION)
-            expect(refused is not None, f"{shape}: variant {number} was served what another one had asked")
+            expect(refused is not None, f"{shape}: variant {number} got the answer of another one's request")
 
 
 def miss_passes_through_error_handlers(suite: Bench) -> None:
@@ -123,8 +123,8 @@ def two_sessions_at_once(suite: Bench) -> None:
         live = at_once(suite, shape)
         for name, text, answers in zip((OUTER, INNER), (QUESTION, OTHER), live, strict=True):
             with suite.replay(name):
-                served = [suite.says(shape, suite.subject(), f"{text} {n}") for n in range(2)]
-            expect(served == answers, f"{shape}: one of two sessions recorded {answers}, replayed {served}")
+                replayed = [suite.says(shape, suite.subject(), f"{text} {n}") for n in range(2)]
+            expect(replayed == answers, f"{shape}: one of two sessions recorded {answers}, replayed {replayed}")
 
 
 def unused_interactions_are_reported(suite: Bench) -> None:
@@ -181,15 +181,15 @@ def _in_tasks(suite: Bench, shape: Shape) -> list[list[str]]:
     return asyncio.run(both())
 
 
-def ambient_session_tapes_the_original(suite: Bench) -> None:
-    """An ambient session records and replays an untaped object."""
+def automatic_session_tapes_the_original(suite: Bench) -> None:
+    """An automatic session records and replays an untaped object."""
     _need_ambience(suite)
     for shape in suite.shapes:
         with suite.record():
             live = suite.says(shape, suite.make(World()), QUESTION)
         with suite.replay():
-            served = suite.says(shape, suite.make(gone()), QUESTION)
-        expect(live == served, f"{shape}: recorded {live!r}, replayed {served!r}")
+            replayed = suite.says(shape, suite.make(gone()), QUESTION)
+        expect(live == replayed, f"{shape}: recorded {live!r}, replayed {replayed!r}")
 
 
 def without_ambience_only_the_taped_take_part(suite: Bench) -> None:
@@ -202,21 +202,21 @@ def without_ambience_only_the_taped_take_part(suite: Bench) -> None:
         world = World()
         with suite.replay(auto=False):
             suite.ask(shape, suite.make(world), QUESTION)
-            served = suite.says(shape, suite.subject(), QUESTION)
-        expect(world.questions, f"{shape}: an object that nobody has taped was served with auto=False")
-        expect(live == served, f"{shape}: recorded {live!r}, replayed {served!r}")
+            replayed = suite.says(shape, suite.subject(), QUESTION)
+        expect(world.questions, f"{shape}: an object that nobody has taped was replayed with auto=False")
+        expect(live == replayed, f"{shape}: recorded {live!r}, replayed {replayed!r}")
 
 
-def taped_object_is_taped_once_in_an_ambient_session(suite: Bench) -> None:
-    """An ambient session records a taped object no more often than another session does."""
+def taped_object_is_taped_once_in_an_automatic_session(suite: Bench) -> None:
+    """An automatic session records a taped object no more often than another session does."""
     _need_ambience(suite)
     for shape in suite.shapes:
         numbers = []
-        for ambient in (True, False):
-            with suite.record(auto=ambient) as session:
+        for automatic in (True, False):
+            with suite.record(auto=automatic) as session:
                 suite.ask(shape, suite.subject(World()), QUESTION)
             numbers.append(len(session.interactions))
-        expect(numbers[0] == numbers[1], f"{shape}: {numbers[0]} interactions if ambient, {numbers[1]} if not")
+        expect(numbers[0] == numbers[1], f"{shape}: {numbers[0]} interactions if automatic, {numbers[1]} if not")
 
 
 def nothing_stays_patched(suite: Bench) -> None:
@@ -235,8 +235,8 @@ def nothing_stays_patched(suite: Bench) -> None:
 
 
 def _need_ambience(suite: Bench) -> None:
-    if suite.ambient() is None:
-        raise SkipTest("is not ambient: there is no `ambient` hook")
+    if suite.automatic() is None:
+        raise SkipTest("is not automatic: there is no `automatic` hook")
 
 
 def _changed(before: Any, after: Any) -> list[str]:

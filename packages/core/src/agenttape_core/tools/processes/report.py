@@ -373,7 +373,7 @@ class Outcome:
     def _aside(self, one: Merged) -> str:
         own, path = self._path(one.address), self.config.shown(one.path)
         if not self.records:
-            return f"{path} holds the served and the executed calls; {own} is unchanged"
+            return f"{path} holds the replayed and the executed calls; {own} is unchanged"
         if is_pending(one.path.name):
             return f"{path} is waiting for review:  agenttape review {path}"
         return (
@@ -443,15 +443,15 @@ def findings_of(reports: Sequence[ProcessReport], recorded: Mapping[str, Sequenc
 def _unused(reports: Iterable[ProcessReport], rows: Sequence[tuple[int, str, str]]) -> list[str]:
     """Return the recordings that none of the processes that share a cassette has used.
 
-    If two of them were served the same recording of a request, the other recording of that request is not unused.
+    If two of them were answered by the same recording of a request, the other recording of that request is not unused.
     """
     told = [report for report in reports if report.state == "ended"]
     left = {number: line for number, _, line in rows}
-    served: Counter[str] = Counter()
+    replayed: Counter[str] = Counter()
     fingerprints = {number: fingerprint for number, fingerprint, _ in rows}
     for report in told:
         left = {number: line for number, line in left.items() if number in report.unused}
         used = (*report.replayed, *report.stepped_into)
-        served.update(fingerprints[number] for number in used if number in fingerprints)
+        replayed.update(fingerprints[number] for number in used if number in fingerprints)
     times = Counter(fingerprints.values())
-    return [line for number, line in left.items() if served[fingerprints[number]] < times[fingerprints[number]]]
+    return [line for number, line in left.items() if replayed[fingerprints[number]] < times[fingerprints[number]]]

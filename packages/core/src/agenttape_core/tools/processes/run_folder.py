@@ -65,7 +65,7 @@ class ProcessReport:
         replayed: The numbers of the replayed recordings, in the order of the calls.
         stepped_into: The numbers of the recordings that were stepped into.
         elsewise: The numbers of those recordings whose calls had another request.
-        not_run: The tools that were served, each with the reason why its code was not run.
+        not_run: The tools that were replayed, each with the reason why its code was not run.
         recorded: The number of calls that were really made.
         asked: How many of them were of models.
         unused: The recordings that it did not ask for, a line each by their numbers.

@@ -61,7 +61,7 @@ def _hidden(before: Mapping[str, Facts], reply: Reply) -> list[str]:
         now, then = set(after.calls), set(before[name].calls)
         match_rules = [match_rule for _, _, _, match_rule in sorted(now - then) if match_rule in _LAX]
         if match_rules:
-            found[f"match_on hides it: a request has changed, and was served by {match_rules[0]}"] = None
+            found[f"match_on hides it: a request has changed, and was answered by {match_rules[0]}"] = None
         elif after.unrecorded != before[name].unrecorded:
             found['on_miss="return" hides it: a call had no recording'] = None
         elif set(after.unused) - set(before[name].unused):

@@ -42,11 +42,11 @@ class Facts:
         how: How it ended.
         words: The first line of what ended it.
         cassettes: The cassettes that it replayed.
-        calls: The calls that were served or stepped into: the cassette, the number, the address and the match_rule.
+        calls: The calls that were replayed or stepped into: the cassette, the number, the address and the match_rule.
         unused: The recordings that were not used: their addresses.
         unrecorded: The calls that got an error result, as they weren't recorded.
         executed: The number of calls that were executed.
-        not_run: The tools that were served, each with the reason why its code was not run.
+        not_run: The tools that were replayed, each with the reason why its code was not run.
         ignored: The paths of requests that were not compared.
         value: The value that a function returned, as a text; empty for a test.
         seconds: The duration of the run.

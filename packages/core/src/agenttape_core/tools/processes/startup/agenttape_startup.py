@@ -332,7 +332,9 @@ class Process:
             if self._replayed and name.partition(".")[0] not in getattr(sys, "stdlib_module_names", ()):
                 raise RuntimeError(f"it imports {name}, and {sys.executable} has no AgentTape to replay with") from None
             self._is_missing = True
-            self.note(f"{sys.executable} has no AgentTape, so what it asks for is neither recorded nor served: {error}")
+            self.note(
+                f"{sys.executable} has no AgentTape, so what it asks for is neither recorded nor replayed: {error}"
+            )
             return None
         return open_process_session(self)
 

@@ -108,7 +108,7 @@ def test_is_recorded_once(service: Service) -> None:
 
 @pytest.mark.parametrize(("kind", "below"), [("tool", ["http"]), ("call", ["http"]), ("chat", []), ("retrieval", [])])
 def test_below_boundaries(kind: str, below: list[str], service: Service) -> None:
-    """A request inside a tool is its child; one inside a model's call belongs to that. Served, neither is sent."""
+    """A request inside a tool is its child; one inside a model's call belongs to that. Replayed, neither is sent."""
 
     def run(session: Session) -> Any:
         return intercept(session.cross(Boundary(kind), "it", {}), lambda: ask(service))
@@ -208,7 +208,7 @@ def test_bodies_of_requests(service: Service) -> None:
 
 
 def test_cookies(service: Service) -> None:
-    """The session of a client keeps the cookies that a served response sets."""
+    """The session of a client keeps the cookies that a replayed response sets."""
     for mode in ("once", "none"):
         client = requests.Session()
         with use_cassette("c", mode=mode, http=True):

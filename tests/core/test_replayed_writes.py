@@ -1,4 +1,4 @@
-"""After a write was served, nothing is executed on the object: it does not hold what the recording says."""
+"""After a write was replayed, nothing is executed on the object: it does not hold what the recording says."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Weak(Slotted):
     __slots__ = ("__weakref__",)
 
 
-def served_add(path: Path, make: Any) -> Any:
-    """An object of which a write has been served."""
+def replayed_add(path: Path, make: Any) -> Any:
+    """An object of which a write has been replayed."""
     with use_cassette(path, mode="all"):
         make().add("a")
     value = make()
@@ -96,7 +96,7 @@ def test_an_episode_is_not_recorded_from_an_object_that_lacks_the_ones_before(tm
 
 def test_no_handler_eats_it(tmp_path: Path) -> None:
     """It is no `Exception`, and the session fails with it even if everything was caught."""
-    cart = served_add(tmp_path / "cart.yaml", Cart)
+    cart = replayed_add(tmp_path / "cart.yaml", Cart)
     with pytest.raises(IncompleteObjectError), use_cassette(tmp_path / "other.yaml", mode="all"):
         try:
             cart.total()
@@ -107,7 +107,7 @@ def test_no_handler_eats_it(tmp_path: Path) -> None:
     assert not (tmp_path / "other.yaml").exists()
 
 
-def test_a_served_read_changes_nothing(tmp_path: Path) -> None:
+def test_a_replayed_read_changes_nothing(tmp_path: Path) -> None:
     """Methods that only read say so, and those of other kinds do; both are refused after a write."""
     path, cart = tmp_path / "cart.yaml", Cart()
     with use_cassette(path, mode="all"):
@@ -120,11 +120,11 @@ def test_a_served_read_changes_nothing(tmp_path: Path) -> None:
         cart.add("a")
     assert (len(session.report.replayed), len(session.report.recorded)) == (2, 2)
     with pytest.raises(IncompleteObjectError), use_cassette(tmp_path / "other.yaml", mode="all"):
-        served_add(tmp_path / "another.yaml", Cart).has("a")
+        replayed_add(tmp_path / "another.yaml", Cart).has("a")
 
 
 def test_live_calls_are_refused_too(tmp_path: Path) -> None:
-    """A live read after a served write would answer from an object that lacks it; live writes arrive."""
+    """A live read after a replayed write would answer from an object that lacks it; live writes arrive."""
     path = tmp_path / "cart.yaml"
     with use_cassette(path, mode="all"):
         cart = Cart()
@@ -143,7 +143,7 @@ def test_live_calls_are_refused_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cls", [Cart, Weak, Slotted])
 def test_objects_are_told_apart_by_identity(cls: Any, tmp_path: Path) -> None:
     """Whatever they compare equal to, and whether or not they have a hash or take weak references."""
-    value, other = served_add(tmp_path / "c.yaml", cls), cls()
+    value, other = replayed_add(tmp_path / "c.yaml", cls), cls()
     with use_cassette(tmp_path / "other.yaml", mode="all"):
         other.add("b")
     with pytest.raises(IncompleteObjectError), use_cassette(tmp_path / "third.yaml", mode="all"):
@@ -155,7 +155,7 @@ def test_objects_are_told_apart_by_identity(cls: Any, tmp_path: Path) -> None:
 def test_objects_are_not_kept(cls: Any, tmp_path: Path) -> None:
     """The note lives as long as the object."""
     before = set(stale_objects._others._notes)
-    value = served_add(tmp_path / "c.yaml", cls)
+    value = replayed_add(tmp_path / "c.yaml", cls)
     seen = ref(value)
     del value
     gc.collect()
@@ -165,19 +165,19 @@ def test_objects_are_not_kept(cls: Any, tmp_path: Path) -> None:
 
 def test_objects_without_weak_references_are_kept_until_nobody_else_does(tmp_path: Path) -> None:
     """They are let go when the next one is noted, so they do not pile up."""
-    kept = [served_add(tmp_path / f"{n}.yaml", Slotted) for n in range(4)]
+    kept = [replayed_add(tmp_path / f"{n}.yaml", Slotted) for n in range(4)]
     assert len(stale_objects._others._notes) == 4
     del kept[2:]
-    kept.append(served_add(tmp_path / "last.yaml", Slotted))
+    kept.append(replayed_add(tmp_path / "last.yaml", Slotted))
     assert len(stale_objects._others._notes) == 3
     kept.clear()
-    served_add(tmp_path / "again.yaml", Slotted)
+    replayed_add(tmp_path / "again.yaml", Slotted)
     assert len(stale_objects._others._notes) == 1
 
 
 def test_a_copy_lacks_the_write_too(tmp_path: Path) -> None:
     """What shares or copies the state of an object is as it is, also in another process."""
-    again = pickle.loads(pickle.dumps(served_add(tmp_path / "c.yaml", Cart)))
+    again = pickle.loads(pickle.dumps(replayed_add(tmp_path / "c.yaml", Cart)))
     with pytest.raises(IncompleteObjectError, match="was replayed from"), use_cassette(tmp_path / "d.yaml", mode="all"):
         again.total()
 

@@ -61,11 +61,11 @@ def holding_in_memory(cls: type) -> Iterator[None]:
         INTERFACES[cls].remove(interface)
 
 
-def _is_recorded(family: Family, value: Any, is_ambient: bool) -> bool:
+def _is_recorded(family: Family, value: Any, is_automatic: bool) -> bool:
     """Return whether the calls of an object of a family are recorded, or made of such calls and of memory."""
     if is_alias(value) or family.is_made_of_parts(value):
         return True
-    return is_ambient and family.is_boundary(type(value))
+    return is_automatic and family.is_boundary(type(value))
 
 
 def _mro_of(classes: Iterable[type]) -> list[type]:
@@ -127,7 +127,7 @@ class _Wrapping:
             before = vars(cls).get(name, _MISSING)
             if _left.any:
                 real, before = _left.below(real), _left.below(before)  # noqa: PLW2901 - it stood below ours
-            ours = self.family.ambient(cls, name, real)
+            ours = self.family.automatic(cls, name, real)
             setattr(cls, name, ours)
             self.before.append((cls, name, ours, before))
 
@@ -143,7 +143,7 @@ class _Wrapping:
             sizes=[len(vars(cls)) for cls in every],
             getters=[(names.get, name) for names, name in named],
             named=[names[name] for names, name in named],
-            methods=[(cls, name, real, self.family.ambient(cls, name, real)) for cls, name, real in methods],
+            methods=[(cls, name, real, self.family.automatic(cls, name, real)) for cls, name, real in methods],
         )
 
     def _of_base(self) -> Iterator[_Method]:

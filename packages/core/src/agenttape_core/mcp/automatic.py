@@ -21,7 +21,7 @@ _SESSION_ID = "GetSessionIdCallback"
 _WEBSOCKET: dict[str, tuple[str, ...]] = {"mcp.client.websocket": ("websocket_client",)}
 
 
-def ambient() -> AbstractContextManager[None]:
+def automatic() -> AbstractContextManager[None]:
     """Tape what MCP clients ask while inside; core enters it with the first session."""
     return _taping(_TRANSPORTS)
 
