@@ -39,7 +39,7 @@ TOOLS := --upgrade -c constraints.txt pip hatchling editables
 IN_PLACE := --no-deps --no-build-isolation
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test again quick night matrix oldest newest openai identical orders drawn imports servers suites check lint types docs site bench ceilings compatible build viewer clean
+.PHONY: help demo test again quick night matrix upgrade oldest newest openai identical orders drawn imports servers suites check lint types docs site bench ceilings compatible build viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -70,6 +70,9 @@ quick: $(READY) ## Run the tests of core that start no processes: the inner loop
 
 matrix: $(READY) ## Run the tests on each Python that is found, and write the table of docs/pythons.md. OF="3.14 langgraph" chooses.
 	$(BIN)/python tests/matrix/run.py $(filter-out tests/%,$(OF))
+
+upgrade: $(READY) ## Move constraints.txt to the newest versions that fit and pass the tests. OF="openai" chooses.
+	$(BIN)/python -m tests.matrix.upgrade $(filter-out tests/%,$(OF))
 
 oldest: $(READY) $(ENDS:%=.oldest-%) ## Run the integrations' tests with the oldest versions that are supported.
 
@@ -167,8 +170,8 @@ site: $(READY) ## Build the documentation into site/, strictly; the tests do so,
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(READY) ## Measure the budgets as ratios, beside what others do.
-	$(BIN)/python $(INSTALL) -c constraints.txt --group bench
-	$(BIN)/python benchmarks/run.py $(BENCH)
+	$(BIN)/python $(INSTALL) --no-deps --upgrade --target .venv-bench --group bench
+	PYTHONPATH=$(CURDIR)/.venv-bench $(BIN)/python benchmarks/run.py $(BENCH)
 
 words: $(READY) ## Count what a native engineer would write another way, and lower the budgets to that.
 	$(BIN)/python docs/words.py

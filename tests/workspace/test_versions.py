@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+from tests.matrix.upgrade import moved
 
 ROOT = Path(__file__).resolve().parents[2]
 FRAMEWORKS = {"langchain": "langchain-core", "langgraph": "langgraph", "llamaindex": "llama-index-core"}
@@ -63,3 +64,12 @@ def test_make_runs_every_package_that_has_ends() -> None:
     packages = [path.parent.name for path in (ROOT / "packages").glob("*/pyproject.toml")]
     having = {name for name in packages if "oldest" in project(name).get("dependency-groups", {})}
     assert set(ends.split()) == set(FRAMEWORKS) == having
+
+
+def test_versions_move_by_normalized_name() -> None:
+    """An upgrade changes the versions of what it finds, by any spelling of the names, and keeps all other lines."""
+    text = "# What we test.\npydantic_core==2.50.4\nruff==0.17.5\ntomlkit==0.13\n"
+    assert moved(text, {"pydantic-core": "2.50.5", "ruff": "0.17.5", "nh3": "0.3"}) == (
+        "# What we test.\npydantic_core==2.50.5\nruff==0.17.5\ntomlkit==0.13\n",
+        ["pydantic_core 2.50.4 -> 2.50.5"],
+    )
