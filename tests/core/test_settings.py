@@ -66,7 +66,6 @@ ALL: dict[str, tuple[str, str, Any]] = {
         r'[{"name": "ticket", "pattern": "T-\\d+"}, {"name": "customer", "keys": ["customer_id"]}]',
         (Rule("ticket", pattern=r"T-\d+"), Rule("customer", keys=("customer_id",))),
     ),
-    "redaction_off": ('["email"]', "email", ("email",)),
     "prices": ('"prices.json"', "prices.json", "prices.json"),
     "retirements": ('"retirements.json"', "retirements.json", "retirements.json"),
 }

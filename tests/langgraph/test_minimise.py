@@ -17,7 +17,7 @@ from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
 
-from agenttape_core import open_cassette, use_cassette
+from agenttape_core import Rule, open_cassette, use_cassette
 from agenttape_core.experiments import shrink
 from agenttape_core.experiments.program import failure_of
 from agenttape_core.tools.target import run_to_end
@@ -177,7 +177,10 @@ def test_a_seeded_failure_becomes_small(
 ) -> None:
     """At most a twentieth is left after at most 300 replays. It replays strictly, fails alike, is marked, and safe."""
     run = make(world)
-    with pytest.raises(Exception) as recorded, use_cassette("c", mode="all", on_error="keep", redaction_off=["email"]):
+    with (
+        pytest.raises(Exception) as recorded,
+        use_cassette("c", mode="all", on_error="keep", redact=[Rule("email", keep=True)]),
+    ):
         run_to_end(run)
     assert (MAIL in Path("cassettes/c.yaml").read_text()) is (make is documents)
     world.gone = True

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from pydantic import BaseModel, Field
 
-from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core import Rule, boundary, open_cassette, use_cassette
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
 from agenttape_core.redaction.detection.personal import passes_luhn
 
@@ -107,7 +107,7 @@ def test_older_cassettes_replay(tmp_path: Path) -> None:
 def test_kinds_that_are_switched_off_are_in_the_header(tmp_path: Path) -> None:
     """The header names them, and a replay follows it; a session that adds to it must be told the same."""
     path = tmp_path / "c.yaml"
-    with use_cassette(path, mode="all", redaction_off=["email"]):
+    with use_cassette(path, mode="all", redact=[Rule("email", keep=True)]):
         find(MAIL)
     text = path.read_text("utf-8")
     assert MAIL in text
@@ -117,14 +117,14 @@ def test_kinds_that_are_switched_off_are_in_the_header(tmp_path: Path) -> None:
         assert find(MAIL)["email"] == MAIL
     with pytest.raises(ConfigurationError, match=r"without looking for \['email'\]"):
         use_cassette(path, mode="new_episodes").__enter__()
-    with use_cassette(path, mode="new_episodes", redaction_off={"email", "iban"}):
+    with use_cassette(path, mode="new_episodes", redact=[Rule("email", keep=True), Rule("iban", keep=True)]):
         find(MAIL)
 
 
 def test_a_misspelt_kind_is_refused() -> None:
     """A kind that there is not switches off nothing, so it is refused with the nearest."""
     with pytest.raises(ConfigurationError, match="did you mean 'email'") as refused:
-        use_cassette("c", redaction_off=["emial"]).__enter__()
+        use_cassette("c", redact=[Rule("emial", keep=True)]).__enter__()
     assert not isinstance(refused.value, CassetteNotFoundError)
 
 

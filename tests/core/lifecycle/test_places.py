@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core import Rule, boundary, open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_core.lifecycle.running_test import RunningTest, during
 
@@ -118,21 +118,24 @@ def test_temporary_folders_of_a_test(tmp_path: Path) -> None:
 @pytest.mark.parametrize("off", [["project_root"], ["places"]])
 def test_switched_off(tmp_path: Path, off: list[str]) -> None:
     """A place that is switched off is compared as it is, in the replay, too; an unknown name is refused."""
-    with living(tmp_path / "a", tmp_path), use_cassette(tmp_path / "c.yaml", mode="all", redaction_off=off):
+    with (
+        living(tmp_path / "a", tmp_path),
+        use_cassette(tmp_path / "c.yaml", mode="all", redact=[Rule(name, keep=True) for name in off]),
+    ):
         ask(f"in {Path.cwd()}")
     assert open_cassette(tmp_path / "c.yaml").preface.redaction.off == off
     with living(tmp_path / "a", tmp_path), use_cassette(tmp_path / "c.yaml"):
         ask(f"in {Path.cwd()}")
     with living(tmp_path / "b", tmp_path), pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
         ask(f"in {Path.cwd()}")
-    with pytest.raises(ConfigurationError, match="cwd"), use_cassette("x", redaction_off=["cwdd"]):
+    with pytest.raises(ConfigurationError, match="cwd"), use_cassette("x", redact=[Rule("cwdd", keep=True)]):
         pass
 
 
 def test_an_older_cassette(tmp_path: Path) -> None:
     """A cassette from before is compared as it was, where its paths are those of this run."""
     with living(tmp_path / "a", tmp_path):
-        with use_cassette(tmp_path / "c.yaml", mode="all", redaction_off=["places"]):
+        with use_cassette(tmp_path / "c.yaml", mode="all", redact=[Rule("places", keep=True)]):
             ask(f"in {Path.cwd()}")
         text = (tmp_path / "c.yaml").read_text()
         assert "  places: true\n" in text

@@ -291,11 +291,6 @@ def redaction_rules(kind: str) -> Any:
     return ["T-1" in written(kind, "T-1").read_text("utf-8")] if kind in WRITERS else opens(kind, "ruled")
 
 
-def redaction_off(kind: str) -> Any:
-    mail = "bob@acme.com"
-    return [mail in written(kind, mail).read_text("utf-8")] if kind in WRITERS else opens(kind, "c")
-
-
 PROBES: dict[str, tuple[Callable[[str], Any], str]] = {
     "mode": (mode, '"once"'),
     "cassette_dir": (cassette_dir, '"tapes"'),
@@ -323,7 +318,6 @@ PROBES: dict[str, tuple[Callable[[str], Any], str]] = {
     "run_id": (run_id, '"build-7"'),
     "redaction_key": (redaction_key, f'"{KEY}"'),
     "redaction_rules": (redaction_rules, RULES),
-    "redaction_off": (redaction_off, '["email"]'),
 }
 
 

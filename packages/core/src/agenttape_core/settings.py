@@ -16,7 +16,7 @@ from agenttape_core.engine import OnMiss, parse_match_on
 from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.matching import STRICT, Ignored, Key, MatchOn, OnRepeat
 from agenttape_core.redaction import Rule
-from agenttape_core.redaction.rules import check_kinds_of_secrets, rules_of
+from agenttape_core.redaction.rules import rules_of
 from agenttape_core.schema import UNAVAILABLE
 from agenttape_core.schema.freeze_kinds import DEFAULT_KINDS, Kind, check_kinds
 
@@ -36,9 +36,7 @@ STDERR = "stderr"
 TRACING = "tracing"
 """The word in `allow_hosts` that lets a replay report to tracers such as LangSmith."""
 _PREFIX = "AGENTTAPE_"
-_LISTS = frozenset(
-    {"freeze", "allow_hosts", "live", "replay_only", "step_into", "tags", "ignore", "accept", "redaction_off"}
-)
+_LISTS = frozenset({"freeze", "allow_hosts", "live", "replay_only", "step_into", "tags", "ignore", "accept"})
 _SEVERAL = _LISTS | {"match_on"}
 _PATHS = frozenset({"cassette_dir", "events", "prices", "retirements"})
 _ENVIRONMENT_ONLY = frozenset({"redaction_key"})
@@ -85,9 +83,7 @@ class Settings(BaseModel):
     """The id of a run in its report and events; by default each run gets a new one."""
     redaction_key: str | None = None
     redaction_rules: tuple[Rule, ...] = ()
-    """Rules for secrets of this project, beyond the built-in ones."""
-    redaction_off: tuple[str, ...] = ()
-    """The kinds of secrets that are not looked for."""
+    """Rules for secrets of this project: further ones, and kinds to keep."""
     prices: str | None = None
     """A JSON file with prices of models, instead of list prices."""
     retirements: str | None = None
@@ -132,13 +128,6 @@ class Settings(BaseModel):
 
             check_hosts(entry for entry in entries if entry != TRACING)
         return entries
-
-    @field_validator("redaction_off")
-    @classmethod
-    def _redaction_kinds(cls, kinds: tuple[str, ...]) -> tuple[str, ...]:
-        if kinds:
-            check_kinds_of_secrets(kinds)
-        return kinds
 
     @property
     def judges_unused(self) -> OnUnused:

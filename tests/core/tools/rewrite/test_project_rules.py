@@ -10,7 +10,9 @@ import pytest
 
 from agenttape_core import Rule, boundary, open_cassette, use_cassette
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.redaction import Redactor
 from agenttape_core.settings import Settings, load_settings
+from agenttape_core.tools.rewrite.scanning import Scan
 
 RULES = """[tool.agenttape]
 redaction_rules = [
@@ -64,6 +66,23 @@ def test_not_where_redaction_is_off(project: Path) -> None:
     assert open_cassette("told.yaml").header.redaction.rules == []
 
 
+def test_kinds_that_a_project_keeps(project: Path) -> None:
+    """A kind that the project keeps is stored unchanged and no leak; a call's rule of the same name wins."""
+    mail = "ann@acme-mail.com"
+    (project / "pyproject.toml").write_text("[tool.agenttape]\nredaction_rules = [{name = 'email', keep = true}]\n")
+    with use_cassette("kept.yaml", mode="all"):
+        tell(f"{mail} and +1 415 555 2671", "c")
+    written = (project / "kept.yaml").read_text()
+    assert (mail in written, "2671" in written) == (True, False)
+    header = open_cassette("kept.yaml").header.redaction
+    assert (header.rules, header.off) == ([], ["email"])
+    redactor = Redactor(header.key or "", rules=load_settings().redaction_rules)
+    assert not list(Scan(redactor).leaks(open_cassette("kept.yaml").header, open_cassette("kept.yaml").records()))
+    with use_cassette("told.yaml", mode="all", redact=[Rule("email", pattern=r"[\w.]+@acme-mail\.com")]):
+        tell(mail, "c")
+    assert mail not in (project / "told.yaml").read_text()
+
+
 def test_without_the_variable(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who does not have the value of a rule replays all the same: the rule is there, and finds nothing."""
     with use_cassette("told.yaml", mode="all"):
@@ -91,6 +110,8 @@ def test_without_the_variable(project: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("[{name = 'a', env = 'SHORT'}]", "the value of SHORT has less than 4 characters"),
         ("[{name = 'a', env = 'INTERNAL', literal = 'x'}]", "no literal beside it"),
         ("[{name = 'a', env = 1}]", "expected the name of a variable"),
+        ("[{name = 'emial', keep = true}]", "no kind of secret has this name; did you mean 'email'"),
+        ("[{name = 'email', keep = true, literal = 'x'}]", "give `keep` alone"),
     ],
 )
 def test_refused(tmp_path: Path, rules: str, problem: str) -> None:

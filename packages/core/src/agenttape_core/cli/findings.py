@@ -140,7 +140,7 @@ def secrets(paths: Paths, settings: Settings) -> Made:
         *((str(file), partial(_leaks_of_thread_file, file)) for file in paths.threads),
     ]
     for path, leaks in progress(sources, "scanning"):
-        redactor = Redactor(new_key(), rules=settings.redaction_rules, off=settings.redaction_off)
+        redactor = Redactor(new_key(), rules=settings.redaction_rules)
         try:
             found = [
                 Finding(f"{leak.record}: {leak.kind} at {leak.place}", rule="secret", path=path)

@@ -29,7 +29,6 @@ _SEVERAL = {
     "ignore": "Leave this path of requests out when comparing, such as arguments.now.",
     "freeze": "Keep the recorded value of this: clock, clock:ticking, uuid, random, numpy, env.",
     "accept": "Accept lossy recordings in a replay, or placeholders of values without a codec (opaque).",
-    "redaction_off": "A kind of secret to keep as it is, such as email.",
     "allow_hosts": "Let a replay reach this HOST or HOST:PORT, or loopback; only in live calls, if there are any.",
 }
 

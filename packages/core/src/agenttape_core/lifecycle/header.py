@@ -12,6 +12,7 @@ from agenttape_core.freeze import TICKING
 from agenttape_core.lifecycle.packages import package_versions
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.redaction.path_placeholders import Places
+from agenttape_core.redaction.rules import keeping
 from agenttape_core.scheduling import Order
 from agenttape_core.schema import (
     Freeze,
@@ -56,9 +57,9 @@ def redactor_for(
     if not isinstance(redact, bool | list | tuple) or (own and not all(isinstance(rule, Rule) for rule in own)):
         raise ConfigurationError(f"redact={redact!r}: expected True, False or a list of agenttape_core.Rule")
     named = {rule.name for rule in own}
-    off: Sequence[str] = settings.redaction_off
-    project = [rule for rule in settings.redaction_rules if rule.name not in named]
-    rules = (*project, *own) if redact is not False else ()
+    given = (*(rule for rule in settings.redaction_rules if rule.name not in named), *own)
+    off: Sequence[str] = [rule.name for rule in given if rule.keep]
+    rules = [rule for rule in given if not rule.keep] if redact is not False else []
     key = settings.redaction_key or key
     if prior is not None:
         missing = set(prior.redaction.rules) - {rule.name for rule in rules}
@@ -93,7 +94,7 @@ def _off_as(path: Location, prior: Header, off: Sequence[str], *, writes: bool) 
     if more and writes:
         raise ConfigurationError(
             f"{path} was recorded without looking for {sorted(more)}, and this session, which may add to it, does so\n"
-            f"  set redaction_off = {sorted(prior.redaction.off)} as before, or record all of it again"
+            f"  keep them as before, {keeping(sorted(prior.redaction.off))}, or record all of it again"
         )
     return prior.redaction.off
 

@@ -422,10 +422,12 @@ def _note_of_unrestored(session: Session, source: Source) -> str | None:
         kinds.update(_kinds(session.redactor.rehydrate(parts), ""))
     if not kinds:
         return None
+    from agenttape_core.redaction.rules import keeping
+
     return (
         f"this replay has returned pseudonyms that it could not put back ({', '.join(sorted(kinds))}), since no request"
         " of this run held what they stand for; if the program fails on one of them, record with made-up data, or"
-        f" keep secrets of that kind: redaction_off={sorted(kinds)}"
+        f" keep secrets of that kind: {keeping(sorted(kinds))}"
     )
 
 

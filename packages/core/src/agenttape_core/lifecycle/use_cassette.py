@@ -157,7 +157,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         on_unused: What to do at the end of a replay about recordings that weren't used: `fail` (the default; `ignore`
             with `on_miss="return"`), `warn` or `ignore`.
         redact: Rules for secrets that the built-in detectors don't know, or `False` to store everything unchanged. A
-            rule with the name of a kind of secret replaces its detector.
+            rule with the name of a kind of secret replaces its detector; `Rule("email", keep=True)` stores it as is.
         allow_hosts: Hosts that a replay may reach, as `HOST` or `HOST:PORT`, and the words `loopback`, `subprocess` and
             `tracing` (report to tracers such as LangSmith). If calls may be live, the hosts are open inside these calls
             only, and these calls reach no others; `program:HOST` opens a host to all code. By default a replay reaches
@@ -191,7 +191,6 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             which doesn't change.
         events: Where to stream the session's events: a file that ends with `.jsonl`, `stderr`, a URL such as
             `nats://127.0.0.1:4222` (with the extra `nats`), or a function. It never fails or delays the run.
-        redaction_off: Kinds of secrets to store unchanged, such as `email`.
         tags: Words for the header of the cassette.
         candidate: A model to try instead of the program's own: a chat model, a name such as `"openai:gpt-5-mini"`, or a
             mapping of calls, selected like `live`, to these; `"own"` calls the program's own model again. Chat calls
@@ -238,7 +237,6 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         check_replay: CheckReplay | None = None,
         review: bool | None = None,
         events: EventsOption | None = None,
-        redaction_off: Collection[str] | None = None,
         tags: Sequence[str] | None = None,
         candidate: Any = None,
         fakes: Mapping[str, Callable[..., Any]] | None = None,
@@ -272,7 +270,6 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             "http": http,
             "check_replay": check_replay,
             "freeze": freeze,
-            "redaction_off": redaction_off,
             "allow_hosts": allow_hosts,
             "tags": tags,
         }

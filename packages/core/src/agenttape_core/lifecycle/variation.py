@@ -26,7 +26,7 @@ class Variation:
 
     Args:
         cassette: The cassette; by default the one of the program or of the block.
-        options: Options of `use_cassette`, which replace those of the program or the block.
+        options: Options of `use_cassette`, which replace those of the program or the block; rules of `redact` are added.
         changes: Other answers for recorded calls: `raises`, `returns`, `edits`, `cut` or `late`, by the number,
             address, kind or name of the call, or a pattern of places such as `"**/search"`. The first attempt is
             changed, and the next one gets the recorded answer; `always` changes each.
@@ -75,7 +75,9 @@ class Variation:
         if self.environment:
             raise ConfigurationError(f"environment={dict(self.environment)}: a replay in this process keeps its own")
         options = {**request.options, **self.options}
-        mode = options.pop("mode", None)
+        mode, redact = options.pop("mode", None), request.redact
+        if (rules := options.pop("redact", None)) is not None and redact is not False:
+            redact = rules if isinstance(rules, bool) or isinstance(redact, bool) else [*redact, *rules]
         if mode is not None and parse_mode(mode) is not Mode.REPLAY:
             raise ConfigurationError(
                 f"vary=... is for a replay, and mode={mode!r} records\n"
@@ -94,6 +96,7 @@ class Variation:
         return request._replace(
             cassette=self.cassette if self.cassette is not None else request.cassette,
             options=options,
+            redact=redact,
             mode=Mode.REPLAY,
             write_to=self.write_to if self.write_to is not None else request.write_to,
             derivation=(

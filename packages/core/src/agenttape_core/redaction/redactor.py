@@ -63,7 +63,7 @@ class Redactor:
         rules: The user's own rules, in addition to the built-in detectors.
         enabled: Whether anything is redacted at all.
         places: Folders that differ between runs. The pseudonym is one of their name, and answers get this run's path.
-        off: Kinds that the detectors do not look for.
+        off: Kinds that the detectors don't look for, in addition to those that rules keep.
         forms: Whether pseudonyms have the form of what they replace. Without it, as in older cassettes, all are in
             brackets, and examples are secrets.
     """
@@ -81,19 +81,19 @@ class Redactor:
         forms: bool = True,
     ) -> None:
         self.key = key
-        self.rules = tuple(rules)
+        self.rules = tuple(rule for rule in rules if not rule.keep)
         self.enabled = enabled
-        self.off = frozenset(off)
+        self.off = frozenset([*off, *(rule.name for rule in rules if rule.keep)])
         self.forms = forms
         # A rule of the user's takes the place of a detector, but not of all that names give away.
-        replaced = {rule.name for rule in rules} - {SECRET, NUMBER, BASE64} if forms else set()
+        replaced = {rule.name for rule in self.rules} - {SECRET, NUMBER, BASE64} if forms else set()
         self._unsearched = self.off | replaced
         self.places = places if isinstance(places, Places) else Places(places)
         if self._unsearched:
             self.places = self.places.without(self._unsearched)
         self._pseudonyms = Pseudonyms(key, self.places.writings if enabled else ())
         self._memo = Memo()
-        self._has_own = bool(rules or self.off or self.places.is_plain or not (forms and enabled))
+        self._has_own = bool(self.rules or self.off or self.places.is_plain or not (forms and enabled))
         """True if it may judge a text in which the detectors meet nothing otherwise than others do."""
         self.harmless_keys: set[str] = set() if self._has_own else _harmless
 

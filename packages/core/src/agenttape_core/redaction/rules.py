@@ -1,4 +1,4 @@
-"""The user's own rules, how settings spell them, and the kinds of secrets that they can switch off."""
+"""The user's own rules, their spelling in settings, and the kinds of secrets that they can keep."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ _NAME = Lazy(r"[a-z0-9_-]{1,32}")
 
 @dataclass(frozen=True)
 class Rule:
-    """A secret beyond the built-in ones. At least one of `pattern`, `keys` and `literal` is given.
+    """A secret beyond the built-in ones, by `pattern`, `keys` or `literal`; or, with `keep`, one to store unchanged.
 
     Args:
         name: Of `a-z`, `0-9`, `_` and `-`, at most 32 characters; becomes the kind in the pseudonym.
         pattern: A regular expression. The group named `secret`, or else group 1, or else the whole match is secret.
         keys: Names whose values are secret; case, `-`, `_` and camel case do not matter.
         literal: A text that is secret wherever it stands.
+        keep: Store secrets of the built-in kind `name` unchanged: `Rule("email", keep=True)`. Also for a placeholder of
+            paths, such as `home`, or all of them: `places`.
 
     Raises:
         ConfigurationError: The rule is not valid; the message names it and says why.
@@ -43,12 +45,15 @@ class Rule:
     pattern: str | None = None
     keys: tuple[str, ...] = ()
     literal: str | None = field(default=None, repr=False)
+    keep: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a rule that cannot work."""
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise self._invalid("its name must be 1 to 32 characters of a-z, 0-9, _ and -")
-        if self.pattern is None and not self.keys and self.literal is None:
+        if self.keep:
+            self._check_kept()
+        elif self.pattern is None and not self.keys and self.literal is None:
             raise self._invalid("it says nothing: give a pattern, keys or a literal")
         if self.literal is not None and not (isinstance(self.literal, str) and self.literal):
             raise self._invalid("its literal is empty, so it would match everywhere")
@@ -56,6 +61,17 @@ class Rule:
             raise self._invalid(f"its keys must be a tuple of names, found {self.keys!r}")
         if self.pattern is not None:
             self._check_pattern(self.pattern)
+
+    def _check_kept(self) -> None:
+        if self.pattern is not None or self.keys or self.literal is not None:
+            raise self._invalid("it finds secrets and keeps them: give `keep` alone")
+        known = sorted({*kinds_of_secrets(), ALL_PLACES, *KINDS_OF_PLACES})
+        if self.name not in known:
+            import difflib  # for a kind that doesn't exist
+
+            near = difflib.get_close_matches(self.name, known, 1)
+            meant = f"did you mean {near[0]!r}?" if near else f"the kinds are {', '.join(known)}"
+            raise self._invalid(f"no kind of secret has this name; {meant}")
 
     def _check_pattern(self, pattern: str) -> None:
         try:
@@ -68,7 +84,7 @@ class Rule:
     def _invalid(self, why: str) -> ConfigurationError:
         return ConfigurationError(
             f"the redaction rule {self.name!r} is not valid: {why}\n"
-            "  correct it where the rule is made: Rule(name, pattern=..., keys=(...), literal=...)"
+            "  correct it where the rule is made: Rule(name, pattern=..., keys=(...), literal=..., keep=...)"
         )
 
     @cached_property
@@ -95,7 +111,7 @@ class Rule:
                     yield view.finding(start, end, self.name)
 
 
-_KEYS = ("name", "pattern", "keys", "literal", "env")
+_KEYS = ("name", "pattern", "keys", "literal", "env", "keep")
 _NEVER = r"(?!)"
 """Matches nothing: a variable that is not set leaves a rule with a name and without work."""
 _SHORTEST = 4
@@ -106,7 +122,7 @@ def rules_of(spelled: object, origin: str, environment: Mapping[str, str]) -> tu
     """Return the rules that a table of settings, or JSON in an environment variable, spells.
 
     Args:
-        spelled: A list of tables with the keys `name`, `pattern`, `keys`, `literal` and `env`, or JSON of one.
+        spelled: A list of tables with the keys `name`, `pattern`, `keys`, `literal`, `env` and `keep`, or JSON of one.
         origin: Where it stands, for the error.
         environment: The variables that `env` names.
 
@@ -132,7 +148,7 @@ def _from_json(text: str, origin: str) -> Any:
 
 def _rule(table: object, origin: str, environment: Mapping[str, str]) -> Rule:
     if not isinstance(table, dict) or "name" not in table:
-        raise ConfigurationError(f"{origin}: expected a table with a name, and pattern, keys, literal or env")
+        raise ConfigurationError(f"{origin}: expected a table with a name, and pattern, keys, literal, env or keep")
     if unknown := table.keys() - set(_KEYS):
         raise ConfigurationError(f"{origin}: unknown key {min(unknown)!r}; known keys: {', '.join(_KEYS)}")
     fields = {**table, "keys": _names(table.get("keys", []), origin)}
@@ -173,18 +189,6 @@ def kinds_of_secrets() -> list[str]:
     return sorted({*_OTHERS, *(detector.kind for detector in PROVIDER_KEYS)})
 
 
-def check_kinds_of_secrets(kinds: Iterable[str]) -> None:
-    """Refuse a name of a kind that there is not, neither of secrets nor of places: it would switch off nothing.
-
-    Raises:
-        ConfigurationError: There is no such kind; the message names the nearest.
-    """
-    import difflib  # for a kind that there is not
-
-    known = sorted({*kinds_of_secrets(), ALL_PLACES, *KINDS_OF_PLACES})
-    for kind in kinds:
-        if kind not in known:
-            near = difflib.get_close_matches(kind, known, 1)
-            meant = f"did you mean {near[0]!r}?" if near else f"the kinds are {', '.join(known)}"
-            problem = f"redaction_off: there is no kind of secret {kind!r}"
-            raise ConfigurationError(f"{problem}\n  {meant}")
+def keeping(kinds: Iterable[str]) -> str:
+    """Return the option that keeps kinds of secrets, for a message."""
+    return f"redact=[{', '.join(f'Rule({kind!r}, keep=True)' for kind in kinds)}]".replace("'", '"')

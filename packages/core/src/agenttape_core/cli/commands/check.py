@@ -27,7 +27,6 @@ from agenttape_core.cli.findings import Paths, files_in
 from agenttape_core.cli.labs import with_report
 from agenttape_core.cli.measures import Measure, covered, scored
 from agenttape_core.cli.output import cli_command, print_json, print_text, printable, progress
-from agenttape_core.cli.redacting import redacting_settings, redaction_off_option
 from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.settings import Settings
@@ -202,7 +201,6 @@ Source = tuple[str, Callable[[], Run]]
 @click.option("--replace", is_flag=True, help="Replace existing scores. By default they are kept.")
 @click.option("--remove", multiple=True, metavar="SCORE", help="Remove a score. Repeatable.")
 @click.option("--only", multiple=True, type=click.Choice(_PARTS), help="Check only this. Repeatable.")
-@redaction_off_option
 @with_report
 @click.option("--github", is_flag=True, help="Annotate lines and add to the summary, in GitHub Actions.")
 @click.option("--redact-prompts", is_flag=True, help="Leave no byte of a prompt in any output.")
@@ -213,7 +211,6 @@ def check(
     write_baseline: bool,
     slack: str,
     max_age: str | None,
-    off: tuple[str, ...],
     reports: tuple[str, ...],
     github: bool,
     redact_prompts: bool,
@@ -237,7 +234,7 @@ def check(
     compared = read_baseline(baseline, allowed) if baseline is not None and not write_baseline else None
     files = files_in(paths) if paths or not given["trace"] else Paths([], [], [])
     gathered, prices, judged = _Gathered(compared), load_prices(project_settings().prices), []
-    made = list(_made(files, parts, redacting_settings(off), max_age))
+    made = list(_made(files, parts, project_settings(), max_age))
     with recording_judges() if given["record_judges"] else nullcontext():
         if "rules" in parts or redact_prompts:
             named = [one for one in files.cassettes if one.shown in paths or not is_derived(one.shown)]

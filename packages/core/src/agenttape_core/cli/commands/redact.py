@@ -11,9 +11,8 @@ import click
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
 from agenttape_core.cli.output import cli_command, print_json, print_text, progress, unread
-from agenttape_core.cli.redacting import redacting_settings, redaction_off_option
 from agenttape_core.errors import CassetteError, ConfigurationError, counted
-from agenttape_core.settings import Settings
+from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import location_of
 from agenttape_core.tools.rewrite.redacting import Redacted, check_values, would_redact
 from agenttape_core.tools.rewrite.redacting import redact as redact_one
@@ -42,14 +41,12 @@ class _Done(NamedTuple):
     help="Replace the value of an environment variable. Repeatable.",
 )
 @click.option("--value", "source", metavar="-", help="Replace the values on standard input, one in each line.")
-@redaction_off_option
 def redact(
     paths: tuple[str, ...],
     *,
     dry_run: bool,
     variables: tuple[str, ...],
     source: str | None,
-    off: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Replace secrets in cassettes with pseudonyms.
@@ -58,7 +55,7 @@ def redact(
     detectors and the rules of the project ([tool.agenttape] redaction_rules), so that replays with the same rules still
     match. Exits with 1 if a secret cannot be replaced.
     """
-    settings, values = redacting_settings(off), _values(variables, source, paths)
+    settings, values = load_settings(), _values(variables, source, paths)
     check_values(values)
     found = _rewritable(paths, dry_run=dry_run)
     done = [_redacted(each, settings, values, dry_run=dry_run) for each in progress(found, "redacting")]

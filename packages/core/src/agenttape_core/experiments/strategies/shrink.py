@@ -19,6 +19,7 @@ from agenttape_core.experiments.steady import steady
 from agenttape_core.experiments.strategies.shrinking import RESERVE, ReplayedRun, Shrinking
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.variation import Variation
+from agenttape_core.redaction import Rule
 from agenttape_core.storage import open_cassette
 from agenttape_core.storage.names import stem_of
 from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
@@ -159,7 +160,7 @@ def shrink(
         run.replays = 2  # those that have shown that it holds still
         ended = Shrinking(run).shrink()
         _write(run, source, written, failure)
-        kept = tuple(options.get("redaction_off", ()))
+        kept = tuple(open_cassette(source).preface.redaction.off)
         if kept and _redacted(run, written, Path(folder) / "redacted"):
             kept = ()
         calls = [len(open_cassette(path).entries) for path in (source, written)]
@@ -177,9 +178,9 @@ def shrink(
 
 
 def _options_of(source: Path) -> dict[str, Any]:
-    """Return the options with which a cassette is replayed: kinds of secrets that it holds are not looked for."""
-    off = open_cassette(source).preface.redaction.off
-    return {"redaction_off": off} if off else {}
+    """Return the options with which a cassette is replayed: the kinds of secrets that it keeps are kept."""
+    kept = [Rule(kind, keep=True) for kind in open_cassette(source).preface.redaction.off]
+    return {"redact": kept} if kept else {}
 
 
 def _failing(program: Program, source: Path, options: Mapping[str, Any]) -> tuple[Failure, bool]:

@@ -205,8 +205,9 @@ def _planned(cassette: Cassette, settings: Settings, values: Sequence[str]) -> _
         if new != record:
             pair = (each.model_dump(exclude={"fingerprint"}) for each in (record, new))
             replaced += [Leak(title(record), *place) for place in found.places(*pair)]
-    rules = [*header.redaction.rules, *(rule.name for rule in settings.redaction_rules)]
-    off = sorted({*header.redaction.off} & {*settings.redaction_off, ALL_PLACES, *KINDS_OF_PLACES})
+    rules = [*header.redaction.rules, *(rule.name for rule in settings.redaction_rules if not rule.keep)]
+    kept = {rule.name for rule in settings.redaction_rules if rule.keep}
+    off = sorted({*header.redaction.off} & {*kept, ALL_PLACES, *KINDS_OF_PLACES})
     redaction = header.redaction.model_copy(update={"rules": list(dict.fromkeys(rules)), "off": off})
     return _Plan(new_header.model_copy(update={"redaction": redaction}), after, redactor, replaced)
 
@@ -214,7 +215,7 @@ def _planned(cassette: Cassette, settings: Settings, values: Sequence[str]) -> _
 def _redactor(cassette: Cassette, settings: Settings, values: Sequence[str]) -> Redactor:
     """Return a redactor with the key of the cassette; its own rules have been applied, and aren't needed."""
     was = cassette.preface.redaction
-    off = list(settings.redaction_off)
+    off = [rule.name for rule in settings.redaction_rules if rule.keep]
     redaction = Redaction(key=was.key, off=off, forms=was.forms, places=was.places)
     prior = cassette.preface.model_copy(update={"redaction": redaction})
     redactor = redactor_for(cassette.path, prior, True, settings)
