@@ -75,9 +75,9 @@ def test_follower_of_a_module_that_is_imported_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("agent/model@1/ChatOpenAI", "node model, superstep 1"),
-        ("agent/tools@2[0][1]/get_weather", "node tools, superstep 2, Send 0.1"),
-        ("agent/model@-1#3", "node model, superstep -1, attempt 3"),
+        ("agent/model@1/ChatOpenAI", 'node "model", step 1'),
+        ("agent/tools@2[0][1]/get_weather", 'node "tools", step 2, Send 0.1'),
+        ("agent/model@-1#3", 'node "model", step -1, attempt 3'),
         ("RunnableSequence/ChatOpenAI", None),
     ],
 )

@@ -84,7 +84,7 @@ def test_a_node_that_calls_one_tool_more(world: World, tmp_path: Path) -> None:
     with pytest.raises(CassetteMissError) as missed:
         replay(world, tmp_path / "c.yaml", "tool")
     assert missed.value.address == "LangGraph/branch@2[2]/look"
-    assert "node branch, superstep 2" in str(missed.value)
+    assert 'node "branch", step 2' in str(missed.value)
 
 
 def test_an_edited_branch(world: World, tmp_path: Path) -> None:

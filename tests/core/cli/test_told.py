@@ -250,6 +250,8 @@ DRAWN: list[tuple[Any, Any, bool]] = [
     ("Xy3-kLm_09aBcD", "aQ9_pLk-33xYzT", True),
     (12.345678901, 98.7654321, True),
     (1_732_000_000_123, 1_732_000_900_456, True),
+    (1_732_000_000.5, 1_732_000_900.25, True),
+    (1_732_000_000.0, 1_732_000_901.0, True),
     ("2026-11-29T18:00:01.123456", "2026-11-29T18:01:02.654321+00:00", True),
     ("2026-11-29T18:00:00", "2026-11-30T09:30:00", False),
     ("Capital of France?", "Capital of Italy?", False),
@@ -257,6 +259,8 @@ DRAWN: list[tuple[Any, Any, bool]] = [
     ("gpt-5-mini", "gpt-5", False),
     (1, 2, False),
     (0.5, 0.7, False),
+    (True, False, False),
+    (1_732_000_000, 1.5, False),
     ("decade", "facade", False),
 ]
 

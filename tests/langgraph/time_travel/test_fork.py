@@ -259,7 +259,7 @@ def test_changed_code_before_the_fork_is_a_miss(world: World, record: Record, pa
     other = loop(world)
     other.nodes["act"] = builder.nodes["think"]
     before = len(world.reached)
-    with pytest.raises(CassetteMissError, match="in node act, superstep 2"):
+    with pytest.raises(CassetteMissError, match='in node "act", step 2'):
         time_travel(path, other.compile(), step=9, state_update={"log": []})
     assert reached(world, before) == []
 

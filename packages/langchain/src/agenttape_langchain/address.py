@@ -89,10 +89,10 @@ def own_tags(tags: Sequence[str], inherited: Sequence[str]) -> list[str]:
 
 
 def place_in_words(address: str) -> str | None:
-    """Return the innermost graph node of an address in words, with its superstep; None outside of graphs."""
+    """Return the innermost graph node of an address in words, with its step; None outside of graphs."""
     found = next((match for label in reversed(address.split("/")) if (match := _NODE.fullmatch(label))), None)
     if found is None:
         return None
     sent = ", Send " + found["sent"].strip("[]").replace("][", ".") if found["sent"] else ""
     again = f", attempt {found['again']}" if found["again"] else ""
-    return f"node {found['node']}, superstep {found['step']}{sent}{again}"
+    return f'node "{found["node"]}", step {found["step"]}{sent}{again}'

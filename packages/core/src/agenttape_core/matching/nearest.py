@@ -174,7 +174,8 @@ _TOKEN = re.compile(r"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9_-])[A-Za-z0-9_+/=-]{8,}")
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\.\d+(?:Z|[+-]\d\d:?\d\d)?")
 """A reading of a clock. Without a fraction of a second, it may be a time that you chose."""
 _LONGEST = 200
-_NANOSECONDS = 10**9
+_EPOCH = 10**9
+"""Seconds since 1970 that are no count of things: from 2001 on."""
 _DIGITS = 4
 
 
@@ -186,9 +187,11 @@ def _is_drawn(recorded: Plain, asked: Plain) -> bool:
     if isinstance(recorded, str) and isinstance(asked, str):
         are_times = _TIMESTAMP.fullmatch(recorded) is not None and _TIMESTAMP.fullmatch(asked) is not None
         return are_times or _is_token(recorded, asked)
-    if type(recorded) is float and type(asked) is float:  # a reading of a clock, or a random number
-        return all(len(repr(value).partition(".")[2]) >= _DIGITS for value in (recorded, asked))
-    return type(recorded) is type(asked) is int and min(recorded, asked) >= _NANOSECONDS
+    if type(recorded) is not type(asked) or not isinstance(recorded, int | float) or not isinstance(asked, int | float):
+        return False
+    if min(recorded, asked) >= _EPOCH:  # a reading of a clock, in seconds or less, whole or rounded
+        return True
+    return all(len(repr(value).partition(".")[2]) >= _DIGITS for value in (recorded, asked))
 
 
 def _is_token(recorded: str, asked: str) -> bool:
