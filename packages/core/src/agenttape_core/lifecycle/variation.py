@@ -26,7 +26,7 @@ class Variation:
 
     Args:
         cassette: The cassette; by default the one of the program or of the block.
-        options: Options of `use_cassette`, which replace those of the program or the block; rules of `redact` are added.
+        options: Options of `use_cassette`, which replace those of the program or the block; `redact` adds its rules.
         changes: Other answers for recorded calls: `raises`, `returns`, `edits`, `cut` or `late`, by the number,
             address, kind or name of the call, or a pattern of places such as `"**/search"`. The first attempt is
             changed, and the next one gets the recorded answer; `always` changes each.
