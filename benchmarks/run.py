@@ -21,6 +21,7 @@ import faulted
 import files
 import imports
 import observed
+import parallel
 import peers
 import redaction
 import saver_operations
@@ -36,6 +37,7 @@ _OURS = (
     files.openings,
     files.agents,
     observed.observed,
+    parallel.parallel,
     savers.threads,
     savers.services,
     saver_operations.savers_in_turns,
