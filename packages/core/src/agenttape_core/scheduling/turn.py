@@ -145,7 +145,7 @@ class Turn:
         """True if something was admitted while something else might have been: then the order says something."""
         self._beside: deque[Key] = deque()
         self._counts: Counter[str] = Counter()
-        self._changed = 0.0
+        self._changed = self._looked = 0.0
         self._quiet = 0
         self._late: Lateness = _PUNCTUAL
 
@@ -275,10 +275,13 @@ class Turn:
 
     def look(self) -> None:
         """Look whether the one that has the turn is blocked, or what is next cannot come. Called while waiting."""
+        now = monotonic()
+        if now - self._looked < _LOOK / 2:  # of a hundred threads that wait, one has just looked
+            return
         with self.lock:
             if self.is_over:
                 return
-            now = monotonic()
+            self._looked = now
             running = self.running
             if running is not None:
                 may_take_its_time = running.is_held and self.log is not None  # it may make a call for real
