@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.redaction.detection.normal import Normal
-from agenttape_core.redaction.detection.views import LONG, View, holds, places
+from agenttape_core.redaction.detection.views import LONG, View, holds, places, places_among
 
 FEW = st.text("ab", max_size=30).map(str.encode)
 
@@ -29,3 +29,15 @@ def test_long_runs(parts: list[tuple[str, int, str]]) -> None:
     text = "".join(letter * count + end for letter, count, end in parts)
     found = [run.start() for run in re.finditer(rf"[\w-]{{{LONG},}}", text, re.ASCII)]
     assert View(Normal(text)).long_runs == found
+
+
+@given(
+    st.lists(st.sampled_from(["password:", "x", "y" * 900, "net use", "\\n", "(", "zip -P"]), max_size=60),
+    st.booleans(),
+)
+def test_windows(parts: list[str], has_blanks: bool) -> None:
+    """A literal is found in a long text wherever it is, also across the border of two windows."""
+    text = (" " if has_blanks else ".").join(parts * 3)
+    view = View(Normal(text))
+    for literal in (b"password", b"net use ", b"zip "):
+        assert [*places_among(view.low, literal, view.windows)] == [*places(view.low, literal)]

@@ -12,7 +12,7 @@ from agenttape_core.redaction import Redactor
 from agenttape_core.redaction.detection.normal import Normal
 from agenttape_core.redaction.detection.tables import TABLES
 from agenttape_core.redaction.detection.tables.row import WORD, Row, Tables, row
-from agenttape_core.redaction.detection.views import View
+from agenttape_core.redaction.detection.views import View, places
 
 SECRET = "Zq7jCIejlCJr"
 
@@ -28,13 +28,15 @@ def test_row_finds_its_example_and_keeps_what_looks_like_it(redactor: Redactor, 
     """A row finds the secret of its example, also among plain texts, and nothing around it, and no look-alike."""
     text, start, end = unmarked(each.found)
     view = View(Normal(text))
-    literals = next(literals for row, literals in TABLES.near(view) if row is each)
-    assert [(one.start, one.end) for one in each.find(view, literals)] == [(start, end)]
+    found = [one for row, literal, at in TABLES.near(view) if row is each for one in each.find(view, literal, at)]
+    assert [(one.start, one.end) for one in found] == [(start, end)]
     redacted = redactor.text(text)
     assert text[start:end] not in redacted
     assert redacted.startswith(text[:start])
     assert redacted.endswith(text[end:])
-    assert list(each.find(View(Normal(each.kept)), each.literals)) == []
+    kept = View(Normal(each.kept))
+    for literal in each.literals:
+        assert list(each.find(kept, literal, places(kept.raw if each.exact else kept.low, literal))) == []
     assert redactor.text(each.kept) == each.kept
     among_plain_texts = Redactor(redactor.key)
     among_plain_texts.foresee([*(f"This is sentence number {number} of a talk." for number in range(20)), text])

@@ -14,7 +14,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.assignments import may_be_given
-from agenttape_core.redaction.detection.fields import COPY, INTO, TAGS, may_head_column
+from agenttape_core.redaction.detection.fields import may_head_column, places_of_fields
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.name_places import holds_foreign, name_places
 from agenttape_core.redaction.detection.normal import Normal, beyond_ascii, is_normal
@@ -39,12 +39,6 @@ _FORMS = (
     *((anchor[-1:], anchor) for found in PROVIDER_KEYS if found.near == "base64" for anchor in found.anchors),
 )
 """Literals of secrets, each with a character that is cheaper to look for: no text that lacks it has the literal."""
-_FOLDED = (
-    (b"'\"", INTO),
-    (b"\t", COPY),
-)
-"""Words, each with characters of which one is in all that can be given with it; `0` is any digit."""
-_ASSIGNED = (b"form-data; name=", b"input_value=", *TAGS)
 _SHAPES = (b"0000", b"AA00")
 _THREE = b"AAA"
 _CAPITALS, _CAPITAL_STEM = (
@@ -163,20 +157,12 @@ class _Marked:
         for near, literal in _FORMS:
             if near in view.raw:
                 self._mark(view.raw, literal)
-        for given, literal in _FOLDED:
-            if any(sign in view.shape for sign in given):
-                self._mark(view.low, literal)
-        for literal in TABLES.literals(view):
-            self._mark(view.low, literal.lower())
-        for searched, literals in (
-            (view.low, _ASSIGNED if b"=" in view.raw else ()),
-            (view.shape, _SHAPES if b"0" in view.shape else ()),
-        ):
-            for literal in literals:
-                self._mark(searched, literal)
+        for literal in _SHAPES if b"0" in view.shape else ():
+            self._mark(view.shape, literal)
         keys = (at for at in view.long_runs if may_be_key(view, at))
         named = (at for at in name_places(view, names) if may_be_given(view, at, names) or may_head_column(view, at))
-        for at in chain(keys, named):
+        of_tables = (at for _, _, found in TABLES.near(view) for at in found)
+        for at in chain(keys, named, of_tables, places_of_fields(view)):
             self.numbers.add(bisect_right(self._ends, at))
 
     def _mark(self, searched: bytes, literal: bytes) -> None:

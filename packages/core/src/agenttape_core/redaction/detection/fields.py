@@ -14,7 +14,7 @@ from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand, words_of
 from agenttape_core.redaction.detection.values import is_placeholder, satisfies
-from agenttape_core.redaction.detection.views import places
+from agenttape_core.redaction.detection.views import VOCABULARY, places_among
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
@@ -35,8 +35,28 @@ _ABOVE = Lazy(rf"(?:\A|{_BREAK})(?P<name>[\w.\[\]-]{{1,128}}){_BREAK}[ ]{{2}}[^\
 _REACH = 512
 _NAME = re.compile(r"[^\W\d][\w-]*")
 _MULTIPART, _INPUT = b"form-data; name=", b"input_value="
-TAGS = (b"<input", b"<meta", b"<param")
-_NAMES_OF_TAGS = frozenset(name for tag in TAGS for name in (tag[1:], tag[1:].upper(), tag[1:].capitalize()))
+_TAGS = (b"<input", b"<meta", b"<param")
+_INTO, _COPY_FROM = b" into", b" from stdin"
+_VERBS = (b"insert", b"replace", b"ignore")
+_OF_WORDS = {
+    b"form-data": _MULTIPART, b"input_value": _INPUT, b"stdin": _COPY_FROM, **{tag[1:]: tag for tag in _TAGS},
+}  # fmt: skip
+"""The literals to look for, by a word of each."""
+
+
+def _read(word: bytes) -> bytes | None:
+    small = word.lower()
+    return _INTO if small.endswith(_VERBS) else _OF_WORDS.get(small)
+
+
+_LITERALS = VOCABULARY.add(_read)
+
+
+def _places(view: View, text: bytes, literal: bytes) -> Iterator[int]:
+    """Yield where a literal is in a text, near the words that it is looked for by."""
+    return places_among(text, literal, view.among(_LITERALS, literal))
+
+
 _ATTRIBUTE = Lazy(
     r"""(?x) (?:[\s/]|\\{1,7}[nrt]){0,64}+ (?P<name>[A-Za-z][\w:.-]{0,40}+)
     (?:[ ]{0,4}=[ ]{0,4} (?:(?P<quote>\\{0,7}["'])(?P<quoted>[^"'<>\\]{0,4096}+)(?P=quote)
@@ -50,15 +70,13 @@ _MOST_ATTRIBUTES = 40
 
 def find_fields(view: View, names: Names) -> Iterator[Finding]:
     """Find the values of fields whose names are denied."""
-    if _MULTIPART.partition(b";")[0] in view.words:
-        yield from _find(view, names, _MULTIPART, _PART)
-    if _INPUT.rstrip(b"=") in view.words:
-        yield from _find(view, names, _INPUT, _INVALID)
+    yield from _find(view, names, _MULTIPART, _PART)
+    yield from _find(view, names, _INPUT, _INVALID)
 
 
 def _find(view: View, names: Names, anchor: bytes, pattern: Lazy) -> Iterator[Finding]:
     end = 0
-    for at in places(view.raw, anchor):
+    for at in _places(view, view.raw, anchor):
         match = pattern.match(view.text, at) if at >= end and _may_match(view, at, pattern) else None
         end = match.end() if match else end
         above = match if match is None or pattern is _PART else _ABOVE.search(view.text[max(0, at - _REACH) : at])
@@ -79,8 +97,8 @@ def _is_secret(value: str, place: str, names: Names) -> bool:
 
 def find_tags(view: View, names: Names) -> Iterator[Finding]:
     """Find the values of fields of passwords, and of fields whose names are denied."""
-    for anchor in () if _NAMES_OF_TAGS.isdisjoint(view.words) else TAGS:
-        for at in places(view.low, anchor):
+    for anchor in _TAGS:
+        for at in _places(view, view.low, anchor):
             yield from _of_tag(view, at + len(anchor), names)
 
 
@@ -107,9 +125,6 @@ def _of_tag(view: View, at: int, names: Names) -> Iterator[Finding]:
             yield view.finding(start, end, SECRET)
 
 
-INTO = b" into"
-COPY = b" from stdin"
-_VERBS = (b"insert", b"replace", b"ignore")
 _BLANK = r"(?:\s|\\[nrt])"
 _TABLE = (
     rf"""{_BLANK}{{1,8}}[\w.\"'`\[\]\\$-]{{1,128}}{_BLANK}{{0,8}}\((?P<columns>[^()']{{1,2000}})\){_BLANK}{{0,8}}"""
@@ -124,7 +139,7 @@ _PIECE = Lazy(
 _LINE = Lazy(r"[^\r\n]*")
 _BEFORE_STDIN = 2_300
 _SIGN = Lazy(r"[0-9!@#$%^&*?]")
-_OF_WORDS = frozenset({"token", "tokens", "key", "keys", "cookie", "cookies"})
+_WORDS_OF_LANGUAGES = frozenset({"token", "tokens", "key", "keys", "cookie", "cookies"})
 
 
 class Column(NamedTuple):
@@ -151,13 +166,13 @@ def find_inserted(view: View, names: Names) -> Iterator[Finding]:
     """Find the values in columns whose names are denied."""
     if b"'" in view.raw or b'"' in view.raw:
         # The rows of one end where the next begins, or texts that never close a bracket would be read again and again.
-        heads = [head for head in map(partial(_insert, view), places(view.low, INTO)) if head]
+        heads = [head for head in map(partial(_insert, view), _places(view, view.low, _INTO)) if head]
         ends = [head.start() for head in heads[1:]] + [len(view.text)]
         for head, end in zip(heads, ends, strict=False):
             if columns := _denied(head["columns"], names):
                 yield from _in_rows(view, head.end(), end, columns)
     done = 0
-    for at in places(view.low, COPY) if b"\t" in view.raw else ():
+    for at in _places(view, view.low, _COPY_FROM) if b"\t" in view.raw else ():
         start = view.low.rfind(b"copy ", max(done, at - _BEFORE_STDIN), at)
         copied = _COPY.match(view.text[start:at]) if start >= done else None
         if copied and (columns := _denied(copied["columns"], names)):
@@ -175,7 +190,7 @@ def _denied(columns: str, names: Names) -> dict[int, Column]:
         name = column.replace("\\n", " ").strip(' \t\r\n"`[]\\')
         if (demand := names.demand_of(name)) is not None:
             kind = names.kind_of(name) or SECRET
-            found[number] = Column(kind, demand, kind == SECRET and words_of(name)[-1] in _OF_WORDS)
+            found[number] = Column(kind, demand, kind == SECRET and words_of(name)[-1] in _WORDS_OF_LANGUAGES)
     return found
 
 
@@ -338,3 +353,9 @@ def _row(view: View, start: int, cells: list[str], number: int, names: Names) ->
     if satisfies(value, demand):
         at = start + sum(len(cell) + 1 for cell in cells[: number + 1]) + cells[number + 1].find(value)
         yield view.finding(at, at + len(value), names.kind_of(name) or SECRET)
+
+
+def places_of_fields(view: View) -> Iterator[int]:
+    """Yield where a field may be."""
+    for literal in (_MULTIPART, _INPUT, _INTO, _COPY_FROM, *_TAGS):
+        yield from _places(view, view.low, literal)

@@ -8,13 +8,13 @@ from agenttape_core.redaction.detection import vocabulary
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand, demand_of
 from agenttape_core.redaction.detection.normal import beyond_ascii
-from agenttape_core.redaction.detection.views import Known, places
+from agenttape_core.redaction.detection.views import VOCABULARY, places, places_among
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from agenttape_core.redaction.detection.names import Names
-    from agenttape_core.redaction.detection.views import View
+    from agenttape_core.redaction.detection.views import View, Window
 
 _LONGEST = 64
 _TOKEN = ord("a")
@@ -32,6 +32,7 @@ _PAIRS = frozenset(
     if first.isascii() and demand_of(f"{first} {last}") is not demand
 )
 _OF_PAIRS = frozenset(word for pair in _PAIRS for word in pair)
+_SECOND = {first: frozenset(last for one, last in _PAIRS if one == first) for first, _ in _PAIRS}
 
 
 class _Sought(NamedTuple):
@@ -64,28 +65,37 @@ def _sought(word: bytes) -> _Sought | None:
     return _Sought(word + b"=" if demand is Demand.QUERIED else word, min(stems, default=letter.start()), part)
 
 
-_SOUGHT = Known(_sought)
+_NAMES = VOCABULARY.add(_sought)
 
 
 def name_places(view: View, names: Names) -> list[int]:
     """Return where the names of a text are: where each has its stem or its first letter."""
     found: set[int] = set()
-    parts, runs, size = set(), view.runs, len(view.runs)
-    for word, sought in _SOUGHT.among(view.words):
-        parts.add(sought.part)
-        for at in view.places(word.lower()) if sought.literal else ():
-            end = at + len(word)
-            if (end == size or runs[end] != _TOKEN) and view.raw.startswith(sought.literal, at):
-                found.add(at + sought.offset)
-    for first, last in _PAIRS if len(parts) > 1 else ():
-        if first in parts and last in parts:
-            pair, offset = f"{first} {last}".encode("latin-1"), len(first) + 1
-            found.update(at + offset for at in view.places(first.encode("latin-1")) if view.low.startswith(pair, at))
+    for window in view.windows:
+        parts = []
+        for word, meanings in window.words:
+            sought: _Sought | None = meanings[_NAMES]
+            if sought and sought.part:
+                parts.append(sought.part)
+            if sought and sought.literal:
+                found.update(at + sought.offset for at in _whole(view, word, sought.literal, window))
+        for first in parts if len(parts) > 1 else ():
+            for last in _SECOND.get(first, frozenset()).intersection(parts):
+                pair, offset = f"{first} {last}".encode("latin-1"), len(first) + 1
+                found.update(at + offset for at in places_among(view.low, pair, [window]))
     for own in names.own_words:
         found.update(places(view.low, own))
     if not view.text.isascii():
         found.update(_foreign(view.text))
     return sorted(found)
+
+
+def _whole(view: View, word: bytes, literal: bytes, window: Window) -> Iterator[int]:
+    """Yield where a literal is in a window with no more token characters behind its word."""
+    for at in places(view.raw, literal, window.start, window.end + len(literal) - 1):
+        end = at + len(word)
+        if end == len(view.runs) or view.runs[end] != _TOKEN:
+            yield at
 
 
 def holds_foreign(text: str) -> bool:

@@ -12,13 +12,13 @@ short. A single character is as quick either way.
 from __future__ import annotations
 
 import string
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.redaction.detection.findings import Finding
 from agenttape_core.redaction.detection.normal import Normal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 LONG = 20
 """The shortest unbroken run of token characters that a provider's key has."""
@@ -29,10 +29,19 @@ _SHAPES = bytes.maketrans(
     (string.digits + string.ascii_uppercase).encode(), b"0" * len(string.digits) + b"A" * len(string.ascii_uppercase)
 )
 _LONG_RUN = b"a" * LONG
+_WIDE, _BEHIND = 4_096, 64
+"""The size of a window, and how far behind it the rest of a literal may reach."""
 _MOST_WORDS = 100_000
-Meaning = TypeVar("Meaning")
 _LETTERS = _TOKEN + b"(" + bytes(range(0xC0, 0x100))
 _OF_WORDS = bytes(byte if byte in _LETTERS else ord(" ") for byte in range(256))
+
+
+class Window(NamedTuple):
+    """A part of a text that is cut at blanks, and the words that mean something in it, and a little behind it."""
+
+    start: int
+    end: int
+    words: list[tuple[bytes, tuple[Any, ...]]]
 
 
 class View:
@@ -42,7 +51,7 @@ class View:
         normal: The text as it reads, see `normalised`; it holds no pseudonym.
     """
 
-    __slots__ = ("_normal", "found", "long_runs", "low", "raw", "runs", "shape", "text", "words")
+    __slots__ = ("_normal", "long_runs", "low", "raw", "runs", "shape", "text", "windows")
 
     low: bytes
     """Small letters for capitals."""
@@ -52,15 +61,16 @@ class View:
     """Digits as `0`, capitals as `A`, the rest as it is."""
     long_runs: list[int]
     """The start of each long run of token characters; most texts have none."""
-    words: set[bytes]
-    """All words, with digits, underscores, hyphens, and the bracket that opens behind them: `set_password(`."""
+    windows: list[Window]
+    """The parts with a word that means something; a literal is looked for only where its words are.
+
+    A word has digits, underscores, hyphens, and the bracket that opens behind it: `set_password(`.
+    """
 
     def __init__(self, normal: Normal) -> None:
         self._normal = normal
         self.text = text = normal.text
         self.raw = text.encode("latin-1", "replace")
-        self.found: dict[bytes, Sequence[int]] = {}
-        """The places of the words that were looked for, whatever their case."""
 
     def __getattr__(self, name: str) -> Any:
         """Make a form when it is first asked for; after that it is found without asking here."""
@@ -73,19 +83,16 @@ class View:
             made = self.raw.translate(_RUNS)
         elif name == "long_runs":
             made = _starts(self.runs)
-        elif name == "words":
-            made = _words(self.raw)
+        elif name == "windows":
+            made = _windows(self.raw)
         else:
             raise AttributeError(name)
         setattr(self, name, made)
         return made
 
-    def places(self, word: bytes) -> Sequence[int]:
-        """Return where a word in small letters stands, whatever its case. Names and tables share many words."""
-        found = self.found.get(word)
-        if found is None:
-            found = self.found[word] = places(self.low, word)
-        return found
+    def among(self, reader: int, meaning: object) -> list[Window]:
+        """Return the windows with a word that means something certain to one reader of the vocabulary."""
+        return [window for window in self.windows if any(read[reader] == meaning for _, read in window.words)]
 
     def is_varied(self, run: int) -> bool:
         """Return True if a long run that starts at a position begins with more than small letters, as all keys do."""
@@ -110,33 +117,59 @@ def _words(raw: bytes) -> set[bytes]:
     return set(raw.replace(b"(", b"( ").translate(_OF_WORDS).split())
 
 
-class Known(Generic[Meaning]):
-    """A memory of words: those that mean something to a detector, and all others that were met.
+def _windows(raw: bytes) -> list[Window]:
+    found, start, size = [], 0, len(raw)
+    while start < size:
+        end = size if size - start <= _WIDE + _BEHIND else start + _last_cut(raw[start : start + _WIDE])
+        if words := VOCABULARY.among(_words(raw[start : end + _BEHIND])):
+            found.append(Window(start, end, words))
+        start = end
+    return found
+
+
+def _last_cut(piece: bytes) -> int:
+    """Return where a piece of a text may be cut: behind a blank, else between words, but within no escape."""
+    at = piece.rfind(b" ") + 1 or piece.translate(_OF_WORDS).rfind(b" ") + 1
+    return (at - 1 if piece[at - 1 : at] == b"\\" else at) or len(piece)
+
+
+class Vocabulary:
+    """The meanings of words to the detectors, and a memory of the words that were met.
 
     The texts of a program share most of their words, so few of them are looked at.
-
-    Args:
-        meaning: Returns what a word means, or `None`.
     """
 
-    def __init__(self, meaning: Callable[[bytes], Meaning | None]) -> None:
-        self._meaning = meaning
+    def __init__(self) -> None:
+        self._readers: list[Callable[[bytes], Any]] = []
         self._empty: set[bytes] = set()
-        self._full: dict[bytes, Meaning] = {}
+        self._full: dict[bytes, tuple[Any, ...]] = {}
 
-    def among(self, words: set[bytes]) -> list[tuple[bytes, Meaning]]:
-        """Return the words that mean something, and their meanings."""
+    def add(self, meaning: Callable[[bytes], Any]) -> int:
+        """Add a reader, and return the place of what it reads in the meanings of a word.
+
+        Args:
+            meaning: Returns what a word means; anything that is false if it means nothing.
+        """
+        self._readers.append(meaning)
+        self._empty, self._full = set(), {}
+        return len(self._readers) - 1
+
+    def among(self, words: set[bytes]) -> list[tuple[bytes, tuple[Any, ...]]]:
+        """Return the words that mean something, with what they mean to each reader."""
         found, full, empty = [], self._full, self._empty
         for word in words - empty:
-            meaning = full.get(word) or self._meaning(word)
-            if meaning is not None:
-                found.append((word, meaning))
-                full[word] = meaning
+            meanings = full.get(word) or tuple(read(word) for read in self._readers)
+            if any(meanings):
+                found.append((word, meanings))
+                full[word] = meanings
             else:
                 empty.add(word)
         if len(empty) + len(full) > _MOST_WORDS:
             self._empty, self._full = set(), {}
         return found
+
+
+VOCABULARY = Vocabulary()
 
 
 def _starts(runs: bytes) -> list[int]:
@@ -156,15 +189,21 @@ def holds(text: bytes, literal: bytes) -> bool:
     return text.rfind(literal) >= 0
 
 
-def places(text: bytes, literal: bytes) -> Sequence[int]:
-    """Return where a literal stands in a text, in order, also where two overlap."""
-    at = text.rfind(literal)
+def places(text: bytes, literal: bytes, start: int = 0, end: int | None = None) -> Sequence[int]:
+    """Return where a literal stands in a text, or in a part of it, in order, also where two overlap."""
+    at = text.rfind(literal, start, end)
     if at < 0:
         return ()
     found = []
     overlap = len(literal) - 1
     while at >= 0:
         found.append(at)
-        at = text.rfind(literal, 0, at + overlap)
+        at = text.rfind(literal, start, at + overlap)
     found.reverse()
     return found
+
+
+def places_among(text: bytes, literal: bytes, windows: Iterable[Window]) -> Iterator[int]:
+    """Yield where a literal begins in some windows of a text."""
+    for window in windows:
+        yield from places(text, literal, window.start, window.end + len(literal) - 1)

@@ -3,8 +3,8 @@ r"""A row of a table: a literal, the text around it, and the secret in that text
 To add a row, find the literal that each such text holds, write the pattern of what follows it, and give one example
 with the secret in `⟦⟧` and one that looks like it and stays. The examples are the row's tests.
 
-A text is split into words once, for all rows: a row is looked at only if one of its words is among them. Digits and
-underscores are part of a word; `View.words` has them in small letters.
+A text is split into windows and words once, for all rows: a literal is looked for only in the windows that have its
+words. Digits and underscores are part of a word; see `View.windows`.
 
 Patterns are linear: each repetition has a bound, and no two that may match the same characters stand side by side.
 `\\{0,3}` before a quote is the escape of JSON within JSON.
@@ -13,13 +13,12 @@ Patterns are linear: each repetition has a bound, and no two that may match the 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.values import is_alternating, is_placeholder, is_type_name
-from agenttape_core.redaction.detection.views import Known, places
+from agenttape_core.redaction.detection.views import VOCABULARY, Window, places_among
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,8 +41,6 @@ _SIGN, _DIGIT_OR_SIGN = Lazy("[!@#$%^&*?]"), Lazy("[0-9!@#$%^&*?]")
 _STANDARD = Lazy(r"[A-Z]{2,8}-?\d{1,5}|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\S*|\S*(?:://|\.\w{2,4}/)\S*")
 """`RFC-4226`, a date, or an address."""
 _LEAST_DIGITS = 3
-_LEAST_SHARED = 6
-"""A shorter word is in too many others to be looked for."""
 _WORD = re.compile(rb"[A-Za-z0-9_]+")
 _WHOLE_WORD = re.compile(rb"(?<![A-Za-z0-9_])[A-Za-z0-9_]+(?:\(|(?=[^A-Za-z0-9_(]))")
 """A word with something else behind it in a literal, so that it's a word of the text, too."""
@@ -74,26 +71,18 @@ class Row(NamedTuple):
     found: str
     kept: str
 
-    def find(self, view: View, literals: Iterable[bytes], at: Mapping[bytes, Sequence[int]] = {}) -> Iterator[Finding]:
-        """Find the secrets of this row in a text.
-
-        Args:
-            view: The text.
-            literals: Those of the row's literals that are looked for.
-            at: Where they are, as far as that is known.
-        """
-        for literal in literals:
-            done = 0
-            found = at[literal] if literal in at else places(view.raw if self.exact else view.low, literal)
-            for start in found:
-                behind = self.after.match(view.text, start + len(literal)) if start >= done else None
-                span = None if behind is None else self._secret(view.text, start, behind)
-                if behind is None or span is None:
-                    continue
-                secret = view.text[slice(*span)]
-                if not is_placeholder(secret) and self.is_secret(secret):
-                    done = behind.end()
-                    yield view.finding(*span, SECRET)
+    def find(self, view: View, literal: bytes, places: Iterable[int]) -> Iterator[Finding]:
+        """Find the secrets of this row in a text, at the places of one of its literals."""
+        done = 0
+        for start in places:
+            behind = self.after.match(view.text, start + len(literal)) if start >= done else None
+            span = None if behind is None else self._secret(view.text, start, behind)
+            if behind is None or span is None:
+                continue
+            secret = view.text[slice(*span)]
+            if not is_placeholder(secret) and self.is_secret(secret):
+                done = behind.end()
+                yield view.finding(*span, SECRET)
 
     def _secret(self, text: str, at: int, behind: re.Match[str]) -> tuple[int, int] | None:
         if self.before is None:
@@ -168,8 +157,6 @@ class Tables:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.rows = tuple(rows)
-        self._words_of = {lit: _WORD.findall(lit.lower()) for each in self.rows for lit in each.literals}
-        self._shared = _shared_words(self._words_of)
         self._of_word: dict[bytes, list[tuple[Row, bytes, frozenset[bytes]]]] = {}
         for each in self.rows:
             for word, literals in each.words.items():
@@ -177,18 +164,24 @@ class Tables:
                 self._of_word.setdefault(word, []).extend(looked_for)
         self._words = frozenset(self._of_word).union(*(need for each in self.rows for need in each.needs.values()))
         self._signs = [word for word in self._words if not word[:1].isalnum()]
-        self._known = Known(self._meant)
+        self._reader = VOCABULARY.add(self._meant)
 
-    def near(self, view: View) -> Iterator[tuple[Row, list[bytes]]]:
-        """Yield the rows of which a text has a word, with the literals that it may have."""
-        known = frozenset[bytes]().union(*(meant for _, meant in self._known.among(view.words)))
-        known = known.union(sign for sign in self._signs if sign in view.raw)
-        found: dict[int, tuple[Row, dict[bytes, None]]] = {}
-        for word in known:
-            for each, literal, needs in self._of_word.get(word, ()):
-                if needs <= known:
-                    found.setdefault(id(each), (each, {}))[1][literal] = None
-        return ((each, list(literals)) for each, literals in found.values())
+    def near(self, view: View) -> Iterator[tuple[Row, bytes, Sequence[int]]]:
+        """Yield the rows of which a text has a word, with each of their literals and its places."""
+        found: dict[tuple[int, bytes], tuple[Row, list[Window]]] = {}
+        for window in view.windows:
+            known = {word for _, meanings in window.words for word in meanings[self._reader] or ()}
+            for word in known:
+                for each, literal, needs in self._of_word.get(word, ()) if known else ():
+                    windows = found.setdefault((id(each), literal), (each, []))[1] if needs <= known else [window]
+                    if not (windows and windows[-1] is window):
+                        windows.append(window)
+        for sign in (sign for sign in self._signs if sign in view.raw):
+            for each, literal, _ in self._of_word[sign]:
+                found[id(each), literal] = each, [Window(0, len(view.raw), [])]
+        for (_, literal), (each, windows) in found.items():
+            if at := list(places_among(view.raw if each.exact else view.low, literal, windows)):
+                yield each, literal, at
 
     def _meant(self, word: bytes) -> frozenset[bytes] | None:
         """Return the words of rows that a word of a text is, or has between hyphens."""
@@ -196,39 +189,10 @@ class Tables:
         called = (parts[-1] + b"(",) if parts and word.endswith(b"(") else ()
         return self._words.intersection((*parts, *called)) or None
 
-    def literals(self, view: View) -> Iterator[bytes]:
-        """Yield the literals of all rows that a text may have."""
-        for _, literals in self.near(view):
-            yield from literals
-
     def find(self, view: View) -> Iterator[Finding]:
         """Find the secrets of all rows in a text."""
-        of_literal: dict[bytes, Sequence[int]] = {}
-        for each, literals in self.near(view):
-            at = {literal: self._places(view, literal, each, of_literal) for literal in literals}
-            yield from each.find(view, literals, at)
-
-    def _places(self, view: View, literal: bytes, row: Row, found: dict[bytes, Sequence[int]]) -> Sequence[int]:
-        """Return where a literal is in a text: where a word of it is that was, or will be, looked for anyway."""
-        if literal in found:
-            return found[literal]
-        searched = view.raw if row.exact else view.low
-        word = next((word for word in self._words_of[literal] if word in view.found), self._shared.get(literal))
-        if word is None:
-            at = places(searched, literal)
-        else:
-            offset = literal.lower().index(word)
-            first = (at - offset for at in view.places(word) if at >= offset)
-            at = [at for at in first if searched.startswith(literal, at)]
-        found[literal] = at
-        return at
-
-
-def _shared_words(words_of: Mapping[bytes, Sequence[bytes]]) -> dict[bytes, bytes]:
-    """Return a word of each literal that so many others have, too, that it's better looked for once."""
-    counts = Counter(word for found in words_of.values() for word in {*found} if len(word) >= _LEAST_SHARED)
-    best = {literal: max(found, key=lambda word: (counts[word], word)) for literal, found in words_of.items() if found}
-    return {literal: word for literal, word in best.items() if counts[word] > 1}
+        for each, literal, at in self.near(view):
+            yield from each.find(view, literal, at)
 
 
 def is_any(_: str) -> bool:
