@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import _socket
 import asyncio
+import os
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from typing import IO, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,10 +24,15 @@ pytestmark = [pytest.mark.process, pytest.mark.usefixtures("recorded")]
 OTHER = """
 import socket, sys
 listener = socket.create_server(("127.0.0.1", 0))
-print(listener.getsockname()[1], flush=True)
+commands, answers = sys.argv[1:]
+said = str(listener.getsockname()[1])
 kept = []
-for line in sys.stdin:
-    word, _, port = line.strip().partition(" ")
+while True:
+    with open(answers, "w") as file:
+        file.write(said)
+    with open(commands) as file:
+        word, _, port = file.read().partition(" ")
+    said = ""
     if word == "accept":
         kept.append(listener.accept()[0])
     elif word == "push":
@@ -36,29 +43,27 @@ for line in sys.stdin:
         kept.append(socket.create_connection(("127.0.0.1", int(port))))
         kept[-1].sendall(b"hello")
     elif word == "answered":
-        print(kept[-1].recv(9).decode(), flush=True)
+        said = kept[-1].recv(9).decode()
     elif word == "datagram":
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.sendto(b"hello", ("127.0.0.1", int(port)))
-    print("done", flush=True)
 """
 
 
 class Other:
-    """Another process, which pushes data, sends datagrams and connects when it is told to."""
+    """Another process, which pushes data, sends datagrams and connects when it is told to.
 
-    def __init__(self, commands: IO[str], answers: IO[str]) -> None:
+    It's told by files that are opened each time: a replay refuses to use what's open already.
+    """
+
+    def __init__(self, commands: Path, answers: Path) -> None:
         self.commands, self.answers = commands, answers
-        self.port = int(answers.readline())
+        self.port = int(answers.read_text())
 
     def __call__(self, command: str) -> str:
         """Let it do something, and wait for that."""
-        self.commands.write(f"{command}\n")
-        self.commands.flush()
-        lines = [self.answers.readline().strip()]
-        while lines[-1] != "done":
-            lines.append(self.answers.readline().strip())
-        return lines[0]
+        self.commands.write_text(command)
+        return self.answers.read_text()
 
     def connected(self) -> socket.socket:
         """Connect to it."""
@@ -68,13 +73,14 @@ class Other:
 
 
 @pytest.fixture(scope="module")
-def other() -> Iterator[Other]:
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Other]:
     """The other process."""
-    words = [sys.executable, "-S", "-c", OTHER]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        yield Other(process.stdin, process.stdout)
+    folder = tmp_path_factory.mktemp("other")
+    commands, answers = folder / "commands", folder / "answers"
+    os.mkfifo(commands)
+    os.mkfifo(answers)
+    with subprocess.Popen([sys.executable, "-S", "-c", OTHER, str(commands), str(answers)]) as process:
+        yield Other(commands, answers)
         process.kill()
 
 

@@ -51,7 +51,7 @@ class Age:
     """The moment at which a session begins, and the child processes that are there already."""
 
     def __init__(self) -> None:
-        self._since = moment()
+        self._since = next(_numbers)
         self._children = weakref.WeakSet(_children(is_alive=True))
 
     def has_child(self) -> bool:
@@ -92,7 +92,7 @@ class Handover(NamedTuple):
 Watcher = Callable[[Handover], object]
 """Called before each of them, in its thread and context; if it raises, the handover is refused."""
 
-_OLDER = "a process that is older than the session"
+OLDER_PROCESS = "a process that is older than the session"
 _IN_BLOCK = (
     "make it inside the block, or in a fixture that starts after the session: processes that start in a replay use\n"
     "  the same cassette; or allow it: "
@@ -261,7 +261,7 @@ def _through(verb: str, real: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any) -> Any:
         if HANDOVERS.all and _is_of_program():
-            _show(Handover(verb, _OLDER, partial(_leads_to_older, self), _IN_BLOCK))
+            _show(Handover(verb, OLDER_PROCESS, partial(_leads_to_older, self), _IN_BLOCK))
         return real(self, *args)
 
     return method
@@ -272,7 +272,7 @@ def _putting(real: Callable[..., None]) -> Callable[..., None]:
 
     def put(self: Any, *args: Any, **kwargs: Any) -> None:
         if HANDOVERS.all and _is_of_program():
-            _show(Handover("send to", _OLDER, partial(_leads_to_older, self._writer), _IN_BLOCK))
+            _show(Handover("send to", OLDER_PROCESS, partial(_leads_to_older, self._writer), _IN_BLOCK))
         real(self, *args, **kwargs)
 
     return put
@@ -299,7 +299,7 @@ def _connecting(real: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if HANDOVERS.all and not isinstance(address, tuple) and _is_of_program():  # others were judged as hosts
             pid = _peer(connection)
             try:
-                _show(Handover("connect to", _OLDER, lambda age: _is_beyond(pid, age), _IN_BLOCK))
+                _show(Handover("connect to", OLDER_PROCESS, lambda age: _is_beyond(pid, age), _IN_BLOCK))
             except BaseException:
                 connection.close()
                 raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agenttape_core.guard.descriptors import look
 from agenttape_core.guard.handovers import Age
 from agenttape_core.guard.hosts import LOOPBACK, OF_PROGRAM, SUBPROCESS, Entry, as_ip, is_loopback, normal, parsed
 
@@ -49,6 +50,7 @@ class Guard:
         owns_caller: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = name
+        look()
         self.age = Age()
         """The moment at which the session began."""
         self.is_over = False

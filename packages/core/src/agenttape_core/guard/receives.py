@@ -5,7 +5,7 @@ process makes. These raise no audit event. So while there is a watcher, the meth
 the class in C that all classes of sockets inherit from, and those by which `ssl` reads.
 
 Not reported: data that stays in the process (socket pairs), and receipts by code in C with its own sockets, by
-`os.read` from the number of a socket, by the proactor event loop of Windows, and without a connection on a Unix socket.
+the proactor event loop of Windows, and without a connection on a Unix socket.
 """
 
 from __future__ import annotations
@@ -113,6 +113,13 @@ def _install(wrappers: Wrappers) -> None:
 RECEIPTS: Watchers[Watcher] = Watchers(_install)
 """Each receipt of the process is shown to these. It is refused with what one raises; one may be shown more than once.
 """
+
+
+def show_receipt(sock: socket.socket) -> None:
+    """Show a receipt by code that doesn't use the methods of the socket."""
+    receipt = _receipt_of(sock)
+    if receipt is not None:
+        _show(receipt)
 
 
 def _show(receipt: Receipt) -> None:

@@ -6,7 +6,7 @@ in C that all classes of sockets inherit from, to which `makefile`, `http.client
 down, and those of `ssl.SSLSocket`, which writes directly. Nothing is wrapped while no one watches.
 
 Not reported: data that stays in the process (a socket pair, such as the one by which an event loop is woken), and sends
-of C code with its own sockets, of `os.write` to the number of a socket, and of the proactor event loop of Windows.
+of C code with its own sockets, and of the proactor event loop of Windows.
 """
 
 from __future__ import annotations
@@ -98,6 +98,14 @@ def _wrap(wrappers: Wrappers) -> None:
 
 
 SENDS: Watchers[Watcher] = Watchers(_wrap)
+
+
+def show_send(sock: socket.socket) -> None:
+    """Show a send on an open connection by code that doesn't use its methods."""
+    send = _send_of(sock, None)
+    if send is not None:
+        for watcher in SENDS.all:
+            watcher(send)
 
 
 def _showing(address_in: Callable[[tuple[Any, ...]], Any], real: Callable[..., Any]) -> Callable[..., Any]:

@@ -333,7 +333,7 @@ def _of_module(module: Any, attributes: frozenset[str]) -> Iterator[tuple[Any, b
         met += 1
         for name in attributes & vars(module).keys():
             value = vars(module)[name]
-            if not (isinstance(value, types.BuiltinFunctionType) and value in DESCRIPTOR_FUNCTIONS):
+            if not _is_of_descriptors(value):
                 yield value, True  # of `os`, "write" is the attribute of many other things
             if isinstance(value, types.ModuleType) and value.__name__.startswith(f"{module.__name__}."):
                 modules.append(value)
@@ -343,8 +343,18 @@ def _of_os(reads: _Reads, names: dict[str, Any]) -> Iterator[Any]:
     """Give what code names of `os` itself: `os.write` by whatever name the module has there."""
     for head, name in reads.of_names:
         if names.get(head) is os or (head not in names and (head == "os" or "os" in reads.imports)):
-            yield vars(os).get(name)
-    yield from (vars(os).get(name.partition(".")[2]) for name in reads.imports if name.startswith("os."))
+            yield _unwrapped(vars(os).get(name))
+    yield from (_unwrapped(vars(os).get(name.partition(".")[2])) for name in reads.imports if name.startswith("os."))
+
+
+def _is_of_descriptors(value: Any) -> bool:
+    real = _unwrapped(value)
+    return isinstance(real, types.BuiltinFunctionType) and real in DESCRIPTOR_FUNCTIONS
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return a function of `os` without the wrapper that it has in a session."""
+    return getattr(value, "__wrapped__", value) if isinstance(value, types.FunctionType) else value
 
 
 def _of_class(cls: type, *, is_root: bool) -> Iterator[tuple[Any, bool]]:
