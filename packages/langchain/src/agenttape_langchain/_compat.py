@@ -118,7 +118,10 @@ def config_of_caller() -> dict[str, Any]:
 
     All functions of LangChain and LangGraph that do so have it in a variable `config`, and pass only a part of it on.
     """
-    config = sys._getframe(2).f_locals.get("config")
+    frame = sys._getframe(2)
+    if "config" not in frame.f_code.co_varnames:  # a model's: to make a dict of its variables takes longer than this
+        return {}
+    config = frame.f_locals.get("config")
     return config if isinstance(config, dict) else {}
 
 

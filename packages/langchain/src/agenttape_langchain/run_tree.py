@@ -194,7 +194,7 @@ class RunTree(InlineHandler):
         self._recorded = recorded
         self._is_observed = is_observed
         self.runs_by_id: dict[UUID, Run] = {}
-        self._waiting_models: set[UUID] = set()
+        self._waiting_models: dict[UUID, Run] = {}
         """The model calls that were announced, and whose leaf methods have not been called yet."""
 
     def run(self, run_id: UUID | None) -> Run | None:
@@ -218,10 +218,8 @@ class RunTree(InlineHandler):
                     others.append(entry)
         if announced:
             _announced.set(tuple(others))
-        if mine is None:
-            return None
-        self._waiting_models.discard(mine)  # the framework does not end the run of a call that is cancelled
-        return self.runs_by_id.get(mine)
+        # Not only at its end: the framework does not end the run of a call that is cancelled.
+        return self._waiting_models.pop(mine, None) if mine is not None else None
 
     def _forget_announced(self) -> None:
         waiting = _announced.get()
@@ -279,7 +277,7 @@ class RunTree(InlineHandler):
 
     def end(self, run_id: UUID) -> Run | None:
         """End a run."""
-        self._waiting_models.discard(run_id)
+        self._waiting_models.pop(run_id, None)
         return self.runs_by_id.pop(run_id, None)
 
     # -- what the framework calls ------------------------------------------------------------------------------
@@ -364,8 +362,9 @@ class RunTree(InlineHandler):
     ) -> None:
         """Begin a call of a chat model, and announce its run to the leaf method."""
         name = model_name(serialized, kwargs)
-        self.begin(run_id, parent_run_id, name, kwargs.get("tags"), kwargs.get("metadata"), params=invocation_params)
-        self._waiting_models.add(run_id)
+        tags, metadata = kwargs.get("tags"), kwargs.get("metadata")
+        run = self.begin(run_id, parent_run_id, name, tags, metadata, params=invocation_params)
+        self._waiting_models[run_id] = run
         _announced.set((*_announced.get(), (ref(self), run_id)))
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:

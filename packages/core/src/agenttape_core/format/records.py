@@ -12,7 +12,7 @@ from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.timings import dump_step_timings, dump_timings, load_step_timings, load_timings
 from agenttape_core.format.written_steps import Stored, WrittenStep
 from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Outcome, Step, StepTiming, Timing
-from agenttape_core.schema.record import Record
+from agenttape_core.schema.record import Record, fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
@@ -32,7 +32,6 @@ _SINCE_SECOND = frozenset({"step", "metadata", "fidelity", "fidelity_note"})
 _REQUIRED: Any = object()
 _FREE = frozenset({"status", "value"})
 """The keys of an outcome that returned, and did nothing else: any value will do."""
-_set = object.__setattr__
 _OPTIONAL = ("parent", "ids", "tags", "metadata", "fidelity", "fidelity_note", "acts")
 INTERACTION_KEYS = {*HEAD, *_OPTIONAL, "continues", "keep", "without", "request", "outcome"}
 """The keys that a stored interaction may have."""
@@ -201,10 +200,7 @@ def outcome_from_dict(value: Any) -> Outcome:
     if type(value) is not dict or value.get("status") != "returned" or not value.keys() <= _FREE:
         return _validate(Outcome, value)
     made = Outcome.__new__(Outcome)  # as `model_construct` does: nothing can be wrong, and each call is answered by one
-    _set(made, "__dict__", {**_nothing_else(), "effects": [], "arguments": {}, **value})
-    _set(made, "__pydantic_fields_set__", set(value))
-    _set(made, "__pydantic_extra__", None)
-    _set(made, "__pydantic_private__", None)
+    fill(made, {**_nothing_else(), "effects": [], "arguments": {}, **value}, set(value))
     return made
 
 

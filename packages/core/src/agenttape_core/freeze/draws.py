@@ -26,6 +26,7 @@ _MULTICAST = 1 << 40
 _new = object.__new__
 _set_int = vars(uuid.UUID)["int"].__set__  # of a slot
 _set_is_safe = vars(uuid.UUID)["is_safe"].__set__
+_UNKNOWN = uuid.SafeUUID.unknown
 
 
 class Stream:
@@ -44,11 +45,12 @@ class Stream:
         """
         nth = self._taken
         self._taken = nth + 1
-        found = b""
-        for block in range(-(-size // self._start.digest_size)):
+        found, block = b"", 0
+        while len(found) < size:
             digest = self._start.copy()
             digest.update(b"%d.%d" % (nth, block))
             found += digest.digest()
+            block += 1
         return found[:size]
 
 
@@ -78,7 +80,7 @@ def uuid_from(
     high = high & 0xFFFF_FFFF_FFFF_0FFF | version << 12
     made = _new(uuid.UUID)  # its constructor takes six times as long, to find out which of its arguments is given
     _set_int(made, high << 64 | _VARIANT | low)
-    _set_is_safe(made, uuid.SafeUUID.unknown)
+    _set_is_safe(made, _UNKNOWN)
     return made
 
 

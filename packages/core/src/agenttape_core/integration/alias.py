@@ -58,6 +58,21 @@ def alias_class(cls: type, methods: dict[str, Any], make: Callable[[Any], type])
 MethodT = TypeVar("MethodT", bound=Callable[..., Any])
 
 
+class _OfMethod(inspect.Signature):
+    """The signature of a method. Without its first parameter, which `inspect` leaves out when it's bound, it's kept."""
+
+    _bound: inspect.Signature | None = None
+
+    def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]
+        """Return a signature with changes."""
+        parameters = changes.get("parameters") if len(changes) == 1 else None
+        if type(parameters) is not tuple or parameters != tuple(self.parameters.values())[1:]:
+            return super().replace(**changes)
+        if self._bound is None:
+            self._bound = super().replace(**changes)
+        return self._bound
+
+
 def hold_signature(method: MethodT, real: Callable[..., Any] | None = None) -> MethodT:
     """Keep the signature of a method with it, and return the method.
 
@@ -68,7 +83,9 @@ def hold_signature(method: MethodT, real: Callable[..., Any] | None = None) -> M
         method: The method.
         real: The function that it wraps, if it wraps one.
     """
-    method.__signature__ = _signature(method if real is None else real)  # type: ignore[attr-defined]
+    found = _signature(method if real is None else real)
+    held = _OfMethod([*found.parameters.values()], return_annotation=found.return_annotation)
+    method.__signature__ = held  # type: ignore[attr-defined]
     return method
 
 

@@ -68,6 +68,11 @@ def _itself(method: Any, make: Callable[[Any], Any]) -> Any:
     return make(method)
 
 
+def _no_object(_: Any) -> bool:
+    """Take no object for one that is made of others."""
+    return False
+
+
 class Leaf(NamedTuple):
     """A leaf method.
 
@@ -89,7 +94,7 @@ class Leaf(NamedTuple):
     within: Callable[[Any, Callable[[Any], Any]], Any] = _itself
     is_inspected: bool = False
 
-    def around(self, real: Any, cross: Cross, is_made_of_parts: Callable[[Any], bool] | None = None) -> Any:
+    def around(self, real: Any, cross: Cross, is_made_of_parts: Callable[[Any], bool] = _no_object) -> Any:
         """Return a taped method around a real one.
 
         Args:
@@ -98,14 +103,16 @@ class Leaf(NamedTuple):
             is_made_of_parts: Whether an object's code runs if its calls don't cross, so that its own calls take part.
         """
 
-        def describe(inner: Callable[..., Any], self_: Any, /, *args: Any, **kwargs: Any) -> Call:
-            call = self.describe(inner, cross, self_, *args, **kwargs)
-            if call.crossing is None and is_made_of_parts is not None and is_made_of_parts(self_):
-                call.real = taking_part_while(call.real, self.shape)
-            return call
-
         def wrapped(inner: Callable[..., Any]) -> Any:
-            return self.shape(inner, functools.partial(describe, inner))
+            describe = functools.partial(self.describe, inner, cross)
+
+            def with_parts(self_: Any, /, *args: Any, **kwargs: Any) -> Call:
+                call = describe(self_, *args, **kwargs)
+                if call.crossing is None and is_made_of_parts(self_):
+                    call.real = taking_part_while(call.real, self.shape)
+                return call
+
+            return self.shape(inner, describe if is_made_of_parts is _no_object else with_parts)
 
         return self.within(real, wrapped)
 
@@ -113,11 +120,6 @@ class Leaf(NamedTuple):
 def _every_class(_: type) -> bool:
     """Tape the objects of every class."""
     return True
-
-
-def _no_object(_: Any) -> bool:
-    """Take no object for one that is made of others."""
-    return False
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ machine that the object runs on, and a replay on another one must find its recor
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from enum import Enum
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from agenttape_core.errors import UnidentifiedModelWarning
@@ -106,35 +106,70 @@ def model_of(value: Any) -> dict[str, Any]:
 
 def settings_of(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """Return the attributes of an object under these names that hold texts, numbers, or collections."""
-    cls, state = type(value), getattr(value, "__dict__", {})
-    wanted, of_class = _wanted(cls, names)
-    present = of_class | wanted.intersection(state)  # few of the names are those of an attribute
-    found = {name: state[name] if name in state else getattr(cls, name, None) for name in present}
-    found = {name: setting for name, setting in found.items() if isinstance(setting, _PLAIN) and setting not in _EMPTY}
-    return {name: found[name] for name in names if name in found} if len(found) > 1 else found
+    cls = type(value)
+    known = _known_of(cls, names)
+    if known is None:
+        known = _kept[cls][names] = _Known.of(cls, names)
+    return _settings(value, known)
 
 
-_vars_of_class = vars(type)["__dict__"].__get__  # as `vars`, which looks for it in the metaclass first
-_MOST_KEPT = 16
-_Kept = tuple[list[int], dict[tuple[str, ...], tuple[frozenset[str], frozenset[str]]]]
-_kept: WeakKeyDictionary[type, _Kept] = WeakKeyDictionary()
+def _settings(value: Any, known: _Known) -> dict[str, Any]:
+    state = getattr(value, "__dict__", {})
+    found = {}
+    for name in known.of_class | known.wanted.intersection(state):  # few of the names are those of an attribute
+        setting = state[name] if name in state else getattr(type(value), name, None)
+        if isinstance(setting, _PLAIN) and setting not in _EMPTY:
+            found[name] = setting
+    return {name: found[name] for name in known.names if name in found} if len(found) > 1 else found
 
 
-def _wanted(cls: type, names: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return names as a set, and those of them that are attributes of a class.
+class _Known(NamedTuple):
+    """The names that are asked for in the objects of a class.
 
     They are kept until the number of names in a class that it inherits from changes. A class of pydantic takes longer
     to report that it has no such attribute than the rest of a request takes.
+
+    Args:
+        names: The names.
+        wanted: The same.
+        of_class: Those of them that are attributes of the class.
+        sizes: By the place of a class in the order of inheritance, the number of its names; only for those that may
+            change. To look at each of them in a call takes longer than all else that's done here.
+        public: The names that tell models apart, besides those of known settings.
     """
-    sizes = [*map(len, map(_vars_of_class, cls.__mro__))]
+
+    names: tuple[str, ...]
+    wanted: frozenset[str]
+    of_class: frozenset[str]
+    sizes: dict[int, int]
+    public: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, asked: type, names: tuple[str, ...], base: type = object, public: tuple[str, ...] = ()) -> _Known:
+        """Look at a class. The framework's own class, and those that it inherits from, don't change."""
+        wanted, order = frozenset(names), asked.__mro__
+        sizes = {place: len(vars(each)) for place, each in enumerate(order) if not issubclass(base, each)}
+        return cls(names, wanted, wanted.intersection(chain(*map(vars, order))), sizes, public)
+
+
+_MOST_KEPT = 16
+_kept: WeakKeyDictionary[type, dict[Hashable, _Known]] = WeakKeyDictionary()
+"""The names known of each class, by those that are asked for; or by the framework's class, for public fields."""
+_vars_of_class = vars(type)["__dict__"].__get__  # as `vars`, which looks for it in the metaclass first
+
+
+def _known_of(cls: type, key: Hashable) -> _Known | None:
+    """Return the names that are known of a class, if they still hold."""
     kept = _kept.get(cls)
-    if kept is None or kept[0] != sizes or len(kept[1]) > _MOST_KEPT:
-        kept = _kept[cls] = sizes, {}
-    found = kept[1].get(names)
-    if found is None:
-        wanted = frozenset(names)
-        found = kept[1][names] = wanted, wanted.intersection(chain(*map(vars, cls.__mro__)))
-    return found
+    if kept is None or len(kept) > _MOST_KEPT:
+        kept = _kept[cls] = {}
+    known = kept.get(key)
+    if known is not None:
+        order = cls.__mro__
+        for place, size in known.sizes.items():
+            if len(_vars_of_class(order[place])) != size:
+                return None
+    return known
 
 
 # The identity of models that do not describe themselves.
@@ -203,8 +238,8 @@ def public_fields(value: Any, base: type) -> dict[str, Any]:
         value: The model.
         base: The framework's class, whose own attributes do not count.
     """
-    names, wanted = _public_names(value, base)
-    found = settings_of(value, wanted)  # in one search: this is done for each call
+    known = _known_of(type(value), base) or _public_names(value, base)
+    found, names = _settings(value, known), known.public  # in one search: this is done for each call
     state = getattr(value, "__dict__", {})
     members = {name: state[name].value for name in names if isinstance(state.get(name), Enum)}
     if not found:
@@ -245,10 +280,16 @@ def _root(cls: type) -> str:
     return cls.__module__.partition(".")[0]
 
 
-def _public_names(value: Any, base: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the attributes that tell a model from others, and these with the names of known settings."""
-    declared: Iterable[str] = getattr(type(value), "model_fields", ()) or getattr(value, "__dict__", ())
-    return _told_apart(tuple(declared), base)
+def _public_names(value: Any, base: type) -> _Known:
+    """Return the names of the attributes that tell a model from others, and those of known settings."""
+    cls = type(value)
+    fields: Iterable[str] = getattr(cls, "model_fields", ())
+    own: Iterable[str] = fields or getattr(value, "__dict__", ())
+    names, wanted = _told_apart(tuple(own), base)
+    known = _Known.of(cls, wanted, base, names)
+    if fields:  # else each object has its own
+        _kept[cls][base] = known
+    return known
 
 
 @functools.lru_cache(256)

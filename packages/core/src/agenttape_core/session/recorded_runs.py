@@ -91,6 +91,8 @@ class RecordedRuns:
             metadata: Its metadata.
         """
         position = begin()
+        if not (self._adds or self._steps):
+            return position
         begun = _Begun(self._facts(facts) if facts else {}, metadata or {}, given)
         with self._lock:
             if self._runs is None:

@@ -6,15 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from agenttape_core.matching import MatchRule
 from agenttape_core.schema import FAKED, PURE_KINDS, Interaction, SideEffect
 from agenttape_core.session.unrecorded_call import UnrecordedCall
 
 
-@dataclass(frozen=True, slots=True)
-class CallRecord:
+class CallRecord(NamedTuple):
     """One interaction and what became of it.
 
     Args:

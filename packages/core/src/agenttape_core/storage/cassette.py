@@ -242,10 +242,15 @@ class Cassette:
 
     def fidelity_note(self, number: int) -> str:
         """Return the reason why an interaction is not exact; empty for an exact one. Raises as `outcome` does."""
-        if not self._layout.may_be_marked(self._data, self._spans[self._positions[number]]):
+        if not (self._has_marks and self._layout.may_be_marked(self._data, self._spans[self._positions[number]])):
             return ""
         found = self.interaction(number)
         return found.fidelity_note or found.fidelity if found.fidelity != "exact" else ""
+
+    @cached_property
+    def _has_marks(self) -> bool:
+        """True if any interaction may be marked as not exact."""
+        return self._layout.may_be_marked(self._data, (0, len(self._data)))
 
     def metadata(self, number: int, key: str) -> Plain:
         """Return an entry of the metadata of an interaction; `None` if there is none. Raises as `outcome` does.

@@ -19,6 +19,7 @@ from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.schema import class_name, loaded_class
 from agenttape_core.schema.class_names import are_answers_written, subclass_name, writing_answers
 from agenttape_core.schema.plain import Plain, expect_dict
+from agenttape_core.schema.record import fill
 
 Nested = Callable[[Any], Any]
 
@@ -32,7 +33,6 @@ SET, UNSET = "$set", "$unset"
 Model = TypeVar("Model", bound=BaseModel)
 
 _REQUIRED = object()
-_set = object.__setattr__
 
 
 class Shape(NamedTuple):
@@ -239,10 +239,7 @@ def build(
             }
         )
     else:  # as the method of pydantic does
-        _set(instance, "__dict__", state)
-        _set(instance, "__pydantic_fields_set__", taken)
-        _set(instance, "__pydantic_extra__", extra)
-        _set(instance, "__pydantic_private__", None)
+        fill(instance, state, taken, extra)
     return instance
 
 
