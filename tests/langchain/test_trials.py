@@ -344,13 +344,15 @@ def test_options_that_say_nothing(options: tuple[str, ...], said: str, pytester:
 
 
 def test_few_samples(single: pytest.Pytester) -> None:
-    """Few samples are UNCLEAR, which is no failure, and the table, which may be Markdown, says how many it takes."""
+    """Few samples are UNCLEAR, which is no failure, and the table, also in Markdown, says how many it takes."""
     result = single.runpytest_inprocess(CANDIDATE, "--cassette-samples=2", "--cassette-report=out/report.md")
     assert result.ret == 0
     lines = (single.path / "out" / "report.md").read_text(encoding="utf-8").splitlines()
-    assert lines[0].startswith("| run | verdict | passed | baseline |")
-    assert "| UNCLEAR | 2/2 | 2/2 | 0 |" in lines[2]
-    assert lines[4].endswith("36 pairs more would settle it if they are like these, at an unknown price")
+    assert lines[0] == "### AgentTape: 1 run, 1 check: all passed"
+    table = lines[lines.index("```text") :]
+    assert table[1].split()[:4] == ["run", "verdict", "passed", "baseline"]
+    assert table[2].split()[1:5] == ["UNCLEAR", "2/2", "2/2", "0"]
+    assert table[3].endswith("36 pairs more would settle it if they are like these, at an unknown price")
 
 
 def test_a_candidate_that_cannot_be_tried(single: pytest.Pytester, models: Models) -> None:
@@ -421,7 +423,7 @@ def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.Cap
 
     how = ("--baseline", "0", "-o", "kept", "--report", "out.json")
     assert tried("openai:new", "--samples", "2", "--max-usd", str(of_one * 1.5), *how) == 1
-    assert "$138 is spent, and it may cost more than is left" in capsys.readouterr().err
+    assert "$138 is spent, and it may cost more than is left" in capsys.readouterr().out
     (found,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]  # it left the recorded world
     assert [(one["lane"], one["passed"], len(one["unrecorded"])) for one in found["samples"]] == [
         ("candidate", True, 1)

@@ -203,7 +203,7 @@ def test_recording_comes_first(project: Project) -> None:
 
 @pytest.mark.parametrize(
     ("experiment", "number", "line"),
-    [("faults:empty", 4, "*interrupted: 1 fault not tried"), ("orders", 6, "*the same in 1 order of *interrupted*")],
+    [("faults:empty", 5, "*interrupted: 1 fault not tried"), ("orders", 6, "*the same in 1 order of *interrupted*")],
 )
 def test_interrupted(
     project: Project, capsys: pytest.CaptureFixture[str], experiment: str, number: int, line: str

@@ -16,8 +16,7 @@ from agenttape_core import boundary, use_cassette, verify
 from agenttape_core.errors import ConfigurationError, SessionStateError, VerificationError
 from agenttape_core.experiments import orders
 from agenttape_core.experiments.strategies.order_search import Search, Tried
-from agenttape_core.experiments.strategies.orders import outcomes_in_other_orders
-from agenttape_core.experiments.verify.child import ended
+from agenttape_core.experiments.verify.child import ended, outcomes_in_other_orders
 from agenttape_core.scheduling import ChoicePoint, Choices
 
 DESK = """
@@ -194,7 +193,7 @@ def test_a_program_that_changes_by_itself_is_named_first(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: explored("racy", runs=0), "runs=0: expected the number of orders"),
+        (lambda: explored("racy", runs=0), "runs=0: expected a number, at least 1"),
         (lambda: orders("desk.py:racy", "nobody.yaml"), "nobody.yaml"),
         (lambda: orders("desk.py:nobody", "racy.yaml"), "cannot load desk.py:nobody"),
         (lambda: orders("desk.py", "racy.yaml"), "expected"),

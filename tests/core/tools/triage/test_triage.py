@@ -200,9 +200,9 @@ def test_the_environment(project: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"samples": 0}, "expected the number of samples of each lane, at least 1"),
-        ({"live": ["fly"]}, "holds no call of fly; there are gpt, judge, look_up"),
-        ({"judge": "jury"}, "holds no call of jury"),
+        ({"samples": 0}, "samples=0: expected a number, at least 1"),
+        ({"live": ["fly"]}, "live={'fly'}: no recorded call of cassettes/c.yaml is selected; there are"),
+        ({"judge": "jury"}, "judge={'jury'}: no recorded call"),
         ({"max_usd": -1}, "expected a limit in US dollars"),
     ],
 )

@@ -12,16 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.experiments.strategies.trials import (
+from agenttape_core.experiments.strategies.trials.judging import (
+    LOST,
+    NO_CALL,
+    Lane,
     Sample,
     Trial,
     judged,
     lines_of,
-    markdown_of,
     plain_of,
     read_trials,
 )
-from agenttape_core.experiments.strategies.trials.judging import LOST, NO_CALL, Lane
 from agenttape_core.experiments.verdicts import Pairs
 from agenttape_core.tools.report.trajectory import Trajectory
 
@@ -124,12 +125,10 @@ LANES = st.tuples(st.text("".join(SAMPLES), max_size=9), st.text("".join(SAMPLES
 
 @given(lanes=st.lists(LANES, max_size=3))
 def test_all_forms_agree(lanes: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The text, Markdown and JSON of a table have the same verdicts, and JSON comes back as the same trials."""
+    """The text and JSON of a table have the same verdicts, and JSON comes back as the same trials."""
     trials = [trial(*each) for each in lanes]
     plain = json.loads(json.dumps(plain_of(trials)))
     said = [one["verdict"] for one in plain["trials"]]
-    rows = markdown_of(trials).replace("\\|", "").partition("\n\n")[0].splitlines()[2:]
-    assert [row.split(" | ")[1] for row in rows] == said
     lines = lines_of(judged(trials))[1 : 1 + len(lanes)]
     for line, verdict, (_, candidate) in zip(lines, said, lanes, strict=True):
         counting = [letter for letter in candidate if letter in COUNTING]

@@ -181,6 +181,17 @@ def drive(
         return found
 
 
+def refuse_below_one(**numbers: object) -> None:
+    """Refuse options that aren't a number from 1 on.
+
+    Raises:
+        ConfigurationError: If one isn't.
+    """
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ConfigurationError(f"{name}={value!r}: expected a number, at least 1")
+
+
 def refuse_jobs(jobs: int, *, is_test: bool) -> None:
     """Refuse a number of jobs that isn't one, or several for a test.
 
@@ -191,8 +202,7 @@ def refuse_jobs(jobs: int, *, is_test: bool) -> None:
     Raises:
         ConfigurationError: If it's refused.
     """
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise ConfigurationError(f"jobs={jobs!r}: expected how many run at the same time, at least 1")
+    refuse_below_one(jobs=jobs)
     if jobs > 1 and is_test:
         raise ConfigurationError(
             f"jobs={jobs}: pytest runs the replays of a test one after another\n"

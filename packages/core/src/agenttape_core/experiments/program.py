@@ -30,6 +30,7 @@ from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.schema import IndexRow, Interaction
 from agenttape_core.session import Session, current_session
+from agenttape_core.storage import Cassette, open_cassette
 from agenttape_core.tools.target import Target, awaited, load, run_to_end, target_of
 
 Given = ParamSpec("Given")
@@ -515,3 +516,16 @@ def recording(cassette: str | Path, options: Mapping[str, Any] = {}) -> Path:
     if not isinstance(path, Path):
         raise ConfigurationError(f"{path} isn't a local file\n  download it")
     return path
+
+
+def opened(path: Path) -> Cassette:
+    """Return a recording that has calls.
+
+    Raises:
+        CassetteError: If it cannot be read.
+        ConfigurationError: If it has none.
+    """
+    cassette = open_cassette(path)
+    if not cassette.entries:
+        raise ConfigurationError(f"{shown_path(path)} holds no call, so there is nothing in it to vary")
+    return cassette

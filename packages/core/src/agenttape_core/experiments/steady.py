@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 
-from agenttape_core.errors import AgentTapeError, ConfigurationError, VerificationError, shown_path
-from agenttape_core.experiments.program import Program, Run
+from agenttape_core.errors import AgentTapeError, VerificationError, shown_path
+from agenttape_core.experiments.program import Program, Run, opened
 from agenttape_core.experiments.verify import verify
 from agenttape_core.lifecycle.variation import Variation
-from agenttape_core.storage import open_cassette
 
 _TIMES = 3
 
@@ -28,8 +28,7 @@ def steady(program: Program, plain: Variation) -> Generator[Variation, Run, tupl
     """
     assert plain.cassette is not None
     shown = shown_path(plain.cassette)
-    if not open_cassette(plain.cassette).entries:
-        raise ConfigurationError(f"{shown} holds no call, so there is nothing in it that could be changed")
+    opened(Path(plain.cassette))
     first = yield plain
     second = yield plain
     for ending in (first, second):

@@ -126,9 +126,9 @@ def _samples(text: str) -> tuple[int, int]:
 
 
 EXPERIMENTS: dict[str, tuple[str, ...]] = {
-    "faults": ("kinds", "call"),
-    "orders": ("runs", "seed"),
-    "mutants": ("runs", "seed", "jobs", "only"),
+    "faults": ("kinds",),
+    "orders": ("runs",),
+    "mutants": ("runs",),
     "model": ("model", "live", "to"),
     "live": (),
     "flaky": ("samples",),
@@ -137,9 +137,8 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
     "change": ("base",),
     "bisect": ("good",),
 }
-"""The experiments, and the options of each; a value without a name is for the first. The last five take all options
-of the function of that name."""
-_AS_FUNCTIONS = frozenset({"flaky", "why", "shrink", "change", "bisect"})
+"""The experiments, and the options of each; a value without a name is for the first. All but `model` and `live` also
+take the options of the function of that name."""
 
 _OF_ONE_TEST = frozenset({"faults", "flaky", "why", "model"})
 """Those that take jobs for a function, but replay a test in the process of pytest."""
@@ -152,9 +151,8 @@ def choose_experiments(config: pytest.Config) -> None:
         pytest.UsageError: If the experiment or its option doesn't exist.
     """
     option = config.option
-    option.faults = option.explore = option.adequacy = None
-    option.explore_seed, option.cassette_drift, option.cassette_candidate = 7, False, []
-    option.fault_calls, option.candidate_options, option.cassette_experiments = (), {}, {}
+    option.cassette_drift, option.cassette_candidate = False, []
+    option.candidate_options, option.cassette_experiments = {}, {}
     for text in option.cassette_lab:
         name, _, rest = text.partition(":")
         if name not in EXPERIMENTS:
@@ -164,21 +162,11 @@ def choose_experiments(config: pytest.Config) -> None:
                 f"--cassette-lab={text}: pytest runs the replays of a test one after another\n"
                 f"  run several tests at a time with pytest-xdist:  pytest -n N --cassette-lab={name}"
             )
-        if name in _AS_FUNCTIONS:
+        if name not in {"model", "live"}:
             option.cassette_experiments[name] = _of_function(text, name, rest)
             continue
         given = _given(text, rest, EXPERIMENTS[name])
-        if name == "faults":
-            option.faults = given.get("kinds", "all")
-            option.fault_calls = tuple(given["call"].split(",")) if "call" in given else ()
-        elif name == "orders":
-            option.explore = _number(text, given.get("runs", "200"))
-            option.explore_seed = _number(text, given.get("seed", "7"))
-        elif name == "mutants":
-            only = given.pop("only", "")
-            numbers = {key: _number(text, value) for key, value in given.items()}
-            option.adequacy = {**numbers, "only": [word for word in only.split(",") if word]}
-        elif name == "live":
+        if name == "live":
             option.cassette_drift = True
         elif "model" in given:
             option.cassette_candidate.append(given.pop("model"))
@@ -206,8 +194,8 @@ def _of_function(text: str, name: str, rest: str) -> dict[str, object]:
 
 def _typed(text: str, value: str, kind: str) -> object:
     """Return a value in the type of a parameter."""
-    if kind.startswith(("Sequence", "Collection")):
-        return tuple(value.split(","))
+    if kind.startswith(("Sequence", "Collection", "Iterable")):
+        return None if value == "all" else tuple(word.strip() for word in value.split(",") if word.strip())
     if kind.startswith("bool"):
         return value not in {"false", "no", "0"}
     if kind.startswith("float"):
@@ -246,10 +234,6 @@ def refuse(config: pytest.Config) -> None:
     """
     choose_experiments(config)
     option = config.option
-    if option.faults is not None:
-        from agenttape_core.pytest_plugin.experimenting import refuse_unknown_faults
-
-        refuse_unknown_faults(config)
     if option.rerecord == "stale" and option.cassette_max_age is None:
         raise pytest.UsageError(
             "--rerecord=stale needs --cassette-max-age: the age that a cassette may have, for example 90d"
@@ -265,10 +249,10 @@ def refuse(config: pytest.Config) -> None:
 
         keep_to(option.cassette_max_usd, config)
     _refuse_pace(option.cassette_pace)
-    if option.explore is not None or option.cassette_order is not None:
-        from agenttape_core.pytest_plugin.experimenting import refuse_unknown_orders
+    if option.cassette_experiments.keys() & {"faults", "orders"} or option.cassette_order is not None:
+        from agenttape_core.pytest_plugin.experimenting import refuse_unknown
 
-        refuse_unknown_orders(config)
+        refuse_unknown(config)
     if option.cassette_report:
         from agenttape_core.pytest_plugin.reporting import refuse_unknown
 
@@ -288,7 +272,7 @@ def _choose_plan(option: argparse.Namespace) -> None:
 def _refuse_candidates(config: pytest.Config) -> None:
     option = config.option
     if not option.cassette_candidate:
-        if option.cassette_resume is not None and option.faults is None:
+        if option.cassette_resume is not None and "faults" not in option.cassette_experiments:
             raise pytest.UsageError("--cassette-resume needs --cassette-lab=model:MODEL or --cassette-lab=faults")
         return
     if option.rerecord is not None or option.cassette_mode not in _REPLAYING:
@@ -301,7 +285,7 @@ def _refuse_candidates(config: pytest.Config) -> None:
         )
     if option.cassette_resume is not None:
         from agenttape_core.errors import ConfigurationError
-        from agenttape_core.experiments.strategies.trials import read_trials
+        from agenttape_core.experiments.strategies.trials.judging import read_trials
 
         try:
             known = {trial.candidate for trial in read_trials(option.cassette_resume)}

@@ -1,83 +1,99 @@
-"""`--cassette-lab`: a test that has run with its recording is run again with something varied."""
+"""`--cassette-lab`: a test that has run with its recording is run again with something varied.
+
+The result travels as plain data in the report of the test, whatever process that ran in. When all tests have run,
+results that belong together are put together, shown, and written to files.
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
-import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import pytest
 
 from agenttape_core import experiments
 from agenttape_core.errors import AgentTapeError, ConfigurationError, shown_path
-from agenttape_core.experiments.engine import Experiment, Result, drive
-from agenttape_core.experiments.program import Run
-from agenttape_core.experiments.strategies.fault_kinds import FaultKind, chosen_kinds
-from agenttape_core.experiments.strategies.faults import FAILING, FaultMatrix, Known, Verdict, cells_in, experiment
-from agenttape_core.experiments.strategies.orders import Exploring
+from agenttape_core.experiments.engine import Result
+from agenttape_core.experiments.strategies.fault_kinds import chosen_kinds
+from agenttape_core.experiments.strategies.faults import FAILING, FaultMatrices, FaultMatrix, Verdict, cells_in
+from agenttape_core.experiments.strategies.trials import Trials
+from agenttape_core.experiments.strategies.trials.judging import Trial, judged, lines_of, read_trials
+from agenttape_core.experiments.strategies.trials.sampling import plan_lines
+from agenttape_core.experiments.verdicts import verdict_of
 from agenttape_core.lifecycle.chosen_order import cassette_and_order
 from agenttape_core.lifecycle.running_test import this_test
-from agenttape_core.lifecycle.variation import Variation
+from agenttape_core.pytest_plugin.costs import prices_of
+from agenttape_core.pytest_plugin.naming import safe
 from agenttape_core.pytest_plugin.programs import TestProgram, replays_of
 from agenttape_core.pytest_plugin.replayed import LOOKED_AT
-from agenttape_core.pytest_plugin.reporting import judged_of
 from agenttape_core.pytest_plugin.rerun import show_progress
 from agenttape_core.pytest_plugin.running import named
-from agenttape_core.tools.reporting.findings import Checked
+from agenttape_core.schema import MODEL_KINDS
+from agenttape_core.storage import open_cassette
+from agenttape_core.tools.report.trajectory import trajectory_of
+from agenttape_core.tools.reporting.findings import Checked, Judged
 from agenttape_core.tools.reporting.forms import write_report
+from agenttape_core.tools.upkeep.verified import own_folder
 
-Found = TypeVar("Found")
-
-_MARKER = "faults"
-_FAULTS = "agenttape.faults"
-"""The name of the property of a test report that holds its matrices, as JSON."""
-_FOUND = "agenttape.found"
-"""The name of the property of a test report with what another experiment has found, as JSON."""
-_EXPLORED = "agenttape.explored"
-"""The name of the property of a test report with the result of its exploration, in a line."""
-_KNOWN: pytest.StashKey[Known] = pytest.StashKey()
-"""The cells of an earlier run, which this one takes over."""
+FOUND = "agenttape.found"
+"""The name of the property of a test report with the result of an experiment, as JSON."""
 INTERRUPTED: pytest.StashKey[Sequence[tuple[str, object]]] = pytest.StashKey()
 """The properties of a test whose experiment was interrupted, as it has no report."""
+_FAMILY: pytest.StashKey[int] = pytest.StashKey()
+"""The most trials of a run."""
+_MARKER = "faults"
+_OF_EACH_CASSETTE = frozenset({"faults", "orders"})
+"""The experiments that look at each cassette that a test has replayed; others look at the one of its marker."""
+_OF_REVISIONS = frozenset({"change", "bisect"})
+_FINDS_ALWAYS = frozenset({"shrink", "bisect"})
+
+# -- The options of a run, and what they are for one test.
 
 
-def refuse_unknown_faults(config: pytest.Config) -> None:
-    """Refuse kinds of faults that don't exist, and a report of an earlier run that isn't one.
+def refuse_unknown(config: pytest.Config) -> None:
+    """Refuse kinds of faults that don't exist, orders that aren't any, and a report of faults that isn't one.
 
     Raises:
         pytest.UsageError: If there is one.
     """
-    _chosen(_named(config))
-    resumed = config.option.cassette_resume if not config.option.cassette_candidate else None
+    option = config.option
+    wanted: Mapping[str, Mapping[str, Any]] = option.cassette_experiments
+    if "faults" in wanted:
+        _check_kinds(wanted["faults"].get("kinds"))
+        if option.cassette_resume is not None and not option.cassette_candidate:
+            try:
+                cells_in(option.cassette_resume)
+            except ConfigurationError as error:
+                raise pytest.UsageError(f"--cassette-resume={error}") from None
+    orders, order = wanted.get("orders"), option.cassette_order
+    if orders is not None and orders.get("runs", 1) < 1:
+        raise pytest.UsageError(f"--cassette-lab=orders:runs={orders['runs']}: expected the number of orders, from 1")
+    if orders is not None and (order is not None or "faults" in wanted):
+        raise pytest.UsageError("--cassette-lab=orders excludes --cassette-order and --cassette-lab=faults")
+    if order is not None and not all(word.isdigit() for word in cassette_and_order(order)[1].split(",")):
+        raise pytest.UsageError(f"--cassette-order={order}: expected numbers of calls, such as 5,3 or desk:5,3")
+
+
+def _check_kinds(kinds: Iterable[str] | None) -> None:
     try:
-        config.stash[_KNOWN] = cells_in(resumed) if resumed is not None else {}
-    except ConfigurationError as error:
-        raise pytest.UsageError(f"--cassette-resume={error}") from None
-
-
-def _named(config: pytest.Config) -> list[str] | None:
-    """Return the names of the kinds of faults that the command line gives; `None` for all."""
-    given = config.option.faults
-    if given in {None, "all"}:
-        return None
-    return [name.strip() for name in str(given).split(",") if name.strip()]
-
-
-def _chosen(names: Sequence[str] | None) -> list[FaultKind]:
-    try:
-        return chosen_kinds(names)
+        chosen_kinds(kinds)
     except ConfigurationError as error:
         raise pytest.UsageError(str(error)) from None
 
 
-def _kinds_for(item: pytest.Item) -> list[FaultKind]:
-    """Return the kinds of faults for a test: from its marker, or else from the command line."""
-    marker = item.get_closest_marker(_MARKER)
-    return _chosen(marker.args if marker is not None and marker.args else _named(item.config))
+def _given_for(item: pytest.Item, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of an experiment for a test: its marker names the kinds of its faults."""
+    if name != "faults":
+        return dict(given)
+    marker, resume = item.get_closest_marker(_MARKER), item.config.option.cassette_resume
+    kinds = {"kinds": marker.args} if marker is not None and marker.args else {}
+    _check_kinds(kinds.get("kinds"))
+    return {**given, **kinds, **({"resume": resume} if resume is not None else {})}
 
 
 def _refused_for(item: pytest.Item) -> frozenset[Verdict]:
@@ -95,107 +111,11 @@ def _refused_for(item: pytest.Item) -> frozenset[Verdict]:
     return verdicts - frozenset(allowed) - {"recovered"}
 
 
-def refuse_unknown_orders(config: pytest.Config) -> None:
-    """Refuse a number of orders below 1, and an order that isn't one.
-
-    Raises:
-        pytest.UsageError: If there is one.
-    """
-    orders, order = config.option.explore, config.option.cassette_order
-    if orders is not None and orders < 1:
-        raise pytest.UsageError(f"--cassette-lab=orders:runs={orders}: expected the number of orders, at least 1")
-    if orders is not None and (order is not None or config.option.faults is not None):
-        raise pytest.UsageError("--cassette-lab=orders excludes --cassette-order and --cassette-lab=faults")
-    if order is not None and not all(word.isdigit() for word in cassette_and_order(order)[1].split(",")):
-        raise pytest.UsageError(f"--cassette-order={order}: expected numbers of calls, such as 5,3 or desk:5,3")
+# -- The further runs of a test.
 
 
-def _driven(
-    item: pytest.Item,
-    nextitem: pytest.Item | None,
-    key: pytest.StashKey[Any],
-    begin: Callable[[Run, bool], Experiment[Found]],
-) -> Iterator[Found]:
-    """Drive an experiment for each cassette that a test has replayed, and yield the results."""
-    running, runs, replays = item.stash.get(key, None), itertools.count(1), replays_of(item, nextitem, key)
-    try:
-        for program, before in replays:
-            script = begin(before, len(replays) == 1)
-            yield drive(program, script, lambda: show_progress(item.config, next(runs)))
-    finally:
-        if running is not None:
-            item.stash[key] = running
-
-
-def _end(item: pytest.Item) -> None:
-    """End the run of pytest after an experiment that was interrupted, and keep what that has found."""
-    item.config.stash[INTERRUPTED] = list(item.user_properties)
-    raise KeyboardInterrupt
-
-
-def try_faults(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
-    """Run a test that has passed again for each fault, and keep the result in its report.
-
-    Args:
-        item: The test. Its own fixtures have been torn down.
-        nextitem: The next test.
-        key: The place of the test's cassette among its stashed objects.
-    """
-    kinds, refused, known = _kinds_for(item), _refused_for(item), item.config.stash.get(_KNOWN, {})
-    matrices: list[FaultMatrix] = []
-
-    def begin(run: Run, _: bool) -> Experiment[FaultMatrix]:
-        return experiment(item.nodeid, Variation(), run, kinds, known=known, call=item.config.option.fault_calls)
-
-    for matrix in _driven(item, nextitem, key, begin):
-        matrices.append(matrix)
-        _keep(item, matrices)
-        if matrix.untried:
-            _end(item)
-    bad = [cell for matrix in matrices for cell in matrix.failing(refused)]
-    if bad:
-        lines = [
-            f"{cell.fault} of {str(cell.target).strip()}: {cell.verdict.replace('_', ' ')}, {cell.words}"
-            for cell in bad
-        ]
-        first = f"{len(bad)} of {sum(len(matrix.cells) for matrix in matrices)} faults come to what is not allowed"
-        pytest.fail("\n  ".join([first, *lines]), pytrace=False)
-
-
-def try_orders(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
-    """Run a test that has passed again in other orders, and fail it if one of them changes the outcome.
-
-    Args:
-        item: The test. Its own fixtures have been torn down.
-        nextitem: The next test.
-        key: The place of the test's cassette among its stashed objects.
-    """
-    option, failing = item.config.option, []
-
-    def begin(run: Run, is_only: bool) -> Experiment[tuple[str, bool]]:
-        path = run.session.path
-        prefix = "" if is_only else f"{Path(str(path)).name.partition('.')[0]}:"
-        words = shlex.join(["pytest", item.nodeid, f"--cassette-order={prefix}"])
-        rows, shown = run.session.source.entries, str(shown_path(path))
-        try:
-            search = Exploring(item.nodeid, shown, Variation(), rows, words.__add__)
-            found = yield from search.search(option.explore, option.explore_seed)
-        except ConfigurationError as error:
-            return f"{item.nodeid} is not explored: {str(error).partition(chr(10))[0]}", True
-        return str(found), found.is_whole
-
-    for found, is_whole in _driven(item, nextitem, key, begin):
-        item.user_properties.append((_EXPLORED, found.partition("\n")[0]))
-        if not is_whole:
-            _end(item)
-        if "\n" in found:
-            failing.append(found)
-    if failing:
-        pytest.fail("\n".join(failing), pytrace=False)
-
-
-def try_others(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
-    """Do other experiments on a test, by their functions, and fail it if one finds something.
+def look_at(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
+    """Do experiments on a test, by their functions, and fail it if one finds something.
 
     Args:
         item: The test. Its own fixtures have been torn down.
@@ -203,64 +123,223 @@ def try_others(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.Stas
         key: The place of the test's cassette among its stashed objects.
     """
     running, runs, failing = item.stash.get(key, None), itertools.count(1), []
-    program = TestProgram(item, nextitem, key)
-    if program.cassette is None or not program.cassette.exists():
-        return
+    own, replayed = TestProgram(item, nextitem, key), replays_of(item, nextitem, key)
     for name, given in item.stash[LOOKED_AT].items():
-        target = named(item) if name in {"change", "bisect"} else program
-        kept: dict[str, Any] = {"name": name, "test": item.nodeid, "plain": None, "checked": []}
-        found: Result | None = None
-        try:
-            found = getattr(experiments, name)(
-                target, program.cassette, on_run=lambda: show_progress(item.config, next(runs)), **given
-            )
-        except AgentTapeError as error:
-            kept["text"] = f"{item.nodeid}: {name} shows nothing: {error}"
-        finally:
-            if running is not None:
-                item.stash[key] = running
-        if found is not None:
-            checked = [asdict(each) for one in found.to_checked() for each in one.judged]
-            kept |= {"text": str(found), "plain": found.to_dict(), "checked": checked}
-            failing += [] if found.ok or name in {"shrink", "bisect"} else [str(found)]
-        item.user_properties.append((_FOUND, json.dumps(kept)))
-        if found is not None and not found.is_whole:
-            _end(item)
+        for program in replayed if name in _OF_EACH_CASSETTE else [own]:
+            path = program.cassette
+            if path is None or not path.exists():
+                continue
+            found: Result | None = None
+            try:
+                found = getattr(experiments, name)(
+                    named(item) if name in _OF_REVISIONS else program,
+                    path,
+                    on_run=lambda: show_progress(item.config, next(runs)),
+                    **_given_for(item, name, given),
+                )
+            except AgentTapeError as error:
+                _keep(item, name, None, f"{item.nodeid}: {name} shows nothing: {error}")
+            finally:
+                if running is not None:
+                    item.stash[key] = running
+            if found is not None:
+                problem = _problem(item, name, found)
+                _keep(item, name, found, str(found), is_told=bool(problem))
+                failing += [problem] if problem else []
     if failing:
         pytest.fail("\n".join(failing), pytrace=False)
 
 
-def found_in(properties: Iterable[tuple[str, object]]) -> list[dict[str, Any]]:
-    """Return what other experiments have found, as the properties of a report hold it."""
-    return [json.loads(str(value)) for name, value in properties if name == _FOUND]
-
-
-def write_found(path: str, found: Sequence[dict[str, Any]]) -> None:
-    """Write what other experiments have found to a file, in the form of its suffix."""
-    checked = [Checked(one["test"], "", "", tuple(map(judged_of, one["checked"]))) for one in found]
-    plain = {"results": [{"name": one["name"], "test": one["test"], "result": one["plain"]} for one in found]}
-    write_report(path, checked, plain, "\n".join(one["text"] for one in found))
+def _problem(item: pytest.Item, name: str, found: Result) -> str:
+    """Return why an experiment fails a test; empty if it doesn't."""
+    if not isinstance(found, FaultMatrix):
+        return "" if found.ok or name in _FINDS_ALWAYS else str(found)
+    bad = found.failing(_refused_for(item))
+    lines = [
+        f"{cell.fault} of {str(cell.target).strip()}: {cell.verdict.replace('_', ' ')}, {cell.words}" for cell in bad
+    ]
+    first = f"{len(bad)} of {len(found.cells)} faults come to what is not allowed"
+    return "\n  ".join([first, *lines]) if bad else ""
 
 
 def exclude(item: pytest.Item) -> None:
     """Keep in the report of a test that it has failed without a fault, if it replayed a cassette."""
     test = this_test()
     paths = dict.fromkeys(shown_path(one.path) for one in (test.sessions if test is not None else None) or ())
-    _keep(item, [FaultMatrix(item.nodeid, path, excluded="it fails without a fault") for path in paths])
+    for path in paths:
+        found = FaultMatrix(item.nodeid, path, excluded="it fails without a fault")
+        _keep(item, "faults", found, str(found))
 
 
-def _keep(item: pytest.Item, matrices: Sequence[FaultMatrix]) -> None:
-    if matrices:
-        kept = [(name, value) for name, value in item.user_properties if name != _FAULTS]
-        item.user_properties[:] = [*kept, (_FAULTS, json.dumps([matrix.to_dict() for matrix in matrices]))]
+def try_candidates(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
+    """Run a passed test with each candidate, in turn with its own model. A test that calls no model is left alone.
+
+    Args:
+        item: The test. Its own fixtures have been torn down.
+        nextitem: The next test.
+        key: The place of the test's cassette among its stashed objects.
+    """
+    first, option, problem = item.stash[key], item.config.option, ""
+    try:
+        for name, found in _candidates_on(item, TestProgram(item, nextitem, key), first.session.path):
+            _keep(item, "model", found, str(found))
+            for trial in found.trials:
+                _note_verdict(item, trial)
+            if found.stopped:
+                problem = f"{name} was not tried to the end: {found.stopped}"
+                break
+    except AgentTapeError as error:
+        problem = str(error)
+    finally:
+        item.stash[key] = first
+    if problem:
+        pytest.fail(problem, pytrace=False)
+    for trial in trials_of(found_in(item.user_properties)).trials:
+        if failure := trial.failure(_family_of(item), option.cassette_fail_under):
+            problems = dict.fromkeys(one.problem for one in trial.lane("candidate") if one.problem)
+            pytest.fail("\n  ".join([failure, *problems]), pytrace=False)
 
 
-def matrices_in(properties: Sequence[tuple[str, object]]) -> list[FaultMatrix]:
-    """Return the matrices that the properties of a report hold, in whatever process they were made."""
-    found = next((str(value) for name, value in properties if name == _FAULTS), "[]")
-    return [FaultMatrix.from_dict(plain) for plain in json.loads(found)]
+def _candidates_on(item: pytest.Item, program: TestProgram, path: Path) -> Iterator[tuple[str, Trials]]:
+    """Yield the trials of each candidate, all of which share the samples of the test's own model."""
+    from agenttape_core.experiments.strategies.model import ProgramRun, Trying, Wanted
+
+    option, cassette, prices = item.config.option, open_cassette(path), prices_of(item.config)
+    if not any(row.kind in MODEL_KINDS for row in cassette.entries):
+        return
+    more, (samples, baseline) = option.candidate_options, option.cassette_samples
+    options = {"live": more["live"].split(",")} if "live" in more else {}
+    to = more.get("to") or own_folder(item.config.rootpath) / "candidates"
+    limit, family = option.cassette_max_usd, _family_of(item)
+    wanted = Wanted("", samples, baseline, max_usd=limit, to=to, options=options, family=family)
+    runs = [ProgramRun(program, path, item.nodeid, Path(f"{safe(item.nodeid)}.yaml"))]
+    trying = [Trying(wanted._replace(candidate=name), runs) for name in option.cassette_candidate]
+    for one in trying:
+        one.plan()  # which refuses a candidate that can't be tried before another one is called
+    recorded = trajectory_of(cassette, prices)
+    known = read_trials(option.cassette_resume) if option.cassette_resume is not None else []
+    known = [one for one in known if (one.name, one.recorded) == (item.nodeid, recorded)]  # else it's recorded again
+    for name, one in zip(option.cassette_candidate, trying, strict=True):
+        if option.cassette_dry_run and one is not trying[0]:
+            one = Trying(wanted._replace(candidate=name, baseline=0), runs)  # noqa: PLW2901
+        shared = {sample.number: sample for trial in known for sample in trial.lane("baseline")}
+        own = [sample for trial in known if trial.candidate == name for sample in trial.lane("candidate")]
+        before = Trial(item.nodeid, name, recorded, (*shared.values(), *own))
+        found = one.found(dry_run=option.cassette_dry_run, resume=[before])
+        known += found.trials
+        yield name, found
 
 
-def explored_in(properties: Iterable[tuple[str, object]]) -> list[str]:
-    """Return the lines about explorations that the properties of a report hold."""
-    return [str(value) for name, value in properties if name == _EXPLORED]
+def _note_verdict(item: pytest.Item, trial: Trial) -> None:
+    """Let files of JUnit have a verdict as a property of the test."""
+    prefix = f"cassette.candidate.{trial.candidate}"
+    item.user_properties += [
+        (f"{prefix}.verdict", verdict_of(trial.pairs, family=_family_of(item))),
+        (f"{prefix}.passed", f"{trial.passed('candidate')} of {len(trial.counting('candidate'))}"),
+        (f"{prefix}.not_counted", str(sum(trial.left_out.values()))),
+    ]
+
+
+def _family_of(item: pytest.Item) -> int:
+    """Return how many trials the run makes at most: their verdicts are corrected for that."""
+    session = item.session
+    if _FAMILY not in session.stash:
+        with_cassette = (one for one in session.items if one.get_closest_marker("cassette") is not None)
+        session.stash[_FAMILY] = sum(1 for _ in with_cassette) * len(item.config.option.cassette_candidate)
+    return max(session.stash[_FAMILY], 1)
+
+
+# -- The results in the reports of tests, and of the whole run.
+
+
+def _keep(item: pytest.Item, name: str, found: Result | None, text: str, *, is_told: bool = False) -> None:
+    """Keep the result of an experiment in the report of a test; end the run if it was interrupted."""
+    kept = {"name": name, "test": item.nodeid, "text": text, "is_told": is_told, **_plain_of(found)}
+    item.user_properties.append((FOUND, json.dumps(kept)))
+    if found is not None and not found.is_whole:
+        item.config.stash[INTERRUPTED] = list(item.user_properties)
+        raise KeyboardInterrupt
+
+
+def _plain_of(found: Result | None) -> dict[str, Any]:
+    if found is None:
+        return {"plain": None, "checked": [], "ok": False}
+    checked = [asdict(each) for one in found.to_checked() for each in one.judged]
+    return {"plain": found.to_dict(), "checked": checked, "ok": found.ok}
+
+
+def found_in(properties: Iterable[tuple[str, object]]) -> list[dict[str, Any]]:
+    """Return the results of experiments that the properties of a report hold."""
+    return [json.loads(str(value)) for name, value in properties if name == FOUND]
+
+
+def trials_of(found: Iterable[Mapping[str, Any]], wanted: float | None = None) -> Trials:
+    """Return the trials and plans of candidates among results, which are judged together."""
+    several = [Trials.from_dict(one["plain"]) for one in found if one["name"] == "model"]
+    plans = tuple(plan for one in several for plan in one.plans)
+    return Trials(tuple(trial for one in several for trial in one.trials), wanted, plans=plans)
+
+
+def _matrices_of(found: Iterable[Mapping[str, Any]]) -> FaultMatrices:
+    return FaultMatrices(
+        tuple(FaultMatrix.from_dict(one["plain"]) for one in found if one["name"] == "faults" and one["plain"])
+    )
+
+
+def is_worse(found: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether a candidate is worse when all trials are judged together: then one alone needs less evidence."""
+    return any(one.verdict == "WORSE" for one in judged(trials_of(found).trials))
+
+
+def with_mutants(config: pytest.Config, found: list[dict[str, Any]], tests: Sequence[str]) -> None:
+    """Add the edits that no test has noticed to the results.
+
+    Args:
+        config: The configuration of the run.
+        found: The results.
+        tests: The ids of the tests that were served, as pytest names them.
+    """
+    here, root = Path.cwd(), config.rootpath
+    parts = (test.partition("::") for test in tests)
+    files = [os.path.relpath(root / file, here) + colons + rest for file, colons, rest in parts]
+    result: Result | None = None
+    try:
+        result = experiments.mutants(files, **config.option.cassette_experiments["mutants"])
+        text = str(result)
+    except AgentTapeError as error:
+        text = str(error)
+    found.append({"name": "mutants", "test": "", "text": text, "is_told": False, **_plain_of(result)})
+
+
+def sections_of(found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the sections of the summary: a table for each candidate, and one for each other experiment."""
+    trials = trials_of(found)
+    judgements = judged(trials.trials)
+    for name in dict.fromkeys(trial.candidate for trial in trials.trials):
+        yield f"candidate {name}", lines_of([one for one in judgements if one.trial.candidate == name])
+    if trials.plans:
+        yield "dry run", plan_lines(trials.plans)
+    for name in dict.fromkeys(one["name"] for one in found if one["name"] != "model"):
+        several = [one for one in found if one["name"] == name]
+        texts = [one["text"].partition("\n")[0] if one["is_told"] else one["text"] for one in several]
+        if name == "faults":
+            texts = [str(_matrices_of(several)), *(one["text"] for one in several if not one["plain"])]
+        yield name, [line for text in texts for line in text.splitlines()]
+
+
+def write_found(path: str, found: Sequence[Mapping[str, Any]], config: pytest.Config) -> None:
+    """Write the results of experiments to a file, in the form of its suffix."""
+    option = config.option
+    together: dict[str, Result] = {}
+    if "faults" in option.cassette_experiments or any(one["name"] == "faults" for one in found):
+        together["faults"] = _matrices_of(found)
+    if option.cassette_candidate:
+        together["model"] = trials_of(found, option.cassette_fail_under)
+    others = [one for one in found if one["name"] not in together]
+    checked = [each for one in together.values() for each in one.to_checked()]
+    checked += [Checked(one["test"], "", "", tuple(map(Judged.from_dict, one["checked"]))) for one in others]
+    plain = {key: value for one in together.values() for key, value in one.to_dict().items()}
+    if others:
+        keys = ("name", "test", "text", "ok", "checked")
+        plain["results"] = [{**{key: one[key] for key in keys}, "result": one["plain"]} for one in others]
+    write_report(path, checked, plain, "\n".join([*map(str, together.values()), *(one["text"] for one in others)]))

@@ -81,7 +81,6 @@ class _Driver:
         """Let the tests run in this process, and keep their sessions."""
         config.stash[KEEPS_SESSIONS] = True
         config.option.cassette_lab = []
-        config.option.adequacy = None
         if hasattr(config.option, "dist"):  # of pytest-xdist
             config.option.dist, config.option.numprocesses, config.option.tx = "no", None, []
 

@@ -7,7 +7,7 @@ import inspect
 import io
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,6 +40,7 @@ class TestProgram:
         key: The place of the test's cassette among its stashed objects.
         varied: The session of the test, among all that it opens, whose cassette is varied, as in a plain replay; by
             default the one of its marker.
+        order_of: The name of that cassette in front of an order, if the test has replayed several.
     """
 
     __test__ = False  # not a class of tests for pytest
@@ -48,6 +49,7 @@ class TestProgram:
     nextitem: pytest.Item | None
     key: pytest.StashKey[Any]
     varied: Session | None = None
+    order_of: str = ""
 
     @property
     def name(self) -> str:
@@ -56,7 +58,9 @@ class TestProgram:
 
     @property
     def cassette(self) -> Path | None:
-        """The cassette of the test's own marker; `None` if it has none."""
+        """The cassette that is varied, or the one of the test's own marker; `None` if it has none."""
+        if self.varied is not None:
+            return self.varied.path if isinstance(self.varied.path, Path) else None
         if self.item.get_closest_marker("cassette") is None:
             return None
         path = chosen_by(self.item, {}).path
@@ -116,7 +120,7 @@ class TestProgram:
         assert test is not None
         assert test.sessions is not None
         test.sessions.clear()
-        with varying(variation, str(varied.path)):
+        with varying(replace(variation, cassette=None), str(varied.path)):
             raised = run_again(self.item, self.nextitem)
         session = next((one for one in test.sessions if one.path == varied.path), varied)
         error = raised.value if raised is not None else None
@@ -125,10 +129,8 @@ class TestProgram:
         return Run(session, None, error, is_assertion=isinstance(error, pytest.fail.Exception))
 
 
-def replays_of(
-    item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]
-) -> list[tuple[TestProgram, Run]]:
-    """Return a test that has passed as programs: one for each cassette that it has replayed, and how that ended.
+def replays_of(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> list[TestProgram]:
+    """Return a test that has passed as programs: one for each cassette that it has replayed.
 
     Args:
         item: The test. Its own fixtures have been torn down.
@@ -138,7 +140,8 @@ def replays_of(
     test = this_test()
     sessions = test.sessions if test is not None and test.sessions is not None else []
     replayed = {one.path: one for one in sessions if one.is_replay and one.report.replayed and not one.report.recorded}
-    return [(TestProgram(item, nextitem, key, one), Run(one)) for one in replayed.values()]
+    names = [f"{Path(str(path)).name.partition('.')[0]}:" if len(replayed) > 1 else "" for path in replayed]
+    return [TestProgram(item, nextitem, key, one, of) for one, of in zip(replayed.values(), names, strict=True)]
 
 
 def _case_of(item: Any) -> dict[str, int]:

@@ -18,3 +18,6 @@ LOOKED_AT: pytest.StashKey[Mapping[str, Mapping[str, Any]]] = pytest.StashKey()
 
 KEEPS_SESSIONS: pytest.StashKey[bool] = pytest.StashKey()
 """True if the sessions of each test are kept until it has been reported."""
+
+AGAIN: pytest.StashKey[bool] = pytest.StashKey()
+"""True if a test is run again. Other sessions that it opens only replay then."""

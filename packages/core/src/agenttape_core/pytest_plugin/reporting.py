@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.matching import Difference
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.tools.reporting import Checked, Finding, Judged
 from agenttape_core.tools.reporting.forms import FORMS, commands, markdown
@@ -132,17 +130,7 @@ def _differing(verdict: Verdict) -> Iterator[Finding]:
 
 def _judged_in(properties: Iterable[tuple[str, object]]) -> tuple[Judged, ...]:
     found = next((str(value) for name, value in properties if name == _CHECKED), "[]")
-    return tuple(judged_of(each) for each in json.loads(found))
-
-
-def judged_of(plain: Mapping[str, Any]) -> Judged:
-    """Return the judgement that plain data describe."""
-    findings = [
-        Finding(**{**each, "differences": tuple(Difference(**one) for one in each["differences"])})
-        for each in plain["findings"]
-    ]
-    scores = tuple((name, value) for name, value in plain["scores"])
-    return Judged(plain["rule"], plain["text"], tuple(findings), scores)
+    return tuple(map(Judged.from_dict, json.loads(found)))
 
 
 def _written(path: str, text: str, how: str) -> Iterator[str]:

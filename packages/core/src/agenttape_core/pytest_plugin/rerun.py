@@ -18,10 +18,9 @@ import pytest
 
 from agenttape_core.errors import AgentTapeHalt
 from agenttape_core.pytest_plugin.failures import ours_in
+from agenttape_core.pytest_plugin.replayed import AGAIN
 
 Excinfo = pytest.ExceptionInfo[BaseException]
-AGAIN: pytest.StashKey[bool] = pytest.StashKey()
-"""True if a test is run again. Other sessions that it opens only replay then."""
 _REPORTED: WeakSet[BaseException] = WeakSet()
 """The halts for which a test has failed: a session around it, of a fixture, raises them once more when it ends."""
 _NOTHING = pytest.Item.teardown

@@ -45,8 +45,8 @@ from agenttape_core.pytest_plugin.costs import prices_of
 from agenttape_core.pytest_plugin.failures import is_expected, is_of_the_test
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.naming import FOLDER, safe
-from agenttape_core.pytest_plugin.replayed import REPLAYED
-from agenttape_core.pytest_plugin.rerun import AGAIN, caught_by_unittest
+from agenttape_core.pytest_plugin.replayed import AGAIN, REPLAYED
+from agenttape_core.pytest_plugin.rerun import caught_by_unittest
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.session import Report, Session
 from agenttape_core.settings import CheckReplay
@@ -159,10 +159,6 @@ class Running:
         self.plans = item.config.option.cassette_plans
         """True if the test is replayed to plan the update of its cassette."""
         options = chosen.options if mode is None else {**chosen.options, "mode": mode}
-        if item.config.option.cassette_candidate:
-            from agenttape_core.pytest_plugin.trying import options_of
-
-            options = {**options, **options_of(item)}
         if self.plans:
             from agenttape_core.pytest_plugin.planning import OPTIONS
 

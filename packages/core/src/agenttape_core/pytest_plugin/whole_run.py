@@ -7,45 +7,20 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core.errors import AgentTapeError, counted
+from agenttape_core.errors import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from agenttape_core.experiments.strategies.faults import FaultMatrix
-    from agenttape_core.experiments.strategies.trials import Trial
-    from agenttape_core.experiments.strategies.trials.sampling import TrialPlan
     from agenttape_core.pytest_plugin.causes import Misses
     from agenttape_core.pytest_plugin.planning import OwnPlan
     from agenttape_core.pytest_plugin.reporting import TestReports
     from agenttape_core.pytest_plugin.verdict import Verdict
     from agenttape_core.tools.update import Plan
-
-
-def lines_of(config: pytest.Config, tests: Sequence[str]) -> list[str]:
-    """Return the result as the summary shows it: the score, the survivors, or why there is none.
-
-    Args:
-        config: The configuration of the run.
-        tests: The ids of the tests that were replayed, as pytest names them.
-    """
-    from agenttape_core.experiments import mutants
-
-    here, root = Path.cwd(), config.rootpath
-    named = [os.path.relpath(root / file, here) + colons + rest for file, colons, rest in map(_parted, tests)]
-    try:
-        return mutants(named, **config.option.adequacy).lines()
-    except AgentTapeError as error:
-        return str(error).splitlines()
-
-
-def _parted(test: str) -> tuple[str, str, str]:
-    return test.partition("::")
 
 
 _SHOWN = 20
@@ -74,13 +49,9 @@ class WholeRun:
         self._refused: dict[str, str] = {}
         self._misses: Misses | None = None
         self._caught: list[list[str]] = []
-        self._trials: list[Trial] = []
-        self._trial_plans: list[TrialPlan] = []
-        self._matrices: list[FaultMatrix] = []
         self._verified: list[str] = []
-        self._explored: list[str] = []
-        self._others: list[dict[str, Any]] = []
-        self._adequate: list[str] = []
+        self._results: list[dict[str, Any]] = []
+        """The results of experiments, as plain data."""
         self._passed: list[str] = []
         self._reports: TestReports | None = None
         self._unwritten: list[str] = []
@@ -164,23 +135,13 @@ class WholeRun:
             from agenttape_core.pytest_plugin.swallowed import caught_in
 
             self._caught.append(caught_in(report))
-        if "agenttape.trial" in names:
-            from agenttape_core.pytest_plugin.trying import trials_in
-
-            self._trials += trials_in(report.user_properties)
-        if "agenttape.trial_plans" in names:
-            from agenttape_core.pytest_plugin.trying import plans_in
-
-            self._trial_plans += plans_in(report.user_properties)
-        if not names.isdisjoint({"agenttape.faults", "agenttape.explored", "agenttape.found"}):
+        if "agenttape.found" in names:
             self._note_results(report.user_properties)
 
     def _note_results(self, properties: Sequence[tuple[str, object]]) -> None:
-        from agenttape_core.pytest_plugin.experimenting import explored_in, found_in, matrices_in
+        from agenttape_core.pytest_plugin.experimenting import found_in
 
-        self._matrices += matrices_in(properties)
-        self._explored += explored_in(properties)
-        self._others += found_in(properties)
+        self._results += found_in(properties)
 
     def _note_miss(self, report: pytest.TestReport) -> None:
         if hasattr(self._config, "workerinput"):
@@ -216,11 +177,11 @@ class WholeRun:
                 session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def _is_worse(self) -> bool:
-        if not self._trials:
+        if not any(one["name"] == "model" for one in self._results):
             return False
-        from agenttape_core.pytest_plugin.trying import is_worse
+        from agenttape_core.pytest_plugin.experimenting import is_worse
 
-        return is_worse(self._trials)
+        return is_worse(self._results)
 
     def _is_dirty(self) -> bool:
         plans = [*self._plans.values(), *(own.plan for own in self._own_plans)]
@@ -231,20 +192,16 @@ class WholeRun:
         option, among = self._config.option, f"among {counted(len(self._found), 'test')} with a cassette"
         if option.cassette_drift and not self._has_verified_a_call():
             yield f"--cassette-lab=live verified no cassette {among}: it needs tests that pass and make calls"
-        if option.cassette_candidate and not (self._trials or self._trial_plans):
+        tried = {one["name"] for one in self._results if one["plain"] and one["plain"].get("cells", True)}
+        if option.cassette_candidate and "model" not in tried:
             yield f"--cassette-lab=model was tried on no test {among}: it needs recordings in which a model is asked"
-        if option.faults is not None and not any(matrix.cells for matrix in self._matrices):
-            yield f"--cassette-lab=faults could make no call fail {among}: it needs tests that pass with recorded calls"
         if option.cassette_plans and not self._plans and not self._own_plans:
             yield f"--cassette-dry-run found nothing to update {among}: record first, --cassette-mode=once"
-        if option.explore is not None and not self._explored:
-            yield f"--cassette-lab=orders tried no order {among}: it needs tests that pass with recorded calls"
-        if option.adequacy is not None and not self._passed:
-            yield f"--cassette-lab=mutants edited nothing {among}: it needs tests that pass with recorded calls"
-
-        tried = {one["name"] for one in self._others}
-        for name in option.cassette_experiments:
-            if name not in tried and name not in {"shrink", "bisect"}:
+        judging = [name for name in option.cassette_experiments if name not in {"mutants", "shrink", "bisect"}]
+        if "mutants" in option.cassette_experiments and not self._passed:
+            judging.append("mutants")
+        for name in judging:
+            if name not in tried:
                 yield f"--cassette-lab={name} looked at no test {among}: it needs tests that pass with recorded calls"
 
     def _has_verified_a_call(self) -> bool:
@@ -255,16 +212,14 @@ class WholeRun:
     def _write_tables(self) -> list[str]:
         """Write the results of a dry run and of experiments; return the reports that are of the tests themselves."""
         option = self._config.option
-        if option.cassette_candidate and "agenttape_core.pytest_plugin.trying" in sys.modules:
-            from agenttape_core.pytest_plugin.trying import interrupted_in
-
-            self._trials += interrupted_in(self._config)
         if "agenttape_core.pytest_plugin.experimenting" in sys.modules:
             from agenttape_core.pytest_plugin.experimenting import INTERRUPTED
 
             self._note_results(self._config.stash.get(INTERRUPTED, []))
-        if option.adequacy is not None and self._passed:
-            self._adequate = lines_of(self._config, self._passed)
+        if "mutants" in option.cassette_experiments and self._passed:
+            from agenttape_core.pytest_plugin.experimenting import with_mutants
+
+            with_mutants(self._config, self._results, self._passed)
         return [path for path in option.cassette_report if not self._is_written(path)]
 
     def _is_written(self, path: str) -> bool:
@@ -274,24 +229,10 @@ class WholeRun:
             from agenttape_core.pytest_plugin.planning import by_cassette, write_plans
 
             write_plans(path, self._plans, by_cassette(self._own_plans), self._refused)
-        elif option.cassette_candidate and option.cassette_dry_run and form == ".json":
-            from agenttape_core.pytest_plugin.trying import write_plans as write_plans_of_trials
-
-            write_plans_of_trials(path, self._trial_plans)
-        elif option.cassette_candidate and not option.cassette_dry_run and form in {".json", ".md"}:
-            from agenttape_core.pytest_plugin.trying import write_trials
-
-            write_trials(path, self._trials)
-        elif option.cassette_experiments:
+        elif self._results or option.cassette_experiments or option.cassette_candidate:
             from agenttape_core.pytest_plugin.experimenting import write_found
 
-            write_found(path, self._others)
-        elif self._matrices or option.faults is not None:
-            from agenttape_core.experiments.strategies.faults import FaultMatrices
-            from agenttape_core.tools.reporting.forms import write_report
-
-            found = FaultMatrices(tuple(self._matrices))
-            write_report(path, found.to_checked(), found.to_dict(), str(found))
+            write_found(path, self._results, self._config)
         else:
             return False
         return True
@@ -325,7 +266,7 @@ class WholeRun:
             if self._config.option.cassette_drift:
                 lines.append(f"{counted(len(self._verified), 'cassette')} verified by a run for real")
             yield "cassettes", [*lines, *remedies(verdicts, self._again)]
-        yield from self._sections_of_further_runs()
+        yield from self._sections_of_results()
         if self._misses is not None and (lines := self._misses.lines(self._again)):
             yield "misses by cause", lines
         if self._caught:
@@ -342,25 +283,11 @@ class WholeRun:
         if self._unseen:
             yield "nothing was looked at", self._unseen
 
-    def _sections_of_further_runs(self) -> Iterator[tuple[str, Sequence[str]]]:
-        if self._trials:
-            from agenttape_core.pytest_plugin.trying import sections_of
+    def _sections_of_results(self) -> Iterator[tuple[str, Sequence[str]]]:
+        if self._results:
+            from agenttape_core.pytest_plugin.experimenting import sections_of
 
-            yield from sections_of(self._trials)
-        if self._trial_plans:
-            from agenttape_core.experiments.strategies.trials.sampling import plan_lines
-
-            yield "dry run", plan_lines(self._trial_plans)
-        if self._matrices:
-            from agenttape_core.experiments.strategies.faults import FaultMatrices
-
-            yield "faults", str(FaultMatrices(tuple(self._matrices))).splitlines()
-        if self._explored:
-            yield "orders", self._explored
-        for name in dict.fromkeys(one["name"] for one in self._others):
-            yield name, [line for one in self._others if one["name"] == name for line in one["text"].splitlines()]
-        if self._adequate:
-            yield "mutants", self._adequate
+            yield from sections_of(self._results)
 
 
 def _place(found: tuple[int, Verdict]) -> int:

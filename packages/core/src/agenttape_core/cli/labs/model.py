@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from glob import glob
 from pathlib import Path
@@ -15,10 +14,9 @@ from agenttape_core.cli.labs import Experiment, finished, lab_command, with_jobs
 from agenttape_core.cli.output import progress_bar
 from agenttape_core.cli.programs import from_here
 from agenttape_core.cli.running import run_pytest
-from agenttape_core.errors import BudgetExceededError
 
 if TYPE_CHECKING:
-    from agenttape_core.experiments.strategies.model import CommandRun, ProgramRun, Trials, Wanted
+    from agenttape_core.experiments.strategies.model import CommandRun, ProgramRun, Wanted
 
 _COMMAND = "agenttape.command"
 _OF_PYTEST = {
@@ -89,25 +87,12 @@ def model(
         return _by_pytest(candidate, targets, options, reports, plans=dry_run)
     if len(targets) > 1 or not (command or recordings):
         raise click.UsageError("name one function or program, and its recordings: --run PATH")
-    from agenttape_core.experiments.strategies.model import Trials, Trying, Wanted
+    from agenttape_core.experiments.strategies.model import Trying, Wanted
 
     wanted = Wanted(candidate, to=output, options={"live": list(live)} if live else {}, **options)
-    so_far = [Trials(())]
-
-    def keep(trials: Trials) -> None:
-        so_far[:] = [trials]
-        advance()
-        for file in reports:
-            if file.endswith(".json"):  # what was paid is there if the run is interrupted
-                Path(file).write_text(json.dumps(trials.to_dict(), indent=2), encoding="utf-8")
-
     with from_here(), progress_bar(None, "sampling") as advance:
         trying = Trying(wanted, _runs(wanted, command, (*targets, app or "")[0], _meant(recordings)))
-        try:
-            found = trying.found(dry_run=dry_run, resume=resume, keep=keep)
-        except BudgetExceededError:
-            finished(so_far[0], reports, as_json=as_json)
-            raise
+        found = trying.found(dry_run=dry_run, resume=resume, on_run=advance)
     return finished(found, reports, as_json=as_json)
 
 

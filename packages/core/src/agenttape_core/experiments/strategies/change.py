@@ -12,27 +12,22 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 from agenttape_core.checks.check_file import read_checks
 from agenttape_core.errors import BudgetExceededError, ConfigurationError, counted, shown_path
-from agenttape_core.experiments.strategies.model import Trials
+from agenttape_core.experiments.engine import refuse_below_one
 from agenttape_core.experiments.strategies.revisions import Replayed, Revisions, Sampling, target_and_recording
-from agenttape_core.experiments.strategies.trials.judging import (
-    Lane,
-    Sample,
-    Trial,
-    judged,
-    read_trials,
-    samples_before,
-)
+from agenttape_core.experiments.strategies.trials import Trials
+from agenttape_core.experiments.strategies.trials.judging import Lane, Trial, judged, read_trials, samples_before
 from agenttape_core.experiments.strategies.trials.sampling import Case as Sampled
 from agenttape_core.experiments.strategies.trials.sampling import (
+    Most,
+    Taken,
     TrialPlan,
     plan_lines,
+    plans_of,
     refuse_unpriced,
-    sample_of,
     take_samples,
 )
 from agenttape_core.experiments.verdicts import Verdict as Paid
@@ -142,7 +137,7 @@ class Changed:
         """Return it as plain data."""
         cases = [{**asdict(case), "verdict": case.verdict, "why": case.why} for case in self.cases]
         facts = {"base": self.base, "to": self.to or None, "counts": dict(self.count()), "cases": cases}
-        return {**facts, **self.trials.to_dict(), "plans": [plan.to_dict() for plan in self.plans]}
+        return {**facts, **self.trials.to_dict(), **plans_of(self.plans)}
 
     def to_checked(self) -> list[Checked]:
         """Return it for the reporters of checks: a check for each recording."""
@@ -225,8 +220,7 @@ def change(
     if not targets or not given:
         raise ConfigurationError("change: name a program and its recording")
     pairs = [target_and_recording(one, each) for one in targets for each in given]
-    if samples < 1 or jobs < 1:
-        raise ConfigurationError(f"change: samples={samples!r}, jobs={jobs!r}: expected numbers from 1 on")
+    refuse_below_one(samples=samples, jobs=jobs)
     wanted = _Wanted(samples, max_usd, tuple(live), checks, jobs, read_trials(resume) if resume is not None else ())
     with Revisions(on_run) as trees, ThreadPoolExecutor(jobs) as pool:
         before = trees.commit(base, "--base")
@@ -297,9 +291,6 @@ class _Paying:
         self._commits: dict[Lane, str | None] = {"baseline": commits[0], "candidate": commits[1]}
         self._label = f"{free.to or 'the working tree'}@{trees.state(commits[1])}"
         self._prices = load_prices(project_settings().prices)
-        self._checks = [read_checks(file) for file in wanted.checks]
-        self._spent = 0.0
-        self._lock = Lock()
         self._trials: tuple[Trial, ...] = ()
 
     def found(self, *, dry_run: bool) -> Changed:
@@ -329,9 +320,10 @@ class _Paying:
             for name, one in opened.items()
         ]
         own_folder(Path.cwd())  # which git ignores
-        stopped, is_whole, most = "", True, self._wanted.samples
+        stopped, is_whole, samples = "", True, self._wanted.samples
+        most = Most(samples, samples, len(cases), self._wanted.max_usd or 0.0, self._wanted.jobs)
         try:
-            take_samples(cases, samples=most, baseline=most, family=len(cases), jobs=self._wanted.jobs, keep=self._keep)
+            take_samples(cases, most, [read_checks(file) for file in self._wanted.checks], self._keep)
         except BudgetExceededError as error:
             stopped = str(error).partition("\n")[0]
         except KeyboardInterrupt:
@@ -376,34 +368,14 @@ class _Paying:
             one.case.name, self._label, most * len(calls), most * (len(calls) + len(one.plan.new)), dollars, unpriced
         )
 
-    def _take(self, one: _Open, lane: Lane, _: str, number: int) -> Sample:
+    def _take(self, one: _Open, lane: Lane, number: int, left: float | None) -> Taken:
         word = "base" if lane == "baseline" else "changed"
         stem = stem_of(one.path)
         name = f"{in_file_name(one.case.target)}.{stem}.{word}.{number}.derived{one.path.name.removeprefix(stem)}"
         derived = (Path(".agenttape") / "candidates" / name).absolute()
         derived.parent.mkdir(parents=True, exist_ok=True)
         derived.unlink(missing_ok=True)
-        limit = self._wanted.max_usd or 0.0
-        sampling = Sampling(
-            str(derived),
-            one.again if lane == "baseline" else (),
-            (*sorted(ASKING), *self._wanted.live),
-            max(limit - self._spent, 0.0),
-        )
+        again = one.again if lane == "baseline" else ()
+        sampling = Sampling(str(derived), again, (*sorted(ASKING), *self._wanted.live), left or 0.0)
         ended = self._trees.sampled(self._commits[lane], one.case.target, one.path, sampling)
-        with self._lock:
-            self._spent += ended.spent
-        if ended.is_over:
-            raise BudgetExceededError(limit, self._spent, f"a call of {one.case.name}")
-        return sample_of(
-            lane,
-            number,
-            derived if derived.exists() else None,
-            one.recorded,
-            self._prices,
-            passed=ended.passed,
-            unrecorded=ended.unrecorded,
-            problem=ended.problem,
-            run_id=ended.run_id,
-            checks=self._checks,
-        )
+        return ended._replace(derived=derived if derived.exists() else None)

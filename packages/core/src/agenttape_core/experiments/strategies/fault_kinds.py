@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
@@ -204,32 +204,28 @@ def register_fault(kind: FaultKind) -> None:
     KINDS[kind.name] = kind
 
 
-def chosen_kinds(names: Iterable[str] | None = None) -> list[FaultKind]:
-    """Return the chosen kinds of faults.
+def chosen_kinds(named: Iterable[str | FaultKind] | None = None) -> list[FaultKind]:
+    """Return the chosen kinds of faults, and the harmless words that an injected instruction is compared with.
 
     Args:
-        names: Their names; `timeout:always` fails each attempt of a call; by default all kinds, once each.
+        named: The kinds, or their names; `timeout:always` fails each attempt of a call; by default all, once each.
 
     Raises:
         ConfigurationError: If there is none of a name.
     """
-    if names is None:
-        return with_controls(list(KINDS.values()))
-    found: list[FaultKind] = []
-    for name in names:
-        word = name.removesuffix(_ALWAYS)
-        kind = KINDS.get(word)
-        if kind is None:
-            raise ConfigurationError(f"faults: there is no kind {name!r}\n  {_some()}")
-        found.append(kind if word == name else _lasting(kind, name))
+    found = list(KINDS.values()) if named is None else [_kind(one) for one in named]
     if not found:
         raise ConfigurationError(f"faults: no kind is named\n  {_some()}")
-    return with_controls(found)
+    return [*found, NOTE] if any(kind.name.startswith("inject") for kind in found) else found
 
 
-def with_controls(kinds: Sequence[FaultKind]) -> list[FaultKind]:
-    """Return kinds of faults, and the harmless words that an injected instruction is compared with."""
-    return [*kinds, NOTE] if any(kind.name.startswith("inject") for kind in kinds) else list(kinds)
+def _kind(named: str | FaultKind) -> FaultKind:
+    if isinstance(named, FaultKind):
+        return named
+    kind = KINDS.get(named.removesuffix(_ALWAYS))
+    if kind is None:
+        raise ConfigurationError(f"faults: there is no kind {named!r}\n  {_some()}")
+    return kind if kind.name == named else _lasting(kind, named)
 
 
 def _some() -> str:

@@ -11,81 +11,16 @@ from typing import Any, Literal, NamedTuple
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Experiment, adrive, drive, earlier, independent
 from agenttape_core.experiments.program import Call, FunctionProgram, Program, Run, recorded, recording, takes_tests
-from agenttape_core.experiments.strategies.fault_kinds import CONTROL, NOTE, FaultKind, chosen_kinds, with_controls
-from agenttape_core.interventions import Change
+from agenttape_core.experiments.strategies.fault_kinds import CONTROL, NOTE, FaultKind, chosen_kinds
 from agenttape_core.lifecycle.variation import Variation
-from agenttape_core.matching import NO_CALLS, Key, Selector, bare_step, refuse_unselected
+from agenttape_core.matching import Key, Selector, bare_step, refuse_unselected
 from agenttape_core.schema import Interaction
-from agenttape_core.session import Session, Source
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 
 MANY = 24
 """The most calls of a run that are all tried: of more, some represent others."""
 _OF_CLASS = 2
-
-
-class Planned(NamedTuple):
-    """A cell that is to be run.
-
-    Args:
-        fault: The kind of the fault.
-        target: The call.
-        change: The change that makes it fail.
-    """
-
-    fault: FaultKind
-    target: Call
-    change: Change
-
-
-class Plan(NamedTuple):
-    """The cells of a run.
-
-    Args:
-        cells: The cells.
-        calls: The number of calls that could fail.
-        left_out: How many of them are represented by others.
-    """
-
-    cells: list[Planned]
-    calls: int
-    left_out: int
-
-
-def planned(
-    source: Source, replayed: Iterable[int], kinds: Sequence[FaultKind], most: int = MANY, chosen: Selector = NO_CALLS
-) -> Plan:
-    """Return the cells of a run.
-
-    If there are many calls, the first and the last of each class represent the others: calls of one kind and name at
-    addresses that differ in their numbers alone.
-
-    Args:
-        source: The recordings.
-        replayed: The numbers of the calls that were replayed in the run; others cannot fail.
-        kinds: The kinds of faults.
-        most: The number of calls up to which each fails.
-        chosen: The calls that may fail; without any, all.
-    """
-    numbers = {row.number for row in (chosen.among(source.entries) if chosen else source.entries)}
-    items = [source.interaction(number) for number in sorted(numbers.intersection(replayed))]
-    able = [item for item in items if any(kind.applies(item) for kind in kinds)]
-    tried = able if len(able) <= most else _representatives(able)
-    cells = [Planned(kind, Call.of(item), kind.change(item)) for item in tried for kind in kinds if kind.applies(item)]
-    return Plan(cells, len(able), len(able) - len(tried))
-
-
-def control_of(source: Source, replayed: Collection[int]) -> Mapping[int, Change]:
-    """Return the neutral changes of a run: each answer is replayed as a change, and is the recorded one."""
-    items = [source.interaction(number) for number in replayed]
-    return {item.number: CONTROL.change(item) for item in items if CONTROL.applies(item)}
-
-
-def replayed_by(session: Session) -> list[int]:
-    """Return the numbers of the recordings that a session has replayed, and would replay again."""
-    policy = session.policy
-    return [one.number for one in session.report.replayed if policy.may_serve(one.kind, one.name, one.address)]
 
 
 def _representatives(items: Sequence[Interaction]) -> list[Interaction]:
@@ -218,12 +153,22 @@ class FaultMatrix:
         cells = tuple(Cell(**{**cell, "target": Call(**cell["target"])}) for cell in plain["cells"])
         return cls(**fields, cells=cells)
 
+    @property
+    def ok(self) -> bool:
+        """True if some fault was tried, and none ended silently."""
+        return bool(self.cells) and not (self.excluded or self.failing())
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it was not interrupted."""
+        return not self.untried
+
     def __str__(self) -> str:
         return str(FaultMatrices((self,)))
 
-    def to_checked(self) -> Checked:
+    def to_checked(self) -> list[Checked]:
         """Return it for the reporters of checks: a check for each cell."""
-        return Checked(self.test, self.cassette, "", tuple(_judged(self, cell) for cell in self.cells))
+        return [Checked(self.test, self.cassette, "", tuple(_judged(self, cell) for cell in self.cells))]
 
 
 def _judged(matrix: FaultMatrix, cell: Cell) -> Judged:
@@ -271,7 +216,7 @@ class FaultMatrices:
 
     def to_checked(self) -> list[Checked]:
         """Return it for the reporters of checks: a check for each cell."""
-        return [one.to_checked() for one in self.tests]
+        return [each for one in self.tests for each in one.to_checked()]
 
     def __str__(self) -> str:
         return "\n".join([*(line for one in self.tests for line in _table(one)), self.summary()])
@@ -340,12 +285,12 @@ def faults(
 
     Raises:
         CassetteError: If the cassette is not there, or cannot be read.
-        ConfigurationError: If the kind or the call doesn't exist, or the run is not the same again without a fault.
+        ConfigurationError: If the kind or the call doesn't exist, or a function isn't the same again without a fault.
     """
-    chosen = _kinds(kinds)
     program, path = recorded(target, cassette, options)
     known = cells_in(resume) if resume is not None else {}
-    return drive(program, _of_function(path, chosen, most, known, call), on_run, jobs)
+    chosen = _Chosen(chosen_kinds(kinds), call, most, known, "" if program.function is not None else program.name)
+    return drive(program, _script(path, chosen), on_run, jobs)
 
 
 async def afaults(
@@ -358,16 +303,15 @@ async def afaults(
     **options: Any,
 ) -> FaultMatrix:
     """Do what `faults` does, for a function that returns something to await."""
-    chosen = _kinds(kinds)
-    program = FunctionProgram(function, options=options)
-    return await adrive(program, _of_function(recording(cassette, options), chosen, most, {}, ()), on_run)
+    script = _script(recording(cassette, options), _Chosen(chosen_kinds(kinds), most=most))
+    return await adrive(FunctionProgram(function, options=options), script, on_run)
 
 
-Known = Mapping[tuple[str, str, Call], Cell]
+_Known = Mapping[tuple[str, str, Call], Cell]
 """The cells of an earlier run, by the name of the program, the fault and the call."""
 
 
-def cells_in(report: str | Path) -> Known:
+def cells_in(report: str | Path) -> _Known:
     """Return the cells in the report of an earlier run.
 
     Raises:
@@ -377,23 +321,67 @@ def cells_in(report: str | Path) -> Known:
     return {(one.test, cell.fault, cell.target): cell for one in matrices for cell in one.cells}
 
 
-def _of_function(
-    path: Path, kinds: Sequence[FaultKind], most: int, known: Known, call: Collection[Key]
-) -> Experiment[FaultMatrix]:
-    """Yield the replays of a function, and return the matrix."""
-    refuse_unselected(call, open_cassette(path).entries, "call", path)
-    plain = Variation(path)
-    before = yield plain
-    matrix = None
-    if not (why := _difference(before)):
-        matrix = yield from experiment(shown_path(path), plain, before, kinds, known=known, most=most, call=call)
-        why = matrix.excluded
-    if matrix is None or why:
+class _Chosen(NamedTuple):
+    """The faults of a run, as `faults` takes them, and the name of the program if it's a test."""
+
+    kinds: Sequence[FaultKind]
+    call: Collection[Key] = ()
+    most: int = MANY
+    known: _Known = {}  # noqa: RUF012 - never changed
+    test: str = ""
+
+
+def _script(path: Path, chosen: _Chosen) -> Experiment[FaultMatrix]:
+    """Yield the replays, and return the matrix; a test that fails without a fault is excluded, a function refused."""
+    refuse_unselected(chosen.call, open_cassette(path).entries, "call", path)
+    name, shown = chosen.test or shown_path(path), shown_path(path)
+    before = yield Variation(path)
+    replayed = _replayed(before)
+    control = before
+    why = first_line(before.error) if chosen.test else _difference(before)
+    if not why:
+        neutral = {item.number: CONTROL.change(item) for item in replayed if CONTROL.applies(item)}
+        control = yield Variation(path, changes=neutral)
+        why = first_line(control.error) or str(next(iter((*control.session.report.divergences, *control.failed)), ""))
+    if why and not chosen.test:
         raise ConfigurationError(
             f"faults: the run fails without a fault, so faults would show nothing: {why}\n"
             "  replay it first, and mend what it fails for"
         ) from before.error
-    return matrix
+    if why:
+        return FaultMatrix(name, shown, excluded=f"it fails when it is run again without a fault: {why}")
+    able = [item for item in replayed if any(kind.applies(item) for kind in chosen.kinds)]
+    if chosen.call:
+        entries = before.session.source.entries
+        numbers = {row.number for row in Selector(chosen.call, entries, option="call").among(entries)}
+        able = [item for item in able if item.number in numbers]
+    tried = able if len(able) <= chosen.most else _representatives(able)
+    plan = [(kind, item) for item in tried for kind in chosen.kinds if kind.applies(item)]
+    matrix = FaultMatrix(name, shown, calls=len(able), left_out=len(able) - len(tried))
+    known = [chosen.known.get((name, kind.name, Call.of(item))) for kind, item in plan]
+    new = [one for one, cell in zip(plan, known, strict=True) if cell is None]
+    varied = iter(independent(Variation(path, changes={item.number: kind.change(item)}) for kind, item in new))
+    has_result = before.result is not None and _equal(control.result, before.result)
+    cells: list[Cell] = []
+    try:
+        for (kind, item), cell in zip(plan, known, strict=True):
+            if cell is not None:
+                cells.append(cell)
+                continue
+            run = yield next(varied)
+            is_same = run.error is None and _equal(run.result, before.result) if has_result else None
+            verdict = verdict_of(run, item.number, is_same=is_same)
+            cells.append(Cell(kind.name, Call.of(item), verdict, words_of(run, verdict)))
+    except KeyboardInterrupt:
+        matrix = replace(matrix, untried=len(plan) - len(cells))
+    return replace(matrix, cells=tuple(cells))
+
+
+def _replayed(run: Run) -> list[Interaction]:
+    """Return the recordings that a run has replayed, and would replay again."""
+    policy, source = run.session.policy, run.session.source
+    able = [one.number for one in run.session.report.replayed if policy.may_serve(one.kind, one.name, one.address)]
+    return [source.interaction(number) for number in sorted(set(able))]
 
 
 def _difference(run: Run) -> str:
@@ -401,59 +389,6 @@ def _difference(run: Run) -> str:
     report = run.session.report
     several = (*report.divergences, *report.judged, *run.failed)
     return first_line(run.error) or str(next(iter(several), ""))
-
-
-def experiment(
-    name: str,
-    plain: Variation,
-    before: Run,
-    kinds: Sequence[FaultKind],
-    *,
-    known: Known,
-    most: int = MANY,
-    call: Collection[Key] = (),
-) -> Experiment[FaultMatrix]:
-    """Yield the replays in each of which one call fails, and return the matrix.
-
-    Args:
-        name: The name of the program in the matrix.
-        plain: The replay without a fault.
-        before: How that has ended, which is what each is compared with.
-        kinds: The kinds of faults.
-        known: The cells of an earlier run, which are taken over.
-        most: The number of calls up to which each fails.
-        call: The calls that fail; without any, all.
-    """
-    session = before.session
-    shown, replayed = shown_path(session.path), replayed_by(session)
-    control = yield replace(plain, changes=control_of(session.source, replayed))
-    departed = control.session.report.divergences
-    if control.error is not None or departed or control.failed:
-        why = first_line(control.error) or str((*departed, *control.failed)[0])
-        return FaultMatrix(name, shown, excluded=f"it fails when it is run again without a fault: {why}")
-    has_result = before.result is not None and _equal(control.result, before.result)
-    plan = planned(session.source, replayed, kinds, most, Selector(call, session.source.entries, option="call"))
-    new = [one for one in plan.cells if (name, one.fault.name, one.target) not in known]
-    varied = iter(independent(replace(plain, changes={one.target.number: one.change}) for one in new))
-    cells: list[Cell] = []
-    try:
-        for fault, target, _ in plan.cells:
-            if (cell := known.get((name, fault.name, target))) is not None:
-                cells.append(cell)
-                continue
-            run = yield next(varied)
-            same = run.error is None and _equal(run.result, before.result) if has_result else None
-            verdict = verdict_of(run, target.number, is_same=same)
-            cells.append(Cell(fault.name, target, verdict, words_of(run, verdict)))
-    except KeyboardInterrupt:
-        return FaultMatrix(name, shown, tuple(cells), plan.calls, plan.left_out, untried=len(plan.cells) - len(cells))
-    return FaultMatrix(name, shown, tuple(cells), plan.calls, plan.left_out)
-
-
-def _kinds(kinds: Iterable[str | FaultKind] | None) -> list[FaultKind]:
-    if kinds is None:
-        return chosen_kinds()
-    return with_controls([kind if isinstance(kind, FaultKind) else chosen_kinds([kind])[0] for kind in kinds])
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from agenttape_core.errors import AgentTapeError, BudgetExceededError, ConfigurationError, counted, shown_path
-from agenttape_core.experiments.engine import Experiment, drive, independent, refuse_jobs
-from agenttape_core.experiments.program import Program, Run, Source, recorded, takes_tests
+from agenttape_core.errors import AgentTapeError, BudgetExceededError, counted, shown_path
+from agenttape_core.experiments.engine import Experiment, drive, independent, refuse_below_one, refuse_jobs
+from agenttape_core.experiments.program import Program, Run, opened, recorded, takes_tests
 from agenttape_core.experiments.verdicts import share_of
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.variation import Variation
-from agenttape_core.schema import Interaction
+from agenttape_core.matching import Key, Selector, refuse_unselected
 from agenttape_core.session import why_not_run
-from agenttape_core.storage import Cassette, open_cassette
+from agenttape_core.storage import Cassette
 from agenttape_core.storage.names import stem_of
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading.prices import load_prices
@@ -30,15 +30,6 @@ Part = Literal["code", "order", "tool", "model", "judge", "together"]
 tools, model and judge together."""
 End = Literal["passed", "failed", "left"]
 """The end of a sample: well, by a failure, or by leaving the recorded world."""
-
-_PARTS: dict[Part, str] = {
-    "code": "code",
-    "order": "order",
-    "tool": "tool",
-    "model": "model",
-    "judge": "judge",
-    "together": "all together",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +70,7 @@ class Lane:
     @property
     def title(self) -> str:
         """The part, with the name of the tool."""
-        return f"{_PARTS[self.part]} {self.name}".strip()
+        return "all together" if self.part == "together" else f"{self.part} {self.name}".strip()
 
     def count(self, end: End) -> int:
         """Return how many samples ended in a way."""
@@ -113,9 +104,8 @@ class Lane:
         if not count:
             return f"{self.title}: not tried, {self.skipped}"
         failed, left, moved = self.count("failed"), self.count("left"), sum(one.moved for one in self.samples)
-        parts = [f"{failed} of {count} failed" if failed else f"none of {count} failed"]
-        if not failed:
-            parts.append(f"which leaves up to {self.interval[1]:.0%}")
+        none = f"none of {count} failed, which leaves up to {self.interval[1]:.0%}"
+        parts = [f"{failed} of {count} failed" if failed else none]
         if left:
             parts.append(f"{left} made an unrecorded call")
         if moved:
@@ -170,7 +160,9 @@ class Triage:
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {
-            **{name: value for name, value in asdict(self).items() if name in {"program", "cassette", "seed"}},
+            "program": self.program,
+            "cassette": self.cassette,
+            "seed": self.seed,
             "verdict": self.verdict,
             "culprits": self.culprits,
             "lanes": [lane.to_dict() for lane in self.lanes],
@@ -212,7 +204,7 @@ def flaky(
     *,
     samples: int = SAMPLES,
     max_usd: float | None = None,
-    live: Collection[str] | None = None,
+    live: Collection[Key] | None = None,
     judge: str | None = None,
     processes: int = PROCESSES,
     orders: int = _ORDERS,
@@ -234,8 +226,8 @@ def flaky(
         cassette: A recording of the program, as `use_cassette` takes it; by default its own.
         samples: The samples of each lane.
         max_usd: The most that calls of models may cost, in US dollars. Without it, none is made.
-        live: The names of the tools that may be executed. By default those of which the recording shows that they did
-            nothing outside of the process.
+        live: The tools that may be executed, by name, node or pattern. By default those of which the recording shows
+            that they did nothing outside of the process.
         judge: The name of the boundary that judges: it is held still while the model varies.
         processes: The replays in new processes in other environments, of a function that these can import; 0 for
             none.
@@ -250,26 +242,20 @@ def flaky(
         CassetteError: If the cassette cannot be read.
         ConfigurationError: If an argument is not valid, or a limit can't be kept without prices.
     """
-    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-        raise ConfigurationError(f"samples={samples!r}: expected the number of samples of each lane, at least 1")
+    refuse_below_one(samples=samples)
     program, path = recorded(target, cassette, options)
     refuse_jobs(jobs, is_test=program.function is None)
-    opened = open_cassette(path)
-    if not opened.entries:
-        raise ConfigurationError(f"{shown_path(path)} holds no call, so there is nothing in it that could vary")
-    known = {row.name for row in opened.entries}
-    if unknown := sorted({*(live or ()), *([judge] if judge else [])} - known):
-        raise ConfigurationError(
-            f"{shown_path(path)} holds no call of {', '.join(unknown)}; there are {', '.join(sorted(known))}"
-        )
+    calls = opened(path)
+    for option, keys in (("live", live or ()), ("judge", [judge] if judge else ())):
+        refuse_unselected(keys, calls.entries, option, path)
+    tools = [row for row in calls.entries if row.kind == "tool"]
+    held_back = {name: _held_back(name, calls, live) for name in sorted({row.name for row in tools})}
     budget = Budget(max_usd, load_prices(project_settings().prices)) if max_usd is not None else None
+    lanes, notes, is_whole = list[Lane](), [], True
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
-        run = _Running(program, path, Path(folder), samples, jobs, budget, on_run or (lambda: None))
-        lanes, notes, is_whole = list[Lane](), [], True
-        if dry_run:
-            return Triage(program.name, str(shown_path(path)), tuple(run.planned(opened, live, judge)), seed)
+        run = _Running(program, path, calls, Path(folder), samples, jobs, budget, held_back, judge, on_run, dry_run)
         try:
-            for lane in chain(run.free(opened, live, processes, orders, seed), run.paid(opened, live, judge)):
+            for lane in chain(run.free(processes, orders, seed), run.paid()):
                 lanes.append(lane)
                 if lane.part == "code" and lane.count("failed"):
                     notes.append("in the lane of the code nothing varies, so what fails there needs no others")
@@ -285,99 +271,81 @@ def flaky(
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """Runs a program in lanes.
-
-    Args:
-        program: The program.
-        cassette: Its cassette.
-        folder: A folder for derived cassettes, which are thrown away.
-        samples: The samples of each lane.
-        jobs: How many of them run at the same time.
-        budget: The limit for calls of models; `None` if none may be made.
-        on_run: Called after each run.
-    """
+    """Runs a program in lanes, or plans that; no tool is executed for which `tools` has a reason."""
 
     program: Program
     cassette: Path
+    calls: Cassette
     folder: Path
     samples: int
     jobs: int
     budget: Budget | None
-    on_run: Callable[[], object]
+    tools: Mapping[str, str]
+    judge: str | None
+    on_run: Callable[[], object] | None
+    is_dry: bool
 
-    def free(
-        self, opened: Cassette, live: Collection[str] | None, processes: int, orders: int, seed: int
-    ) -> Iterator[Lane]:
+    def free(self, processes: int, orders: int, seed: int) -> Iterator[Lane]:
         """Yield the lanes in which no model is asked."""
         code = self._driven("code", "", {}, ())
-        if processes and not code.count("failed"):
+        if processes and not (self.is_dry or code.count("failed")):
             code = self._in_environments(code, processes)
         yield code
         yield self._orders(orders, seed)
-        for name in sorted({row.name for row in opened.entries if row.kind == "tool"}):
-            if why := _held_back(name, opened, live):
-                yield Lane("tool", name, skipped=why)
-            else:
-                yield self._driven("tool", name, {"match_on": _BY_ADDRESS}, (name,))
+        for name, why in self.tools.items():
+            varied = {"match_on": _BY_ADDRESS}
+            yield Lane("tool", name, skipped=why) if why else self._driven("tool", name, varied, (name,))
 
-    def planned(self, opened: Cassette, live: Collection[str] | None, judge: str | None) -> Iterator[Lane]:
-        """Yield the lanes without samples, with what those would take."""
-        prices = load_prices(project_settings().prices)
-        yield Lane("code", skipped=f"in a dry run: {counted(self.samples, 'replay')}, for free")
-        yield Lane("order", skipped="in a dry run: a replay for each order, for free")
-        for name in sorted({row.name for row in opened.entries if row.kind == "tool"}):
-            why = _held_back(name, opened, live)
-            yield Lane("tool", name, skipped=why or f"in a dry run: {counted(self.samples, 'run')} that call it")
-        for part, options, called in self._paid(opened, live, judge):
-            still = options.get("replay_only", ())
-            calls = [
-                opened.interaction(row.number)
-                for row in opened.entries
-                if row.kind in MODELS and (row.kind in called or row.name in called) and row.name not in still
-            ]
-            costs = [cost_of(item, prices) for item in calls]
-            dollars = f"about ${sum(cost or 0.0 for cost in costs) * self.samples:.4f}"
-            price = "at an unknown price" if None in costs else dollars
-            yield Lane(part, skipped=f"in a dry run: {counted(len(calls) * self.samples, 'call')} of models, {price}")
-
-    def paid(self, opened: Cassette, live: Collection[str] | None, judge: str | None) -> Iterator[Lane]:
+    def paid(self) -> Iterator[Lane]:
         """Yield the lanes in which models are asked."""
-        for part, options, called in self._paid(opened, live, judge):
-            if self.budget is None:
+        for part, options, called in self._paid():
+            if self.budget is None and not self.is_dry:
                 yield Lane(part, skipped="as models are asked only within a limit: give max_usd (--max-usd)")
             else:
                 yield self._driven(part, "", options, called)
 
-    @staticmethod
-    def _paid(
-        opened: Cassette, live: Collection[str] | None, judge: str | None
-    ) -> list[tuple[Part, Mapping[str, Any], tuple[str, ...]]]:
+    def _paid(self) -> list[tuple[Part, Mapping[str, Any], tuple[str, ...]]]:
         """Return the lanes in which models are asked: the part, options, and the calls that are made."""
-        names = {row.name for row in opened.entries if row.kind in MODELS and row.kind != "embeddings"}
-        kinds = tuple(sorted({row.kind for row in opened.entries if row.name in names}))
+        rows, judge = self.calls.entries, self.judge
+        names = {row.name for row in rows if row.kind in MODELS and row.kind != "embeddings"}
+        kinds = tuple(sorted({row.kind for row in rows if row.name in names}))
         parts: list[tuple[Part, Mapping[str, Any], tuple[str, ...]]] = []
         if names - {judge}:
             parts.append(("model", {"replay_only": [judge]} if judge else {}, kinds))
         if judge:
             parts.append(("judge", {}, (judge,)))
-        tools = [row.name for row in opened.entries if row.kind == "tool" and not _held_back(row.name, opened, live)]
+        tools = [name for name, why in self.tools.items() if not why]
         if len(parts) + bool(tools) > 1:
-            parts.append(("together", {}, (*kinds, *dict.fromkeys(tools), *([judge] if judge else []))))
+            parts.append(("together", {}, (*kinds, *tools, *([judge] if judge else []))))
         return parts
 
-    def _driven(self, *lane: Any) -> Lane:
-        return drive(self.program, self._lane(*lane), self.on_run, self.jobs)
+    def _driven(self, part: Part, name: str, options: Mapping[str, Any], live: tuple[str, ...]) -> Lane:
+        if self.is_dry:
+            return Lane(part, name, skipped=f"in a dry run: {self._planned(part, options, live)}")
+        return drive(self.program, self._lane(part, name, options, live), self.on_run, self.jobs)
+
+    def _planned(self, part: Part, options: Mapping[str, Any], live: tuple[str, ...]) -> str:
+        if part == "code":
+            return f"{counted(self.samples, 'replay')}, for free"
+        if part == "tool":
+            return f"{counted(self.samples, 'run')} that call it"
+        prices, still = load_prices(project_settings().prices), options.get("replay_only", ())
+        costs = [
+            cost_of(self.calls.interaction(row.number), prices)
+            for row in self.calls.entries
+            if row.kind in MODELS and (row.kind in live or row.name in live) and row.name not in still
+        ]
+        dollars = f"about ${sum(cost or 0.0 for cost in costs) * self.samples:.4f}"
+        price = "at an unknown price" if None in costs else dollars
+        return f"{counted(len(costs) * self.samples, 'call')} of models, {price}"
 
     def _lane(self, part: Part, name: str, options: Mapping[str, Any], live: tuple[str, ...]) -> Experiment[Lane]:
         found: list[Sample] = []
-        calls, spent, skipped = 0, self._spent(), ""
+        calls, spent, skipped, stem = 0, self._spent(), "", stem_of(self.cassette)
+        kept = [self.folder / f"{stem}-{number}.yaml" if live else None for number in range(self.samples)]
+        varied = independent(Variation(self.cassette, options, write_to=to, keeps=False, live=live) for to in kept)
         with self.budget.held() if live and self.budget is not None else nullcontext():
-            targets = [
-                self.folder / f"{stem_of(self.cassette)}-{n}.yaml" if live else None for n in range(self.samples)
-            ]
-            for variation in independent(
-                Variation(self.cassette, options, write_to=target, keeps=False, live=live) for target in targets
-            ):
+            for variation in varied:
                 ending = yield variation
                 calls += sum(crossed.kind in MODELS for crossed in ending.session.report.recorded)
                 if isinstance(ending.session.failure, BudgetExceededError):
@@ -396,19 +364,21 @@ class _Running:
             return code
         from agenttape_core.experiments.verify import verify
 
-        name = _name(source)
         try:
-            found = verify(name, self.cassette, runs=max(times, 2), timeout=120, on_run=self.on_run)
+            found = verify(
+                f"{source.file}:{source.name}", self.cassette, runs=max(times, 2), timeout=120, on_run=self.on_run
+            )
         except AgentTapeError as error:
             first = str(error).partition("\n")[0]
-            return Lane(code.part, code.name, code.samples, f"other environments were not tried: {first}")
-        if found.ok or found.first is None:
-            more = tuple(Sample("passed") for _ in found.runs)
-        else:
-            more = (Sample("failed", f"{found.first.what}: {found.first.cause.name}: {found.first.cause.why}"),)
-        return Lane(code.part, code.name, (*code.samples, *more))
+            return replace(code, skipped=f"other environments were not tried: {first}")
+        more = (Sample("passed"),) * len(found.runs)
+        if not found.ok and (one := found.first) is not None:
+            more = (Sample("failed", f"{one.what}: {one.cause.name}: {one.cause.why}"),)
+        return replace(code, samples=(*code.samples, *more))
 
     def _orders(self, orders: int, seed: int) -> Lane:
+        if self.is_dry:
+            return Lane("order", skipped="in a dry run: a replay for each order, for free")
         from agenttape_core.experiments.strategies.orders import orders as in_other_orders
 
         try:
@@ -417,11 +387,12 @@ class _Running:
             return Lane("order", skipped=str(error).partition("\n")[0])
         if not found.overlapping and found.ok:
             return Lane("order", skipped="as no recorded calls wait side by side")
+        passed = (Sample("passed"),) * (found.orders - found.failing)
         if found.smallest is None:
-            return Lane("order", samples=tuple(Sample("passed") for _ in range(found.orders)))
+            return Lane("order", samples=passed)
         told = found.smallest.told.partition("\n")[0].removeprefix("then ")
         failed = (Sample("failed", f"in the order {found.smallest.order}, {told}"),) * found.failing
-        return Lane("order", samples=(*failed, *(Sample("passed") for _ in range(found.orders - found.failing))))
+        return Lane("order", samples=(*failed, *passed))
 
 
 def _sample(ending: Run) -> Sample:
@@ -432,18 +403,15 @@ def _sample(ending: Run) -> Sample:
     return Sample("passed", "", moved) if failure is None else Sample("failed", str(failure), moved)
 
 
-def _held_back(name: str, cassette: Cassette, live: Collection[str] | None) -> str:
+def _held_back(name: str, cassette: Cassette, live: Collection[Key] | None) -> str:
     """Return why a tool is not executed; empty if it may be."""
+    rows = [row for row in cassette.entries if row.kind == "tool" and row.name == name]
     if live is not None:
-        return "" if name in live else "as it is not among the tools that may be executed"
-    calls: Sequence[Interaction] = [
-        cassette.interaction(row.number) for row in cassette.entries if row.kind == "tool" and row.name == name
-    ]
-    acted = next((item for item in calls if item.acts != []), None)
-    if acted is None:
-        return ""
-    return f"as it may act ({why_not_run(acted.acts)}): name it if it may be executed (live, --live {name})"
-
-
-def _name(source: Source) -> str:
-    return f"{source.file}:{source.name}"
+        chosen = Selector(tuple(live), cassette.entries, option="live").among(rows)
+        return "" if chosen else "as it is not among the tools that may be executed"
+    acts = next((acts for row in rows if (acts := cassette.interaction(row.number).acts) != []), [])
+    return (
+        f"as it may act ({why_not_run(acts)}): name it if it may be executed (live, --live {name})"
+        if acts != []
+        else ""
+    )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,25 +15,17 @@ from typing import Any, NamedTuple
 from agenttape_core.asgi.client import Answered
 from agenttape_core.checks.check_file import read_checks
 from agenttape_core.engine import Mode
-from agenttape_core.errors import BudgetExceededError, VerificationError, counted, shown_path
+from agenttape_core.errors import BudgetExceededError, VerificationError, shown_path
 from agenttape_core.experiments.program import FunctionProgram, Program, Run, recorded, takes_tests
-from agenttape_core.experiments.strategies.trials.judging import (
-    Lane,
-    Sample,
-    Trial,
-    judged,
-    lines_of,
-    plain_of,
-    read_trials,
-    samples_before,
-)
+from agenttape_core.experiments.strategies.trials import Trials
+from agenttape_core.experiments.strategies.trials.judging import Lane, Trial, read_trials, samples_before
 from agenttape_core.experiments.strategies.trials.sampling import (
     Case,
+    Most,
+    Taken,
     TrialPlan,
-    plan_lines,
     planned,
     refuse_unpriced,
-    sample_of,
     take_samples,
     unrecorded_inside,
 )
@@ -44,7 +34,7 @@ from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.replay_source import finished, run_to_its_end
 from agenttape_core.lifecycle.restarting import begin_of, source_of
 from agenttape_core.lifecycle.variation import Variation
-from agenttape_core.schema import MODEL_KINDS
+from agenttape_core.schema import MODEL_KINDS, OWN
 from agenttape_core.settings import models_by_place
 from agenttape_core.storage import Cassette, in_file_name, open_cassette, stem_of
 from agenttape_core.tools.budget import Budget
@@ -54,77 +44,9 @@ from agenttape_core.tools.processes.run import path_of, recorded_of, run
 from agenttape_core.tools.processes.run_folder import cassette_of
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.report.trajectory import trajectory_of
-from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 from agenttape_core.tools.upkeep.verified import own_folder
 
 _INTERRUPTED = 130
-_SHOWN = 100
-"""The most characters of an answer in a line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trials:
-    """The trials of a candidate, which are judged together.
-
-    Args:
-        trials: A trial for each recording.
-        wanted: The share of samples that must pass; `None` for as many as of the baseline.
-        is_whole: Whether all samples were taken.
-        plans: The calls that they would take, in a dry run.
-    """
-
-    trials: tuple[Trial, ...]
-    wanted: float | None = None
-    is_whole: bool = True
-    plans: tuple[TrialPlan, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """True if the candidate fails with no recording."""
-        return not self.failures
-
-    @property
-    def failures(self) -> list[str]:
-        """The reasons why the candidate fails, a line for each recording with which it does."""
-        family = len(self.trials)
-        found = [(one.name, one.failure(family, self.wanted)) for one in self.trials]
-        worse = {one.trial.name for one in judged(self.trials) if one.verdict == "WORSE"}
-        return [f"{name}: {why or 'WORSE'}" for name, why in found if why or name in worse]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return them as plain data."""
-        return {**plain_of(self.trials), "plans": [plan.to_dict() for plan in self.plans]}
-
-    def to_checked(self) -> list[Checked]:
-        """Return them for the reporters of checks: a check for each recording."""
-        failed = {line.partition(": ")[0]: line for line in self.failures}
-        return [Checked(one.name, "", "", (_judged(one, failed.get(one.name, "")),)) for one in self.trials]
-
-    def __str__(self) -> str:
-        if self.plans:
-            return "\n".join(plan_lines(self.plans))
-        lines = lines_of(judged(self.trials)) if self.trials else ["no sample was taken"]
-        for trial in self.trials:
-            lines += [f"{trial.name}: {_said(trial, sample)}" for sample in trial.samples]
-            reasons = Counter(one.problem for one in trial.samples if not one.passed and one.problem)
-            total = counted(len(trial.samples), "sample")
-            lines += [f"{trial.name}: {count} of {total} failed: {why}" for why, count in reasons.items()]
-        return "\n".join([*lines, *self.failures])
-
-
-def _said(trial: Trial, sample: Sample) -> str:
-    model = trial.candidate if sample.lane == "candidate" else "baseline"
-    how = sample.left_out or ("passed" if sample.passed else "failed")
-    answer = " ".join(sample.answer.split())
-    shown = answer if len(answer) <= _SHOWN else f"{answer[:_SHOWN]}…"
-    return "  ".join(filter(None, [f"{model} {sample.number}", how, sample.run_id[:12], shown]))
-
-
-def _judged(trial: Trial, why: str) -> Judged:
-    found = (
-        (Finding(why, expected="as often as the baseline", found=why, rule="model", path=trial.name),) if why else ()
-    )
-    return Judged("model", f"{trial.candidate} on {trial.name}", found)
 
 
 class Wanted(NamedTuple):
@@ -141,6 +63,7 @@ class Wanted(NamedTuple):
         checks: Files of checks that each sample must pass.
         fail_under: The share of samples that must pass; `None` for as many as of the baseline.
         options: More options of `use_cassette`.
+        family: The number of trials that are judged together; `None` if that's one for each recording.
     """
 
     candidate: str
@@ -153,6 +76,7 @@ class Wanted(NamedTuple):
     checks: Sequence[str | Path] = ()
     fail_under: float | None = None
     options: Mapping[str, Any] = {}
+    family: int | None = None
 
     @property
     def most(self) -> dict[str, int]:
@@ -168,13 +92,13 @@ def model(
     *,
     dry_run: bool = False,
     resume: str | Path | None = None,
-    keep: Callable[[Trials], object] = lambda _: None,
+    on_run: Callable[[], object] | None = None,
     **options: Any,
 ) -> Trials:
     """Try another model on recordings of a program: in turn with its own model, while its tools are replayed.
 
     A recording that the program doesn't replay is refused before anything is paid. An interruption by the keyboard ends
-    it, and the result so far is returned.
+    it, and so does a call that would cost more than is left; the result so far is returned.
 
     Args:
         target: A function without arguments, its name (`module:function`), a program, or a command.
@@ -182,23 +106,21 @@ def model(
         cassette: The recording, or several.
         dry_run: Whether only the cost of the samples is found out.
         resume: The report of an earlier run as JSON, whose samples aren't taken again.
-        keep: Called with the trials so far after each sample.
+        on_run: Called after each sample.
         options: The fields of `Wanted`.
 
     Raises:
         ConfigurationError: If the candidate can't be tried, there's no recording, or the limit can't be kept.
         VerificationError: If the program doesn't replay a recording to begin with.
-        BudgetExceededError: If a call would cost more than is left; the kept samples are complete.
     """
     several = [cassette] if cassette is None or isinstance(cassette, str | Path) else list(cassette)
     wanted = Wanted(candidate, **options)
     if isinstance(target, Command):
         commands = [CommandRun(target, path_of(str(each or target.name))) for each in several]
-        return Trying(wanted, commands).found(dry_run=dry_run, resume=resume, keep=keep)
+        return Trying(wanted, commands).found(dry_run=dry_run, resume=resume, on_run=on_run)
     fakes = fakes_of(wanted.oracle, several) if wanted.oracle else {}
-    found = [recorded(target, each, fakes) for each in several]
-    trying = Trying(wanted, [ProgramRun(program, path) for program, path in found])
-    return trying.found(dry_run=dry_run, resume=resume, keep=keep)
+    runs = [ProgramRun(*recorded(target, each, fakes)) for each in several]
+    return Trying(wanted, runs).found(dry_run=dry_run, resume=resume, on_run=on_run)
 
 
 def restarted(app: Any, path: Path, **options: Any) -> ProgramRun:
@@ -223,37 +145,20 @@ def restarted(app: Any, path: Path, **options: Any) -> ProgramRun:
     return ProgramRun(FunctionProgram(inside if source.entry.inside else around, options=options), path)
 
 
-class Taken(NamedTuple):
-    """One run of a trial.
-
-    Args:
-        derived: Its derived cassette; `None` if there's none.
-        passed: Whether it ended well.
-        unrecorded: The calls that left the recorded world.
-        problem: The first line of what ended it.
-        differences: The lines in which the answer of a server differed.
-        run_id: The id of the run.
-    """
-
-    derived: Path | None
-    passed: bool
-    unrecorded: Sequence[dict[str, Any]] = ()
-    problem: str = ""
-    differences: tuple[str, ...] = ()
-    run_id: str = ""
-
-
 class ProgramRun:
     """A recorded run of a program of this process.
 
     Args:
         program: The program.
         path: Its recording.
+        name: Its name in the table; by default the recording's.
+        like: The path by which samples are named; by default the recording's.
     """
 
-    def __init__(self, program: Program, path: Path) -> None:
+    def __init__(self, program: Program, path: Path, name: str = "", like: Path | None = None) -> None:
         self.path = path
         self.program = program
+        self.name, self.like = name or shown_path(path), like or path
 
     def recordings(self) -> dict[str, Cassette]:
         """Return its recordings in which a model is called, by process."""
@@ -272,7 +177,7 @@ class ProgramRun:
                 "  see what has changed:  agenttape update --dry-run"
             )
 
-    def taken(self, model: str, target: Path, wanted: Wanted, left: float | None) -> tuple[Taken, float]:
+    def taken(self, model: str, target: Path, wanted: Wanted, left: float | None) -> Taken:
         """Run it with a model, and return how it ended; the limit is held elsewhere."""
         del left
         target.unlink(missing_ok=True)
@@ -287,7 +192,7 @@ class ProgramRun:
         problem = "" if ended.error is None else f"{type(ended.error).__name__}: {ended.error}".partition("\n")[0]
         problem, differences = _of_server(ended) if isinstance(ended.result, Answered) else (problem, ())
         kept = target if target.is_file() else None
-        return Taken(kept, not problem, unrecorded, problem, differences, ended.session.report.run_id), 0.0
+        return Taken(kept, not problem, unrecorded, problem, differences, ended.session.report.run_id)
 
 
 def _of_server(ended: Run) -> tuple[str, tuple[str, ...]]:
@@ -308,6 +213,7 @@ class CommandRun:
 
     def __init__(self, command: Command, path: Path) -> None:
         self.path = path
+        self.name, self.like = shown_path(path), path
         self._command = command
 
     def recordings(self) -> dict[str, Cassette]:
@@ -321,7 +227,7 @@ class CommandRun:
     def begin(self, options: Mapping[str, Any]) -> None:
         """Don't run it: a command may take long."""
 
-    def taken(self, model: str, target: Path, wanted: Wanted, left: float | None) -> tuple[Taken, float]:
+    def taken(self, model: str, target: Path, wanted: Wanted, left: float | None) -> Taken:
         """Run it with a model, and return its end and its cost."""
         main, cassette = next(iter(self.recordings())), str(self.path)
         options = {"on_unrecorded": "report", **wanted.options, "candidate": models_by_place(model)}
@@ -342,15 +248,15 @@ class CommandRun:
             made.path.replace(place)
             derived = place if made.address == main else derived
         spent = sum(report.spent for report in ended.reports)
-        if any(report.is_over_budget for report in ended.reports):
-            raise BudgetExceededError(left or 0.0, spent, f"a call of {' '.join(self._command.given)}")
+        is_over = any(report.is_over_budget for report in ended.reports)
         unrecorded = [one for report in ended.reports for one in report.unrecorded_calls]
         unrecorded += [
             unrecorded_inside(one.failed_blocks.partition("\n")[0]) for one in ended.reports if one.failed_blocks
         ]
         problem = next(iter(ended.failures()), "").partition("\n")[0]
         passed = ended.code == 0 and not problem
-        return Taken(derived, passed, unrecorded, problem, tuple(ended.answered_otherwise), ended.run_id), spent
+        otherwise = tuple(ended.answered_otherwise)
+        return Taken(derived, passed, unrecorded, problem, otherwise, ended.run_id, spent, is_over)
 
 
 class Trying:
@@ -365,9 +271,6 @@ class Trying:
         self._wanted = wanted
         self._runs = runs
         self._prices: Prices = load_prices(project_settings().prices)
-        self._checks = [read_checks(file) for file in wanted.checks]
-        self._spent = 0.0
-        self._lock = threading.Lock()
 
     def plan(self) -> list[TrialPlan]:
         """Return the most that it would take, without a call.
@@ -380,26 +283,34 @@ class Trying:
         for one in self._runs:
             for address, cassette in one.recordings().items():
                 candidates = candidates_of(chosen, cassette_of(one.path, address), cassette, Mode.REPLAY)
-                plans.append(planned(shown_path(one.path), cassette, (name, candidates), **most, prices=self._prices))
+                plans.append(planned(one.name, cassette, (name, candidates), **most, prices=self._prices))
         return plans
 
     def found(
-        self, *, dry_run: bool, resume: str | Path | None, keep: Callable[[Trials], object] = lambda _: None
+        self,
+        *,
+        dry_run: bool,
+        resume: str | Path | Sequence[Trial] | None,
+        on_run: Callable[[], object] | None = None,
     ) -> Trials:
-        """Take the samples. Takes and raises what `model` does."""
-        wanted, known = self._wanted, read_trials(resume) if resume is not None else []
-        so_far: list[Trial] = []
+        """Take the samples. Takes and raises what `model` does; `resume` may also be the earlier trials."""
+        wanted = self._wanted
+        known = read_trials(resume) if isinstance(resume, str | Path) else resume or ()
+        so_far = Trials((), wanted.fail_under)
         plans = self.plan()
         if dry_run:
-            return Trials((), wanted.fail_under, plans=tuple(plans))
+            return replace(so_far, plans=tuple(plans))
 
         def kept(trials: Sequence[Trial]) -> None:
-            so_far[:] = trials
-            keep(Trials(tuple(trials), wanted.fail_under))
+            nonlocal so_far
+            so_far = replace(so_far, trials=tuple(trials))
+            if on_run is not None:
+                on_run()
 
         for plan in plans if wanted.max_usd is not None else ():
             refuse_unpriced(plan, wanted.max_usd or 0.0)
         cases = [self._case(one, known) for one in self._runs]
+        most = Most(**wanted.most, family=wanted.family or len(cases), max_usd=wanted.max_usd, jobs=wanted.jobs)
         budget = Budget(wanted.max_usd, self._prices).held() if wanted.max_usd is not None else nullcontext()
         if wanted.to is None:
             own_folder(Path.cwd())  # which git ignores
@@ -407,10 +318,12 @@ class Trying:
             try:
                 for one in self._runs:
                     one.begin(wanted.options)
-                trials = take_samples(cases, **wanted.most, family=len(cases), jobs=wanted.jobs, keep=kept)
+                take_samples(cases, most, [read_checks(file) for file in wanted.checks], kept)
+            except BudgetExceededError as error:
+                return replace(so_far, stopped=str(error).partition("\n")[0])
             except KeyboardInterrupt:
-                return Trials(tuple(so_far), wanted.fail_under, is_whole=False)
-        return Trials(tuple(trials), wanted.fail_under)
+                return replace(so_far, is_whole=False)
+        return so_far
 
     def _case(self, one: ProgramRun | CommandRun, known: Sequence[Trial]) -> Case:
         """Return the case of a run, with the samples that are known of it.
@@ -418,44 +331,22 @@ class Trying:
         Raises:
             ConfigurationError: If those are of another recording.
         """
-        name, candidate = shown_path(one.path), self._wanted.candidate
+        candidate = self._wanted.candidate
         trajectory = trajectory_of(next(iter(one.recordings().values())), self._prices)
-        before = samples_before(known, name, candidate, trajectory)
 
-        def take(lane: Lane, model: str, number: int) -> Sample:
-            target = self._target(one.path, model, number)
-            left = None if self._wanted.max_usd is None else max(self._wanted.max_usd - self._spent, 0.0)
-            try:
-                taken, spent = one.taken(model, target, self._wanted, left)
-            except BudgetExceededError as error:
-                raise BudgetExceededError(
-                    self._wanted.max_usd or 0.0, self._spent + error.spent, f"a call of {name}"
-                ) from None
-            with self._lock:
-                self._spent += spent
-            return sample_of(
-                lane,
-                number,
-                taken.derived,
-                trajectory,
-                self._prices,
-                passed=taken.passed,
-                unrecorded=taken.unrecorded,
-                problem=taken.problem,
-                run_id=taken.run_id,
-                checks=self._checks,
-                differences=taken.differences,
-            )
+        def take(lane: Lane, number: int, left: float | None) -> Taken:
+            model = OWN if lane == "baseline" else candidate
+            return one.taken(model, self._target(one, model, number), self._wanted, left)
 
-        return Case(name, candidate, trajectory, take, before)
+        return Case(one.name, candidate, trajectory, take, samples_before(known, one.name, candidate, trajectory))
 
-    def _target(self, path: Path, model: str, number: int) -> Path:
+    def _target(self, one: ProgramRun | CommandRun, model: str, number: int) -> Path:
         """Return the file of a derived cassette: it names the recording and the model, in its format."""
-        name = in_file_name(model)
         folder = Path(self._wanted.to) if self._wanted.to is not None else Path(".agenttape") / "candidates"
-        folders = [one.path.absolute().parent for one in self._runs]
-        inside = path.absolute().parent.relative_to(os.path.commonpath(folders))
-        target = folder / inside / f"{stem_of(path)}.{name}.{number}{path.name.removeprefix(stem_of(path))}"
+        folders = [each.like.absolute().parent for each in self._runs]
+        inside = one.like.absolute().parent.relative_to(os.path.commonpath(folders))
+        stem = stem_of(one.like)
+        target = folder / inside / f"{stem}.{in_file_name(model)}.{number}{one.like.name.removeprefix(stem)}"
         target.parent.mkdir(parents=True, exist_ok=True)
         return target
 

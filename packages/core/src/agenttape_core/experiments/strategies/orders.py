@@ -15,11 +15,9 @@ from agenttape_core.errors import (
     CassetteMissError,
     ConfigurationError,
     SessionStateError,
-    UnusedInteractionsError,
-    counted,
     shown_path,
 )
-from agenttape_core.experiments.engine import drive
+from agenttape_core.experiments.engine import drive, refuse_below_one
 from agenttape_core.experiments.program import Call, Program, Run, recorded, takes_tests
 from agenttape_core.experiments.strategies.order_search import (
     Exploration,
@@ -32,10 +30,9 @@ from agenttape_core.experiments.strategies.order_search import (
     overtaken,
     smaller,
 )
-from agenttape_core.experiments.verify.child import Ending, described, encoded, is_failure
+from agenttape_core.experiments.verify.child import Ending, change_of, ending_of
 from agenttape_core.lifecycle.chosen_order import Imposing, recorded_first
-from agenttape_core.lifecycle.variation import Variation, varying
-from agenttape_core.matching import Difference, differences
+from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.scheduling import ChoicePoint, parsed_order
 from agenttape_core.schema import IndexRow
 from agenttape_core.storage import open_cassette
@@ -43,7 +40,6 @@ from agenttape_core.tools.target import target_of
 
 Returned = TypeVar("Returned")
 _ID = re.compile(r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b")
-_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,60 +101,9 @@ def _numbered(text: str) -> str:
     return _ID.sub(lambda match: known.setdefault(match[0], f"id {len(known) + 1}"), text)
 
 
-def change_of(base: Ending, other: Ending) -> str:
-    """Return how an ending differs from that in the recorded order; empty if it does not."""
-    if base == other:
-        return ""
-    if base.outcome != other.outcome:
-        if other.missed:
-            return other.missed
-        return "\n".join(other.outcome.splitlines()[:_LINES])
-    found = list(differences(base.value, other.value, "value"))[:_LINES]
-    return "\n".join(f"{each.path}: {each.asked}\n  in the recorded order: {each.recorded}" for each in found)
-
-
-def ending_of(run: Run) -> Ending:
-    """Return the end of a run as plain data.
-
-    The failure of a session that the program opened itself, and caught, is part of the outcome.
-    """
-    if run.error is not None:
-        return Ending(f"raised {described(run.error)}", is_failure(run.error), None, _missed(run.error))
-    if run.failed:
-        lines = ["returned, although another session in it failed", *sorted(run.failed)]
-        return Ending("\n".join(lines), True, encoded(run.result))
-    report = run.session.report
-    if not (report.replayed or report.stepped_into):
-        return Ending("returned without a recorded call, so there is no order to try", True, None)
-    return Ending("returned", False, encoded(run.result))
-
-
-def _missed(error: BaseException) -> str:
-    """Return the call of a miss and the change of its request, in words; empty for another error."""
-    if not isinstance(error, CassetteMissError):
-        return ""
-    if not error.differences:
-        return f"then {error.name} {error.reason}"
-    recorded, asked = map(_spelled, Difference(*error.differences[0]).unmarked())
-    path = error.differences[0][0].removeprefix("arguments.")
-    more = len(error.differences) - 1
-    rest = f", and {counted(more, 'more change')}" if more else ""
-    return f"then {error.name} is called with {path}={asked} instead of {recorded}{rest}"
-
-
-def _spelled(text: str) -> str:
-    """Return a value as a difference shows it, with quotation marks around a text."""
-    try:
-        json.loads(text)
-    except ValueError:
-        return text if text == "(absent)" else f'"{text}"'
-    return text
-
-
 ORDERS = 200
 """Orders that are tried by default."""
 SEED = 7
-_UNUSED = f"raised {UnusedInteractionsError.__module__}.{UnusedInteractionsError.__qualname__}"
 _SHRINKING = 40
 """Replays that make an order smaller, at most."""
 
@@ -360,50 +305,6 @@ class Exploring:
         return Call.of(self._rows[number])
 
 
-class _Opening:
-    """A program that opens its cassettes itself, so that only its endings are known.
-
-    Args:
-        once: Runs it once.
-    """
-
-    def __init__(self, once: Callable[[], Ending]) -> None:
-        self._once = once
-        self._first: Ending | None = None
-
-    def run(self, variation: Variation) -> Ending:
-        """Run it once, and return its ending, or the first one if it only left recordings unused."""
-        with varying(variation):
-            ending = self._once()
-        if ending.outcome.startswith("raised KeyboardInterrupt"):
-            raise KeyboardInterrupt
-        self._first = self._first or ending
-        # Unused recordings aren't its failure, and hide what it returned.
-        return self._first if ending.outcome.startswith(_UNUSED) else ending
-
-
-def outcomes_in_other_orders(once: Callable[[], Ending], orders: int) -> dict[str, Any]:
-    """Replay a program that opens its cassettes itself in other orders, and return the result as plain data.
-
-    Args:
-        once: Runs it once.
-        orders: The most orders to try.
-
-    Returns:
-        The dict of `Exploration.to_dict`; empty if no call of the program can be reordered.
-
-    Raises:
-        KeyboardInterrupt: If it was interrupted.
-    """
-    try:
-        found = drive(_Opening(once), Exploring("", "", Variation(), (), str, holds_threads=False).search(orders, SEED))
-    except ConfigurationError:
-        return {}
-    if not found.is_whole:
-        raise KeyboardInterrupt
-    return found.to_dict() if not found.unstable else {}
-
-
 @takes_tests
 def orders(
     target: Callable[[], Any] | str | Program,
@@ -441,8 +342,7 @@ def orders(
         SessionStateError: If it is called while a session is open, or in an event loop.
         CassetteError: If the cassette cannot be read.
     """
-    if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
-        raise ConfigurationError(f"orders: runs={runs!r}: expected the number of orders to try, at least 1")
+    refuse_below_one(runs=runs)
     _refuse_in_loop()
     program, path = recorded(target, cassette, options)
     rows, shown, name = open_cassette(path).entries, str(shown_path(path)), _name(program)
@@ -451,8 +351,8 @@ def orders(
     by_hand = f'use_cassette("{shown}", vary=Variation(order="{{}}"))'
 
     def again(text: str) -> str:
-        if is_test:
-            return f"{shlex.join(['pytest', name])} --cassette-order={text}"
+        if is_test:  # which may have replayed several cassettes
+            return f"{shlex.join(['pytest', name])} --cassette-order={getattr(program, 'order_of', '')}{text}"
         return f"{by_command}{text}" if ":" in name else by_hand.format(text)
 
     exploring = Exploring(name, shown, Variation(path), rows, again)

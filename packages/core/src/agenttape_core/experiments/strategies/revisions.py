@@ -17,13 +17,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, NamedTuple, Self
 
-from agenttape_core.errors import BudgetExceededError, ConfigurationError, VerificationError, shown_path
-from agenttape_core.experiments.program import Program, Run, program_of, recorded, recording, with_test
+from agenttape_core.errors import BudgetExceededError, ConfigurationError, VerificationError
+from agenttape_core.experiments.program import Program, Run, opened, program_of, recorded, recording, with_test
+from agenttape_core.experiments.strategies.trials.sampling import Taken
 from agenttape_core.experiments.worker import SECONDS, Worker
 from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.project import Project, confine_process, project_settings
 from agenttape_core.lifecycle.variation import Variation
-from agenttape_core.storage import open_cassette
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.git.requests import Revision
 from agenttape_core.tools.hash_seeds import recorded_seed
@@ -64,26 +64,6 @@ class Sampling(NamedTuple):
     max_usd: float
 
 
-class Sampled(NamedTuple):
-    """The end of such a run.
-
-    Args:
-        passed: Whether it ended well.
-        unrecorded: The calls that had no recording, and weren't allowed.
-        problem: The first line of what ended it.
-        run_id: Its id.
-        spent: What it cost, in US dollars.
-        is_over: Whether a call wasn't made, as the limit was reached.
-    """
-
-    passed: bool = False
-    unrecorded: list[dict[str, Any]] = []  # noqa: RUF012 - never changed
-    problem: str = ""
-    run_id: str = ""
-    spent: float = 0.0
-    is_over: bool = False
-
-
 def target_and_recording(target: str, cassette: str | Path | None) -> tuple[str, Path]:
     """Return a target, and the file of its recording, which the replays of all revisions share.
 
@@ -106,8 +86,7 @@ def target_and_recording(target: str, cassette: str | Path | None) -> tuple[str,
         raise ConfigurationError(f"{target} has no cassette\n  name one: cassette=, --cassette")
     if not path.exists():
         raise ConfigurationError(f"{path}: there's no such cassette\n  record it first")
-    if not open_cassette(path).entries:
-        raise ConfigurationError(f"{shown_path(path)} holds no call, so it shows nothing about a change")
+    opened(path)
     return target, path.resolve()
 
 
@@ -190,7 +169,7 @@ class Revisions:
             raise VerificationError(f"{target} can't be replayed: {reply.get('why') or _problem(reply)}")
         return Plan.from_dict(reply["plan"])
 
-    def sampled(self, commit: str | None, target: str, cassette: Path, sampling: Sampling) -> Sampled:
+    def sampled(self, commit: str | None, target: str, cassette: Path, sampling: Sampling) -> Taken:
         """Replay the recorded calls of a revision, and make those without a recording.
 
         Args:
@@ -200,9 +179,7 @@ class Revisions:
             sampling: What may be made.
         """
         reply = self._in_child(commit, target, cassette, sampling=sampling._asdict())
-        return (
-            Sampled(**reply["sampled"]) if "sampled" in reply else Sampled(problem=reply.get("why") or _problem(reply))
-        )
+        return Taken(**reply["sampled"]) if "sampled" in reply else Taken(problem=reply.get("why") or _problem(reply))
 
     def state(self, commit: str | None) -> str:
         """Return a short id of a revision: of the commit, or of the changes in the working tree."""
@@ -306,7 +283,7 @@ def _judged(ended: Run) -> Replayed:
     return Replayed("same") if ended.failure is None else Replayed("failed", str(ended.failure))
 
 
-def _sampled(target: str, cassette: Path, sampling: Sampling, prices: Prices) -> Sampled:
+def _sampled(target: str, cassette: Path, sampling: Sampling, prices: Prices) -> Taken:
     confine_process(Project())  # the block around the program confines what that opens itself
     variation = Variation(
         cassette,
@@ -323,4 +300,4 @@ def _sampled(target: str, cassette: Path, sampling: Sampling, prices: Prices) ->
     unrecorded += [{"kind": "call", "name": line, "reason": line} for line in (*report.missed, *ended.failed)]
     problem = "" if ended.error is None else f"{type(ended.error).__name__}: {ended.error}".partition("\n")[0]
     is_over = isinstance(ended.session.failure, BudgetExceededError)
-    return Sampled(not problem, unrecorded, problem, report.run_id, budget.spent, is_over)
+    return Taken(None, not problem, unrecorded, problem, (), report.run_id, budget.spent, is_over)

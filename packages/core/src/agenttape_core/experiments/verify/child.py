@@ -6,6 +6,7 @@ import asyncio
 import functools
 import gc
 import inspect
+import json
 import os
 import random
 import shutil
@@ -20,11 +21,23 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ReplayedError
+from agenttape_core.errors import (
+    AgentTapeError,
+    AgentTapeHalt,
+    CassetteMissError,
+    ConfigurationError,
+    ReplayedError,
+    UnusedInteractionsError,
+    counted,
+)
+from agenttape_core.experiments.engine import drive
+from agenttape_core.experiments.program import Run
 from agenttape_core.experiments.verify.calls import Calls
 from agenttape_core.lifecycle.failed_blocks import watch_failed_blocks
 from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
+from agenttape_core.lifecycle.variation import Variation, varying
+from agenttape_core.matching import Difference, differences
 from agenttape_core.schema import Plain
 from agenttape_core.session import value_codec, watch_answers, watch_crossings
 from agenttape_core.tools.target import Target, awaited, load, run_to_end
@@ -44,6 +57,9 @@ _LATE = 0.002
 
 _ROUNDS = 5
 """Rounds that a loop makes more for a call, at most."""
+
+_LINES = 12
+"""The most lines of a change."""
 
 _sleep = time.sleep  # the real one, taken before any session
 
@@ -176,10 +192,57 @@ def _explored(function: Callable[[], Any], job: dict[str, Any]) -> Plain:
         return {}
     with _undone(job):
         # It stands beside this package, and builds on it.
-        found: Plain = import_module("agenttape_core.experiments.strategies.orders").outcomes_in_other_orders(
-            lambda: _ending(function, job), job["completion_order"]
-        )
-    return found
+        return outcomes_in_other_orders(lambda: _ending(function, job), job["completion_order"])
+
+
+_UNUSED = f"raised {UnusedInteractionsError.__module__}.{UnusedInteractionsError.__qualname__}"
+
+
+class _Opening:
+    """A program that opens its cassettes itself, so that only its endings are known.
+
+    Args:
+        once: Runs it once.
+    """
+
+    def __init__(self, once: Callable[[], Ending]) -> None:
+        self._once = once
+        self._first: Ending | None = None
+
+    def run(self, variation: Variation) -> Ending:
+        """Run it once, and return its ending, or the first one if it only left recordings unused."""
+        with varying(variation):
+            ending = self._once()
+        if ending.outcome.startswith("raised KeyboardInterrupt"):
+            raise KeyboardInterrupt
+        self._first = self._first or ending
+        # Unused recordings aren't its failure, and hide what it returned.
+        return self._first if ending.outcome.startswith(_UNUSED) else ending
+
+
+def outcomes_in_other_orders(once: Callable[[], Ending], orders: int) -> dict[str, Any]:
+    """Replay a program that opens its cassettes itself in other orders, and return the result as plain data.
+
+    Args:
+        once: Runs it once.
+        orders: The most orders to try.
+
+    Returns:
+        The dict of `Exploration.to_dict`; empty if no call of the program can be reordered.
+
+    Raises:
+        KeyboardInterrupt: If it was interrupted.
+    """
+    strategy: Any = import_module("agenttape_core.experiments.strategies.orders")  # it builds on this module
+    exploring = strategy.Exploring("", "", Variation(), (), str, holds_threads=False)
+    try:
+        found: Any = drive(_Opening(once), exploring.search(orders, strategy.SEED))
+    except ConfigurationError:
+        return {}
+    if not found.is_whole:
+        raise KeyboardInterrupt
+    explored: dict[str, Any] = found.to_dict() if not found.unstable else {}
+    return explored
 
 
 @contextmanager
@@ -281,3 +344,53 @@ def described(error: BaseException) -> str:
     elif error.__context__ is not None and not error.__suppress_context__:
         lines.append(f"during {described(error.__context__)}")
     return "\n".join(lines)
+
+
+def change_of(base: Ending, other: Ending) -> str:
+    """Return how an ending differs from that in the recorded order; empty if it does not."""
+    if base == other:
+        return ""
+    if base.outcome != other.outcome:
+        if other.missed:
+            return other.missed
+        return "\n".join(other.outcome.splitlines()[:_LINES])
+    found = list(differences(base.value, other.value, "value"))[:_LINES]
+    return "\n".join(f"{each.path}: {each.asked}\n  in the recorded order: {each.recorded}" for each in found)
+
+
+def ending_of(run: Run) -> Ending:
+    """Return the end of a run as plain data.
+
+    The failure of a session that the program opened itself, and caught, is part of the outcome.
+    """
+    if run.error is not None:
+        return Ending(f"raised {described(run.error)}", is_failure(run.error), None, _missed(run.error))
+    if run.failed:
+        lines = ["returned, although another session in it failed", *sorted(run.failed)]
+        return Ending("\n".join(lines), True, encoded(run.result))
+    report = run.session.report
+    if not (report.replayed or report.stepped_into):
+        return Ending("returned without a recorded call, so there is no order to try", True, None)
+    return Ending("returned", False, encoded(run.result))
+
+
+def _missed(error: BaseException) -> str:
+    """Return the call of a miss and the change of its request, in words; empty for another error."""
+    if not isinstance(error, CassetteMissError):
+        return ""
+    if not error.differences:
+        return f"then {error.name} {error.reason}"
+    recorded, asked = map(_spelled, Difference(*error.differences[0]).unmarked())
+    path = error.differences[0][0].removeprefix("arguments.")
+    more = len(error.differences) - 1
+    rest = f", and {counted(more, 'more change')}" if more else ""
+    return f"then {error.name} is called with {path}={asked} instead of {recorded}{rest}"
+
+
+def _spelled(text: str) -> str:
+    """Return a value as a difference shows it, with quotation marks around a text."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return text if text == "(absent)" else f'"{text}"'
+    return text

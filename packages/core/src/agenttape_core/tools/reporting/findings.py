@@ -104,6 +104,16 @@ class Judged:
         """True if a finding fails a gate."""
         return any(each.level == "error" for each in self.findings)
 
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Judged:
+        """Return the judgement that `dataclasses.asdict` made plain, even if it has been through JSON."""
+        findings = [
+            Finding(**{**each, "differences": tuple(Difference(**one) for one in each["differences"])})
+            for each in plain["findings"]
+        ]
+        scores = tuple((name, value) for name, value in plain["scores"])
+        return cls(plain["rule"], plain["text"], tuple(findings), scores)
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from agenttape_core.errors import AgentTapeError, ConfigurationError, counted, shown_path
-from agenttape_core.experiments.engine import earlier
+from agenttape_core.experiments.engine import earlier, refuse_below_one
 from agenttape_core.experiments.program import recording
 from agenttape_core.experiments.strategies.mutants.edits import Mutant, mutants_of, read_source
 from agenttape_core.experiments.strategies.mutants.result import Adequacy, Judged, verdict_of
@@ -21,7 +21,9 @@ from agenttape_core.experiments.strategies.mutants.selecting import Evidence, Re
 from agenttape_core.experiments.strategies.mutants.sites import KINDS
 from agenttape_core.experiments.worker import Worker
 from agenttape_core.lifecycle.project import this_project
+from agenttape_core.matching import refuse_unselected
 from agenttape_core.session import current_session
+from agenttape_core.storage import open_cassette
 from agenttape_core.tools.hash_seeds import recorded_seed, seed_of_tests
 from agenttape_core.tools.target import target_of
 
@@ -80,6 +82,9 @@ class Search:
         first = self.job.run(self.workers[0])  # cold: all libraries are imported in it, which a trace would make slow
         self._refuse_broken(first)
         before, traced = self._steady(self._partaking(first.facts))
+        cassettes = dict.fromkeys(Path(path) for one in before.values() for path in one.cassettes)
+        rows = [row for path in cassettes for row in open_cassette(path).entries]
+        refuse_unselected(self.job.live, rows, "live", next(iter(cassettes)))
         evidence = Evidence.of(before, traced)
         reaching = self._reaching(evidence, {Path(file) for file in traced.files})
         landing = [one for one in reaching if one.tests]
@@ -320,8 +325,7 @@ def mutants(
     chosen = Chosen(only, source, base, runs, seed, mutant, {one["id"]: one for one in known})
     job = replace(_job(target, cassette, options), live=_named(live))
     _refuse(chosen)
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise ConfigurationError(f"jobs={jobs!r}: expected how many run at the same time, at least 1")
+    refuse_below_one(runs=runs, jobs=jobs)
     with ExitStack() as around:
         workers = [around.enter_context(Worker(job.hash_seed, job.live)) for _ in range(jobs)]
         return Search(workers, job, chosen, on_run).found()
@@ -335,8 +339,6 @@ def _refuse(chosen: Chosen) -> None:
             "mutants was called while it imports this program\n"
             '  put the call below `if __name__ == "__main__":`, or into another file'
         )
-    if isinstance(chosen.most, bool) or not isinstance(chosen.most, int) or chosen.most < 1:
-        raise ConfigurationError(f"runs={chosen.most!r}: expected the number of mutants to try, at least 1")
     if isinstance(chosen.only, str) or (unknown := sorted(set(chosen.only) - set(KINDS))):
         shown = chosen.only if isinstance(chosen.only, str) else ", ".join(unknown)
         raise ConfigurationError(f"only={shown!r}: expected some of {', '.join(KINDS)}")

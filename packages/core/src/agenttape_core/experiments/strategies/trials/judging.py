@@ -344,15 +344,6 @@ def lines_of(judgements: Sequence[Judgement]) -> list[str]:
     return [*table, *(f"{one.trial.name}: {note}" for one in judgements for note in one.notes)]
 
 
-def markdown_of(trials: Sequence[Trial]) -> str:
-    """Return the table as Markdown, and a line for each further remark."""
-    judgements = judged(trials)
-    rows = [_HEADS, ("---",) * len(_HEADS), *map(_cells, judgements)]
-    table = "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n" for row in rows)
-    notes = "".join(f"- {one.trial.name}: {note}\n" for one in judgements for note in one.notes)
-    return f"{table}\n{notes}" if notes else table
-
-
 def plain_of(trials: Sequence[Trial]) -> dict[str, Any]:
     """Return the trials as plain data."""
     return {"trials": [_plain(judgement) for judgement in judged(trials)]}

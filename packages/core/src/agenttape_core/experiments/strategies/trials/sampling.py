@@ -3,115 +3,164 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from agenttape_core.checks.check_file import CheckFile
 from agenttape_core.checks.gate import judge
 from agenttape_core.checks.sources import run_of_cassette
-from agenttape_core.errors import CassetteError, ConfigurationError, counted, shown_path
+from agenttape_core.errors import BudgetExceededError, CassetteError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.strategies.trials.judging import LOST, NO_CALL, Lane, Sample, Trial, parts_at
 from agenttape_core.lifecycle.project import project_settings
-from agenttape_core.schema import MODEL_KINDS, OWN, Interaction
+from agenttape_core.schema import MODEL_KINDS, Interaction
 from agenttape_core.session import Candidates
-from agenttape_core.storage import Cassette, Location, open_cassette
+from agenttape_core.storage import Cassette, open_cassette
 from agenttape_core.tools.reading.answer import last_answer
 from agenttape_core.tools.reading.prices import Prices, how_to_price, load_prices
 from agenttape_core.tools.reading.summary import cost_of, model_of, tried_with
 from agenttape_core.tools.report.trajectory import Trajectory, path_of
 
-Take = Callable[[Lane, str, int], Sample]
-"""Takes a sample: gets the lane, the model and the number in the lane."""
+
+class Taken(NamedTuple):
+    """One run of a trial, as it ended.
+
+    Args:
+        derived: Its derived cassette; `None` if there's none.
+        passed: Whether it ended well.
+        unrecorded: The calls that left the recorded world, as plain data.
+        problem: The first line of what ended it, if it didn't end well.
+        differences: The lines in which the answer of a server differed.
+        run_id: Its id.
+        spent: Its cost in US dollars, if it ran in another process.
+        is_over: Whether a call wasn't made there, as the limit was reached.
+    """
+
+    derived: Path | None = None
+    passed: bool = False
+    unrecorded: Sequence[dict[str, Any]] = ()
+    problem: str = ""
+    differences: tuple[str, ...] = ()
+    run_id: str = ""
+    spent: float = 0.0
+    is_over: bool = False
 
 
-class Case:
+class Case(NamedTuple):
     """A recording on which a candidate is tried.
 
     Args:
         name: Its name in the table.
-        candidate: The model.
+        candidate: The candidate.
         recorded: The path of the recording.
-        take: Takes a sample.
+        take: Runs it in a lane, with a number and what may be spent; `None` for any amount.
         known: Samples that were taken before, by lane and number.
     """
 
-    def __init__(
-        self,
-        name: str,
-        candidate: str,
-        recorded: Trajectory,
-        take: Take,
-        known: Mapping[tuple[Lane, int], Sample] | None = None,
-    ) -> None:
-        self.name = name
-        self._candidate = candidate
-        self._recorded = recorded
-        self._take = take
-        self._known = known or {}
-        self._samples: dict[tuple[int, Lane], Sample] = {}
+    name: str
+    candidate: str
+    recorded: Trajectory
+    take: Callable[[Lane, int, float | None], Taken]
+    known: Mapping[tuple[Lane, int], Sample]
 
-    @property
-    def trial(self) -> Trial:
-        """The trial so far."""
-        return Trial(self.name, self._candidate, self._recorded, tuple(one for _, one in sorted(self._samples.items())))
 
-    def add(self, lane: Lane, number: int) -> None:
-        """Take a sample, unless it's known."""
-        model = OWN if lane == "baseline" else self._candidate
-        self._samples[number, lane] = self._known.get((lane, number)) or self._take(lane, model, number)
+@dataclass(frozen=True, slots=True)
+class Most:
+    """The limits of a trial.
+
+    Args:
+        samples: The most samples of the candidate in a case.
+        baseline: The most samples of the program's own model in a case.
+        family: The number of trials that are judged together.
+        max_usd: The most that calls in other processes may cost, in US dollars; `None` for any amount.
+        jobs: The number of pairs that are taken in parallel.
+    """
+
+    samples: int
+    baseline: int
+    family: int
+    max_usd: float | None = None
+    jobs: int = 1
 
 
 def take_samples(
-    cases: Sequence[Case],
-    *,
-    samples: int,
-    baseline: int,
-    family: int,
-    jobs: int = 1,
-    keep: Callable[[Sequence[Trial]], object] = len,
-) -> list[Trial]:
+    cases: Sequence[Case], most: Most, checks: Sequence[CheckFile], keep: Callable[[Sequence[Trial]], object]
+) -> None:
     """Take samples of each case until there's a verdict on it, or until the last one that is wanted.
 
     Each case gets its first pair of samples before any gets its second one.
 
     Args:
         cases: The cases.
-        samples: The most samples of the candidate in a case.
-        baseline: The most samples of the program's own model in a case.
-        family: The number of trials that are judged together.
-        jobs: The number of pairs that are taken in parallel.
+        most: The limits.
+        checks: Checks that each sample must pass.
         keep: Called with the trials so far after each sample.
+
+    Raises:
+        BudgetExceededError: If a call would cost more than is left.
     """
-    lock, is_over = Lock(), False
+    taking = _Taking(cases, most, checks, keep)
+    pairs = [
+        (number, place) for number in range(1, max(most.samples, most.baseline) + 1) for place in range(len(cases))
+    ]
+    with ThreadPoolExecutor(most.jobs) as pool:
+        try:
+            deque((map if most.jobs == 1 else pool.map)(taking.pair, pairs), maxlen=0)
+        except BaseException:
+            taking.is_over = True
+            pool.shutdown(cancel_futures=True)
+            raise
 
-    def take_pair(case: Case, number: int) -> None:
-        lanes: tuple[tuple[Lane, int], ...] = (("baseline", baseline), ("candidate", samples))
-        for lane, most in lanes:
-            with lock:
-                if is_over or (lane == lanes[0][0] and case.trial.is_settled(family)):
+
+class _Taking:
+    """Takes pairs of samples, in several threads. Takes what `take_samples` does."""
+
+    def __init__(
+        self,
+        cases: Sequence[Case],
+        most: Most,
+        checks: Sequence[CheckFile],
+        keep: Callable[[Sequence[Trial]], object],
+    ) -> None:
+        self._cases, self._most, self._checks, self._keep = cases, most, checks, keep
+        self._taken: list[dict[tuple[int, Lane], Sample]] = [{} for _ in cases]
+        self._prices = load_prices(project_settings().prices)
+        self._spent = 0.0
+        self._lock = Lock()
+        self.is_over = False
+        """True once no more are taken."""
+
+    def pair(self, which: tuple[int, int]) -> None:
+        """Take a pair, by its number and the place of its case, unless there's a verdict on the case."""
+        number, place = which
+        lanes: tuple[tuple[Lane, int], ...] = (("baseline", self._most.baseline), ("candidate", self._most.samples))
+        for lane, last in lanes:
+            with self._lock:
+                is_first = lane == lanes[0][0]
+                if self.is_over or (is_first and self._trial(place).is_settled(self._most.family)):
                     return
-            if number <= most:
-                case.add(lane, number)
-                with lock:
-                    keep([one.trial for one in cases])
+            if number <= last:
+                found = self._cases[place].known.get((lane, number)) or self._sample(self._cases[place], lane, number)
+                with self._lock:
+                    self._taken[place][number, lane] = found
+                    self._keep(list(map(self._trial, range(len(self._cases)))))
 
-    pairs = [(case, number) for number in range(1, max(samples, baseline) + 1) for case in cases]
-    if jobs == 1:
-        for case, number in pairs:
-            take_pair(case, number)
-    else:
-        with ThreadPoolExecutor(jobs) as pool:
-            try:
-                for _ in pool.map(lambda pair: take_pair(*pair), pairs):
-                    pass
-            except BaseException:
-                is_over = True
-                pool.shutdown(cancel_futures=True)
-                raise
-    return [case.trial for case in cases]
+    def _trial(self, place: int) -> Trial:
+        one, taken = self._cases[place], self._taken[place]
+        return Trial(one.name, one.candidate, one.recorded, tuple(each for _, each in sorted(taken.items())))
+
+    def _sample(self, one: Case, lane: Lane, number: int) -> Sample:
+        limit = self._most.max_usd
+        ended = one.take(lane, number, None if limit is None else max(limit - self._spent, 0.0))
+        with self._lock:
+            self._spent += ended.spent
+        if ended.is_over:
+            raise BudgetExceededError(limit or 0.0, self._spent, f"a call of {one.name}")
+        return _sample_of(lane, number, ended, one.recorded, self._prices, self._checks)
 
 
 # -- Read what a sample was from the derived cassette that it has left.
@@ -124,49 +173,22 @@ _OF_AN_ENDPOINT = re.compile(
 """Names of errors of an endpoint or a key, and not of the model behind it."""
 
 
-def sample_of(
-    lane: Lane,
-    number: int,
-    derived: Location | None,
-    recorded: Trajectory,
-    prices: Prices,
-    *,
-    passed: bool,
-    unrecorded: Sequence[dict[str, Any]] = (),
-    problem: str = "",
-    run_id: str = "",
-    checks: Sequence[CheckFile] = (),
-    differences: tuple[str, ...] = (),
+def _sample_of(  # noqa: PLR0917 - private, and called once
+    lane: Lane, number: int, taken: Taken, recorded: Trajectory, prices: Prices, checks: Sequence[CheckFile]
 ) -> Sample:
-    """Return a sample.
-
-    Args:
-        lane: Its lane.
-        number: Its number in the lane.
-        derived: The derived cassette; `None` if the run has left none.
-        recorded: The path of the recording.
-        prices: The prices of tokens.
-        passed: Whether the run ended well.
-        unrecorded: The calls that left the recorded world, as plain data.
-        problem: The first line of what ended the run, if it did not end well.
-        run_id: The id of the run.
-        checks: Checks that it must pass.
-        differences: The lines in which the answer of a server differed.
-    """
-    if derived is None:
-        return _nothing_of(lane, number, unrecorded, problem or _NO_CALL)
+    passed, problem, unrecorded = taken.passed, taken.problem, tuple(taken.unrecorded)
+    if taken.derived is None:
+        return Sample(lane, number, False, unrecorded, problem=problem or _NO_CALL, unseen=NO_CALL)
     try:
-        cassette = open_cassette(derived)
+        cassette = open_cassette(taken.derived)
         made = list(cassette.interactions())
     except CassetteError as error:
-        return _nothing_of(
-            lane, number, unrecorded, problem or f"its cassette cannot be read: {error}".partition("\n")[0]
-        )
+        problem = problem or f"its cassette cannot be read: {error}".partition("\n")[0]
+        return Sample(lane, number, False, unrecorded, problem=problem, unseen=NO_CALL)
     if passed and checks:
-        problem = _problem_of(derived, cassette, checks, prices)
+        problem = _problem_of(taken.derived, cassette, checks, prices)
         passed = not problem
-    path = path_of(made, prices)
-    timings = cassette.header.volatile.timings
+    path, timings = path_of(made, prices), cassette.header.volatile.timings
     asked = [item for item in made if item.kind in MODEL_KINDS]
     unseen = _unseen_in(asked, passed=passed)
     if recorded.calls and not asked:
@@ -175,20 +197,20 @@ def sample_of(
         lane,
         number,
         passed,
-        tuple(unrecorded),
+        unrecorded,
         path,
         round(sum(timings[one.number].duration_ms for one in asked if one.number in timings) / 1000, 3),
         parts_at(recorded, path),
         last_answer(made) or "",
-        run_id,
-        shown_path(derived),
+        taken.run_id,
+        shown_path(taken.derived),
         problem,
         unseen,
-        differences,
+        taken.differences,
     )
 
 
-def _problem_of(derived: Location, cassette: Cassette, checks: Sequence[CheckFile], prices: Prices) -> str:
+def _problem_of(derived: Path, cassette: Cassette, checks: Sequence[CheckFile], prices: Prices) -> str:
     """Return the first line of the findings of checks in a sample; empty if it passes."""
     reading = [(str(derived), lambda: run_of_cassette(cassette, prices))]
     failed = [one for found in judge(reading, checks, lambda _: ()) for one in found.findings if one.level == "error"]
@@ -198,11 +220,6 @@ def _problem_of(derived: Location, cassette: Cassette, checks: Sequence[CheckFil
 def unrecorded_inside(line: str) -> dict[str, Any]:
     """Return the failure of a session that the program opened itself, as one of its unrecorded calls."""
     return {"kind": "session", "name": line.partition(": ")[0], "reason": line}
-
-
-def _nothing_of(lane: Lane, number: int, unrecorded: Sequence[dict[str, Any]], problem: str) -> Sample:
-    """Return a sample of which no call is known. It never passes: the recording, which is tried, holds some."""
-    return Sample(lane, number, False, tuple(unrecorded), problem=problem, unseen=NO_CALL)
 
 
 def _unseen_in(asked: Sequence[Interaction], *, passed: bool) -> str:
@@ -245,8 +262,14 @@ class TrialPlan:
             "candidate": self.candidate,
             "calls": {"baseline": self.baseline, "candidate": self.calls},
             "dollars": round(self.dollars, 6),
-            "all_priced": not self.unpriced,
+            "unpriced": list(self.unpriced),
         }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> TrialPlan:
+        """Return the plan that `to_dict` made plain."""
+        calls, rest = plain["calls"], {key: value for key, value in plain.items() if key not in {"calls", "unpriced"}}
+        return cls(baseline=calls["baseline"], calls=calls["candidate"], unpriced=tuple(plain["unpriced"]), **rest)
 
     @property
     def price(self) -> str:
@@ -302,6 +325,20 @@ def refuse_unpriced(plan: TrialPlan, max_usd: float) -> None:
         )
 
 
+def _total(plans: Sequence[TrialPlan]) -> TrialPlan:
+    """Return all plans as one."""
+    unpriced = tuple(dict.fromkeys(name for plan in plans for name in plan.unpriced))
+    baseline, calls = sum(plan.baseline for plan in plans), sum(plan.calls for plan in plans)
+    return TrialPlan("", "", baseline, calls, sum(plan.dollars for plan in plans), unpriced)
+
+
+def plans_of(plans: Sequence[TrialPlan]) -> dict[str, Any]:
+    """Return plans as plain data, with their totals."""
+    total = _total(plans)
+    totals = {"calls": total.baseline + total.calls, "dollars": total.dollars, "all_priced": not total.unpriced}
+    return {"plans": [plan.to_dict() for plan in plans], **(totals if plans else {})}
+
+
 def plan_lines(plans: Sequence[TrialPlan]) -> list[str]:
     """Return a line for each plan, and one for all of them."""
     width = max((len(plan.name) for plan in plans), default=0)
@@ -310,13 +347,6 @@ def plan_lines(plans: Sequence[TrialPlan]) -> list[str]:
         f"{plan.name:<{width}}  {plan.candidate:<{models}}  {counted(plan.baseline + plan.calls, 'call')}, {plan.price}"
         for plan in plans
     ]
-    total = TrialPlan(
-        "",
-        "",
-        sum(plan.baseline for plan in plans),
-        sum(plan.calls for plan in plans),
-        sum(plan.dollars for plan in plans),
-        tuple(dict.fromkeys(name for plan in plans for name in plan.unpriced)),
-    )
+    total = _total(plans)
     calls = f"{counted(total.baseline + total.calls, 'call')} of models at most"
     return [*lines, f"{calls}, {total.price}, if each sample asks what the recording did"]
