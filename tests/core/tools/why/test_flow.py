@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError, VerificationError
-from agenttape_core.experiments import Edge, Flow, flow_of, why
-from agenttape_core.experiments.strategies.why import RESULT, holds, longer, perturbed, turned
+from agenttape_core.experiments import Edge, Flow, why
+from agenttape_core.experiments.strategies.outcome_trees import holds, longer, perturbed, turned
+from agenttape_core.experiments.strategies.why import RESULT
 from agenttape_core.schema import IndexRow, Outcome
 
 USES: dict[str, Callable[[Any], str]] = {
@@ -73,7 +74,7 @@ def test_the_edges_are_the_flow(tmp_path: Path, calls: list[Call]) -> None:
     cassette = tmp_path / f"{next(_files)}.yaml"
     with use_cassette(cassette, mode="all"):
         run()
-    found = {(edge.source, edge.target) for edge in flow_of(run, cassette).edges}
+    found = {(edge.source, edge.target) for edge in why(run, cassette).flow.edges}
     assert found == {(before + 1, number + 1) for number, call in enumerate(calls) for before in call.uses}
 
 

@@ -123,12 +123,12 @@ def _write_ours(target: Path, page: str) -> None:
 def _flow(found: Found, program: str, text: str | None, advance: Callable[[], object]) -> dict[str, Any]:
     """Return the edges between the calls of a cassette, as the page needs them."""
     from agenttape_core.cli.programs import with_program
-    from agenttape_core.experiments.strategies.why import flow_of
+    from agenttape_core.experiments.strategies.why import why
 
     path = found.path if found.path is not None else found.shown
 
     def work(replayed: Program) -> Flow:
-        return flow_of(replayed, path, text=text, on_run=advance)
+        return why(replayed, path, text=text, on_run=advance).flow
 
     plain = with_program(program, work, cassette=path).to_dict()
     return {"edges": plain["edges"], "fixed": plain["fixed"], **({"text": text} if text is not None else {})}

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from agenttape_core.experiments.strategies.fault_kinds import FaultKind, register_fault
     from agenttape_core.experiments.strategies.faults import Cell, FaultMatrix, afaults, faults
     from agenttape_core.experiments.strategies.flaky import Triage, flaky
-    from agenttape_core.experiments.strategies.model import Trials, model
+    from agenttape_core.experiments.strategies.model import model
     from agenttape_core.experiments.strategies.mutants import Adequacy, Mutant, mutants
     from agenttape_core.experiments.strategies.order_search import Exploration
     from agenttape_core.experiments.strategies.orders import orders
     from agenttape_core.experiments.strategies.shrink import Minimised, shrink
-    from agenttape_core.experiments.strategies.why import Edge, Flow, Why, flow_of, why
+    from agenttape_core.experiments.strategies.trials import Trials
+    from agenttape_core.experiments.strategies.why import Edge, Flow, Why, why
 
 __all__ = [
     "Adequacy",
@@ -46,7 +47,6 @@ __all__ = [
     "drive",
     "faults",
     "flaky",
-    "flow_of",
     "independent",
     "model",
     "mutants",
@@ -65,12 +65,13 @@ _HOMES = {
     ".strategies.fault_kinds": ("FaultKind", "register_fault"),
     ".strategies.faults": ("Cell", "FaultMatrix", "afaults", "faults"),
     ".strategies.flaky": ("Triage", "flaky"),
-    ".strategies.model": ("Trials", "model"),
+    ".strategies.model": ("model",),
     ".strategies.mutants": ("Adequacy", "Mutant", "mutants"),
     ".strategies.order_search": ("Exploration",),
     ".strategies.orders": ("orders",),
     ".strategies.shrink": ("Minimised", "shrink"),
-    ".strategies.why": ("Edge", "Flow", "Why", "flow_of", "why"),
+    ".strategies.trials": ("Trials",),
+    ".strategies.why": ("Edge", "Flow", "Why", "why"),
 }
 """The module of each name, imported when it's needed."""
 

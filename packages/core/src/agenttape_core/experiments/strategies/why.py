@@ -2,167 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Experiment, drive, independent
-from agenttape_core.experiments.program import Program, Run, recorded, takes_tests
+from agenttape_core.experiments.program import Call, Program, Run, opened, recorded, takes_tests
 from agenttape_core.experiments.steady import steady
-from agenttape_core.experiments.strategies.outcome_trees import Tree, in_text, outcome_with, tree_of
+from agenttape_core.experiments.strategies.outcome_trees import Change, holds, longer, perturbed, replacing, turned
 from agenttape_core.interventions import GivenOutcome
 from agenttape_core.lifecycle.variation import Variation
-from agenttape_core.schema import IndexRow, Interaction, Outcome, Plain
-from agenttape_core.schema.plain import Path as Place
-from agenttape_core.schema.plain import leaves, replaced_in_chunk
-from agenttape_core.storage import Cassette, open_cassette
+from agenttape_core.schema import IndexRow, Interaction, Outcome
+from agenttape_core.storage import Cassette
 from agenttape_core.storage.names import stem_of
 from agenttape_core.tools.reading.summary import MODELS
 from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
-
-# -- Other outcomes of the same form: each value in them is another one, so that whatever follows from one moves.
-
-
-_FORM = frozenset({"type", "role", "status", "id", "name", "tool_call_id", "index", "call_id"})
-"""Keys of recorded objects that name their type and owner: with other values, the program would take another path."""
-
-Change = Callable[[Plain], Plain]
-"""Returns another text or number."""
-
-
-def turned(leaf: Plain) -> Plain:
-    """Return a value of the same form: letters and digits are the next ones, a number is greater by one."""
-    if isinstance(leaf, str):
-        return "".join(map(_next, leaf))
-    return leaf + 1 if isinstance(leaf, int | float) and not isinstance(leaf, bool) else leaf
-
-
-def longer(leaf: Plain) -> Plain:
-    """Return a value with more in it: a text with one word more, a number that is far greater."""
-    if isinstance(leaf, str):
-        return f"{leaf} zzz"
-    return leaf + 1000 if isinstance(leaf, int | float) and not isinstance(leaf, bool) else leaf
-
-
-def replacing(text: str) -> Change:
-    """Return a change of only the occurrences of a text."""
-    other = turned(text)
-
-    def changed(leaf: Plain) -> Plain:
-        if isinstance(leaf, str):
-            return leaf.replace(text, other)
-        is_number = isinstance(leaf, int | float) and not isinstance(leaf, bool)
-        return turned(leaf) if is_number and str(leaf) == text else leaf
-
-    return changed
-
-
-def _next(char: str) -> str:
-    if char in "9zZ":
-        return {"9": "0", "z": "a", "Z": "A"}[char]
-    return chr(ord(char) + 1) if char.isascii() and char.isalnum() else char
-
-
-def perturbed(outcome: Outcome, change: Change) -> Outcome | None:
-    """Return another outcome of the same form; `None` if no part of it could differ.
-
-    Args:
-        outcome: The recorded one.
-        change: Changes a text or a number.
-    """
-    tree = tree_of(outcome)
-    other: Tree = {
-        name: _changed_chunks(part, change) if name == "chunks" else _changed(part, change, in_object=False)
-        for name, part in tree.items()
-    }
-    return outcome_with(outcome, other) if other != tree else None
-
-
-def _changed_chunks(chunks: list[Plain], change: Change) -> list[Plain]:
-    """Return the chunks of a stream with its texts changed as if they were whole: they are cut anywhere."""
-    others = {
-        path: _in_pieces(_changed_text("".join(pieces), change), pieces)
-        for path, pieces in _pieces(chunks).items()
-        if not _is_form(path)
-    }
-
-    def on_text(path: Place, text: str) -> str:
-        return others[path].pop(0) if path in others else text
-
-    texts = [replaced_in_chunk(chunk, on_text) for chunk in chunks]
-    return [
-        _changed(chunk, lambda leaf: leaf if isinstance(leaf, str) else change(leaf), in_object=False)
-        for chunk in texts
-    ]
-
-
-def _pieces(chunks: Sequence[Plain]) -> dict[Place, list[str]]:
-    """Return the pieces of each text of a stream, by its path in the chunks."""
-    found: dict[Place, list[str]] = {}
-
-    def on_text(path: Place, text: str) -> str:
-        if not path or path[-1] is not None:  # else it is a key
-            found.setdefault(path, []).append(text)
-        return text
-
-    for chunk in chunks:
-        replaced_in_chunk(chunk, on_text)
-    return found
-
-
-def _in_pieces(text: str, pieces: Sequence[str]) -> list[str]:
-    """Cut a text like another one; the surplus goes with the last piece that isn't empty."""
-    cut, start = [], 0
-    for piece in pieces:
-        cut.append(text[start : start + len(piece)])
-        start += len(piece)
-    if start < len(text):
-        last = max((place for place, piece in enumerate(pieces) if piece), default=0)
-        cut[last] += text[start:]
-    return cut
-
-
-def _is_form(path: Place) -> bool:
-    return bool(path) and path[-1] in _FORM and not _DATA.intersection(step for step in path if isinstance(step, str))
-
-
-def _changed_text(text: str, change: Change) -> str:
-    held = in_text(text)
-    if held is None:
-        return str(change(text))
-    return json.dumps(_changed(held, change, in_object=False), ensure_ascii=False)
-
-
-def _changed(plain: Plain, change: Change, *, in_object: bool) -> Plain:
-    if isinstance(plain, list):
-        return [_changed(item, change, in_object=in_object) for item in plain]
-    if isinstance(plain, str):
-        return _changed_text(plain, change)
-    if not isinstance(plain, dict):
-        return change(plain)
-    is_object = in_object or any(key.startswith("$") for key in plain)
-    return {
-        key: item if is_object and key in _FORM else _changed(item, change, in_object=is_object and key not in _DATA)
-        for key, item in plain.items()
-    }
-
-
-_DATA = frozenset({"args", "arguments", "metadata", "artifact", "input"})
-"""Keys of recorded objects below which there is data of the program."""
-
-
-def holds(outcome: Outcome, text: str) -> bool:
-    """Return whether a text occurs in an outcome, as a part of a text or as a number."""
-    for name, part in tree_of(outcome).items():
-        whole = ["".join(pieces) for pieces in _pieces(part).values()] if name == "chunks" else []
-        if any(text in leaf if isinstance(leaf, str) else str(leaf) == text for leaf in (*leaves(part), *whole)):
-            return True
-    return False
-
 
 RESULT = 0
 """The number for the program's result or exception, which no call has."""
@@ -186,6 +43,10 @@ class Edge:
     target: int
     way: Way
     at: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {"from": self.source, "to": self.target, "way": self.way, "at": list(self.at)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,13 +85,8 @@ class Flow:
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {
-            "calls": [
-                {"number": row.number, "kind": row.kind, "name": row.name, "address": row.address}
-                for row in self.calls.values()
-            ],
-            "edges": [
-                {"from": edge.source, "to": edge.target, "way": edge.way, "at": list(edge.at)} for edge in self.edges
-            ],
+            "calls": [asdict(Call.of(row)) for row in self.calls.values()],
+            "edges": [edge.to_dict() for edge in self.edges],
             "fixed": list(self.fixed),
             "is_whole": self.is_whole,
         }
@@ -288,11 +144,9 @@ class Why:
         return {
             "cassette": shown_path(self.cassette),
             "program": self.program,
-            "call": {"number": self.call.number, **_plain(self.call.kind, self.call.name, self.call.address)},
+            "call": asdict(Call.of(self.call)),
             "text": self.text,
-            "links": [
-                {"from": edge.source, "to": edge.target, "way": edge.way, "at": list(edge.at)} for edge in self.links
-            ],
+            "links": [edge.to_dict() for edge in self.links],
             "sources": self.sources,
             "flow": self.flow.to_dict(),
             "replays": self.replays,
@@ -331,10 +185,6 @@ class Why:
             return "the result"
         row = self.flow.calls[number]
         return f"{number} {row.kind} {row.name} at {row.address}"
-
-
-def _plain(kind: str, name: str, address: str) -> dict[str, Any]:
-    return {"kind": kind, "name": name, "address": address}
 
 
 MAX_REPLAYS = 500
@@ -381,34 +231,16 @@ def why(
         VerificationError: If the program is not the same in two replays.
     """
     program, path = recorded(target, cassette, options)
-    opened = open_cassette(path)
-    asked = opened.interaction(_target(opened, call, text))
-    flow, replays = drive(program, _traced(path, program, text, runs), on_run, jobs)
+    calls = opened(path)
+    asked = calls.interaction(_target(calls, call, text))
+    flow, replays = drive(program, _traced(calls, path, program, text, runs), on_run, jobs)
     return Why(path, program.name, asked, text, flow, replays)
 
 
-def flow_of(
-    target: Callable[[], Any] | str | Program,
-    cassette: str | Path | None = None,
-    *,
-    text: str | None = None,
-    runs: int = MAX_REPLAYS,
-    jobs: int = 1,
-    on_run: Callable[[], object] | None = None,
-    **options: Any,
-) -> Flow:
-    """Return which recorded answers move which requests of a program. Takes and raises what `why` does."""
-    program, path = recorded(target, cassette, options)
-    if text is not None:
-        _target(open_cassette(path), None, text)
-    return drive(program, _traced(path, program, text, runs), on_run, jobs)[0]
-
-
-def _traced(path: Path, program: Program, text: str | None, runs: int) -> Experiment[tuple[Flow, int]]:
+def _traced(calls: Cassette, path: Path, program: Program, text: str | None, runs: int) -> Experiment[tuple[Flow, int]]:
     """Yield replays in each of which one recorded answer is another one; return the flow, and their number."""
-    opened = open_cassette(path)
     changes = (replacing(text),) if text is not None else _CHANGES
-    tries = {row.number: _others(opened.outcome(row.number), changes) for row in opened.entries}
+    tries = {row.number: _others(calls.outcome(row.number), changes) for row in calls.entries}
     total = _STEADY + sum(map(len, tries.values()))
     if total > runs:
         raise ConfigurationError(
@@ -417,11 +249,21 @@ def _traced(path: Path, program: Program, text: str | None, runs: int) -> Experi
         )
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         _, before = yield from steady(program, Variation(path))
-        tracer = _Tracer(path, Path(folder), before)
+        tracer = _Tracer(calls, before)
+        answered = {crossed.number for crossed in before.session.report.replayed}
         replayed = [  # else its code was stepped into, or it is inside of another call
-            (number, other) for number, others in tries.items() if tracer.is_replayed(number) for other in others
+            (number, other) for number, others in tries.items() if number in answered for other in others
         ]
-        replays = independent(tracer.with_answer(at, *one) for at, one in enumerate(replayed))
+        replays = independent(  # one that writes a file waits for no order of threads that may not come
+            Variation(
+                path,
+                changes={number: GivenOutcome(given=other)},
+                write_to=Path(folder) / f"{stem_of(path)}-{at}.yaml",
+                keeps=False,
+                on_new_call="address",
+            )
+            for at, (number, other) in enumerate(replayed)
+        )
         done, is_whole = _STEADY, True
         try:
             for (number, _), variation in zip(replayed, replays, strict=True):
@@ -430,7 +272,7 @@ def _traced(path: Path, program: Program, text: str | None, runs: int) -> Experi
         except KeyboardInterrupt:
             is_whole = False
     fixed = [number for number, others in tries.items() if not others]
-    return Flow({row.number: row for row in opened.entries}, tracer.edges(), fixed, is_whole), done
+    return Flow({row.number: row for row in calls.entries}, tracer.edges(), fixed, is_whole), done
 
 
 class _Tracer:
@@ -438,26 +280,14 @@ class _Tracer:
 
     Args:
         cassette: Its cassette.
-        folder: A folder for files to write to: a replay with one waits for no order of threads that may not come.
         before: The end of an unchanged replay.
     """
 
-    def __init__(self, cassette: Path, folder: Path, before: Run) -> None:
+    def __init__(self, cassette: Cassette, before: Run) -> None:
         self._cassette = cassette
-        self._folder = folder
         self._before = before
         self._made = {number for number, _, _ in before.calls}
-        self._replayed = {crossed.number for crossed in before.session.report.replayed}
         self._found: dict[tuple[int, int], Edge] = {}
-
-    def is_replayed(self, number: int) -> bool:
-        """Return whether a call was answered from its recording."""
-        return number in self._replayed
-
-    def with_answer(self, at: int, number: int, other: Outcome) -> Variation:
-        """Return the replay, the one at a position among all, in which a call has another answer."""
-        given, scrap = {number: GivenOutcome(given=other)}, self._folder / f"{stem_of(self._cassette)}-{at}.yaml"
-        return Variation(self._cassette, {}, given, scrap, keeps=False, on_new_call="address")
 
     def note(self, number: int, ending: Run) -> None:
         """Note the changed requests in a run in which a call had another answer."""
@@ -468,14 +298,14 @@ class _Tracer:
                 self._note(Edge(number, found.number, "data", tuple(path for path, _, _ in found.differences)))
         for target in sorted(self._made - made - self._inside(number)):
             self._note(Edge(number, target, "route"))
-        if self._ended(ending) != self._ended(self._before):
-            way = "route" if ending.left is not None or self._made != made else "data"
-            self._note(Edge(number, RESULT, way))  # type: ignore[arg-type]
+        if _ended(ending) != _ended(self._before):
+            way: Way = "route" if ending.left is not None or self._made != made else "data"
+            self._note(Edge(number, RESULT, way))
 
     def _inside(self, number: int) -> set[int]:
         """Return the number of a call, and of the calls inside it, which aren't made when it's replayed."""
         around = {number}
-        for row in open_cassette(self._cassette).entries:
+        for row in self._cassette.entries:
             if row.parent in around:
                 around.add(row.number)
         return around
@@ -487,13 +317,14 @@ class _Tracer:
         if known is None or (known.way == "route" and edge.way == "data"):
             self._found[edge.source, edge.target] = edge
 
-    def _ended(self, ending: Run) -> object:
-        error = ending.error
-        return (type(error), str(error)) if error is not None else repr(ending.result)
-
     def edges(self) -> list[Edge]:
         """Return the links found, in the order of the calls."""
         return [self._found[key] for key in sorted(self._found)]
+
+
+def _ended(ending: Run) -> object:
+    error = ending.error
+    return (type(error), str(error)) if error is not None else repr(ending.result)
 
 
 def _others(outcome: Outcome, changes: Sequence[Change]) -> list[Outcome]:
@@ -504,8 +335,6 @@ def _target(cassette: Cassette, call: int | None, text: str | None) -> int:
     """Return the number of the call in question."""
     rows: Sequence[IndexRow] = cassette.entries
     shown = shown_path(cassette.path)
-    if not rows:
-        raise ConfigurationError(f"{shown} holds no call, so there is nothing in it to ask about")
     numbers = [row.number for row in rows]
     if text is not None and not text:
         raise ConfigurationError("text='': expected a text that's in an answer")
