@@ -36,7 +36,7 @@ def test_a():
 
 @pytest.mark.process
 def test_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The matrix is data, a report for JUnit, and an exit code; the key of pseudonyms is in none of them."""
+    """A file of tests is a target: its result is data, a report, and an exit code, without the key of pseudonyms."""
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take longer than the runs
     monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin")
@@ -59,6 +59,12 @@ def test_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert faults("test_it.py::test_a", kinds=["timeout"], call=["ask"]).count() == {"silent": 1}
     with pytest.raises(ConfigurationError, match=r"call=\{'aks'\}: no recorded call .* there are ask"):
         faults("test_it.py::test_a", call=["aks"])
+    looked: Ended = command("lab", "why", "--json", "--text=same", "--report=why.xml", "test_it.py")
+    (one,) = looked.json["results"]
+    assert (looked.code, one["name"], one["test"], one["ok"]) == (0, "why", "test_it.py::test_a", True)
+    assert "testsuite" in (folder / "why.xml").read_text()
+    missed: Ended = command("lab", "why", "--text=other", "test_it.py")
+    assert (missed.code, "why shows nothing: no recorded answer of" in missed.out) == (1, True)
     for name in ("agent", "test_it"):  # others have modules of these names
         sys.modules.pop(name, None)
     assert not [text for text in (found.out, (folder / "faults.xml").read_text()) if key in text]
@@ -81,6 +87,7 @@ def test_refused(command: Any) -> None:
         (["why", "desk.py:run", "--max-usd=1"], "why takes no --max-usd: it calls no model"),
         (["model", "openai:new", "desk.py:run", "--seed=1"], "model takes no --seed: it draws nothing at random"),
         (["faults", "--nope"], "No such option '--nope'"),
+        (["flaky", "--", "python", "desk.py"], "flaky takes no command after --"),
     ],
 )
 def test_options_of_others(command: Any, words: list[str], why: str) -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from agenttape_core.cli.app import FINDINGS, INTERRUPTED, OK
 from agenttape_core.cli.cassettes import STDIN, found_one
 from agenttape_core.cli.output import cli_command, print_json, print_text, progress_bar
 from agenttape_core.cli.programs import with_program
+from agenttape_core.cli.running import NO_TESTS, run_pytest
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.tools.reporting.findings import Checked, Judged
 from agenttape_core.tools.reporting.forms import WRITTEN, write_report
 
 if TYPE_CHECKING:
@@ -20,6 +26,13 @@ if TYPE_CHECKING:
 
 Function = Callable[..., Any]
 Option = Callable[[Function], Function]
+
+_STOPPED = 2
+"""The exit code of pytest after Ctrl-C."""
+_OF_COMMANDS = frozenset(
+    {"target", "targets", "cassette", "cassettes", "jobs", "resume", "reports", "as_json", "no_test_file"}
+)
+"""The parameters of commands that aren't options of `--cassette-lab`."""
 
 EXPERIMENTS: Mapping[str, str] = {
     "bisect": "Find the first commit whose program doesn't replay its recording.",
@@ -48,6 +61,8 @@ def experiment(example: str, *options: Option) -> Callable[[Function], click.Com
     def made(function: Function) -> click.Command:
         @functools.wraps(function)
         def run(target: str, *, cassette: str | None, reports: tuple[str, ...], as_json: bool, **given: Any) -> int:
+            if is_of_tests(target):
+                return finished_tests([target], reports, as_json=as_json)
             path = recording_of(cassette)
             with progress_bar(given.get("runs"), "replaying") as advance:
                 found = with_program(
@@ -68,7 +83,13 @@ class Experiment(click.Command):
     """A command that refuses the options that other experiments have and this one has no use for, with the reason."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse such an option, and any that no experiment has."""
+        """Refuse such an option, any that no experiment has, and a command as the target."""
+        if "--" in args:
+            raise click.UsageError(
+                f"{self.name} takes no command after --: its runs are varied and compared in one process\n"
+                "  name a function, module:function with --cassette, or a test; lab model takes commands",
+                ctx,
+            )
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -166,3 +187,55 @@ def finished(found: Result, reports: tuple[str, ...], *, as_json: bool, text: st
     if not found.is_whole:
         return INTERRUPTED
     return OK if found.ok else FINDINGS
+
+
+def is_of_tests(target: str) -> bool:
+    """Return whether a target is a file or a folder of tests, which pytest runs one by one."""
+    return ":" not in target and Path(target).exists()
+
+
+def found_in_tests(tests: Sequence[str]) -> tuple[dict[str, Any], bool]:
+    """Return the results of this command's experiment on tests, in a run of pytest, and whether that was stopped.
+
+    Args:
+        tests: Files, folders and ids; all that pytest finds if there are none.
+
+    Raises:
+        ConfigurationError: If pytest finds no test, or ends with an error.
+    """
+    context = click.get_current_context()
+    given = {
+        name: ",".join(value) if isinstance(value, tuple) else str(value)
+        for name, value in context.params.items()
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE and name not in _OF_COMMANDS
+    }
+    words = ",".join(f"{name}={value}" for name, value in given.items())
+    resume = context.params.get("resume")
+    with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
+        file = Path(folder) / "found.json"
+        lab = f"--cassette-lab={context.info_name}" + (f":{words}" if words else "")
+        options = [lab, f"--cassette-report={file}", *([f"--cassette-resume={resume}"] if resume is not None else [])]
+        jobs = context.params.get("jobs", 1)
+        ended = run_pytest(tests, options, quietly=True, until_it_ends=True, jobs=jobs)
+        if ended.returncode not in {OK, FINDINGS, _STOPPED} or not file.exists():
+            why = "found no tests" if ended.returncode == NO_TESTS else f"ended with {ended.returncode}"
+            raise ConfigurationError(f"pytest {why}\n{ended.stdout.strip()}\n{ended.stderr.strip()}".strip())
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found, ended.returncode == _STOPPED
+
+
+def finished_tests(tests: Sequence[str], reports: tuple[str, ...], *, as_json: bool) -> int:
+    """Do the experiment of this command on tests, print its results, write them to files, and return the exit code."""
+    plain, is_stopped = found_in_tests(tests)
+    results = plain.get("results", [])
+    text = "\n".join(one["text"] for one in results) or "no test of a cassette was looked at"
+    if as_json:
+        print_json(plain)
+    else:
+        print_text(text)
+    for file in reports:
+        checked = [Checked(one["test"], "", "", tuple(map(Judged.from_dict, one["checked"]))) for one in results]
+        write_report(file, checked, plain, text)
+    if is_stopped:
+        return INTERRUPTED
+    return OK if results and all(one["ok"] for one in results) else FINDINGS

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import click
 
-from agenttape_core.cli.labs import finished, lab_command, recording_of, with_cassette, with_report
+from agenttape_core.cli.labs import (
+    finished,
+    finished_tests,
+    is_of_tests,
+    lab_command,
+    recording_of,
+    with_cassette,
+    with_report,
+)
 from agenttape_core.cli.output import progress_bar
 from agenttape_core.experiments.strategies.bisect import bisect as run_bisect
 
@@ -21,10 +29,12 @@ UNJUDGED = 125
 def bisect(target: str, *, cassette: str | None, good: str, bad: str, reports: tuple[str, ...], as_json: bool) -> int:
     """Find the first commit whose program doesn't replay its recording.
 
-    TARGET is the id of a test, module:function, or path/to/file.py:function. Each commit that is tried is replayed
-    strictly in a worktree, and half of the others are ruled out by it. No model or tool is called. Exits with 125 if
-    commits can't be judged, so that it's one of several.
+    TARGET is a file or the id of a test, module:function, or path/to/file.py:function. Each commit that is tried is
+    replayed strictly in a worktree, and half of the others are ruled out by it. No model or tool is called. Exits with
+    125 if commits can't be judged, so that it's one of several.
     """
+    if is_of_tests(target):
+        return finished_tests([target], reports, as_json=as_json)
     path = recording_of(cassette)
     with progress_bar(None, "replaying") as advance:
         found = run_bisect(target, path, good=good, bad=bad, on_run=advance)

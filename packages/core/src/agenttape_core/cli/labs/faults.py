@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
-from pathlib import Path
-
 import click
 
-from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.labs import (
     finished,
+    found_in_tests,
     lab_command,
     recording_of,
     with_cassette,
@@ -20,15 +16,10 @@ from agenttape_core.cli.labs import (
 )
 from agenttape_core.cli.output import progress_bar
 from agenttape_core.cli.programs import with_program
-from agenttape_core.cli.running import NO_TESTS, run_pytest
-from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments.program import Program
 from agenttape_core.experiments.strategies.fault_kinds import chosen_kinds
 from agenttape_core.experiments.strategies.faults import FaultMatrices, FaultMatrix
 from agenttape_core.experiments.strategies.faults import faults as run_faults
-
-_STOPPED = 2
-"""The exit code of pytest after Ctrl-C."""
 
 
 @lab_command("agenttape lab faults tests/test_support.py --kinds timeout,cut_stream")
@@ -65,7 +56,9 @@ def faults(
         chosen_kinds(chosen)
     path = recording_of(cassette)
     if path is None:
-        return finished(_of_tests(targets, kinds, call, jobs, resume), reports, as_json=as_json)
+        plain, is_stopped = found_in_tests(targets)
+        tests = FaultMatrices(tuple(map(FaultMatrix.from_dict, plain["tests"])), is_stopped=is_stopped)
+        return finished(tests, reports, as_json=as_json)
     if len(targets) != 1:
         raise click.UsageError("--cassette is for one function: name it, and nothing else")
     with progress_bar(None, "replaying") as advance:
@@ -75,19 +68,3 @@ def faults(
 
         found = FaultMatrices((with_program(targets[0], work, cassette=path),))
     return finished(found, reports, as_json=as_json)
-
-
-def _of_tests(
-    tests: tuple[str, ...], kinds: str, call: tuple[str, ...], jobs: int, resume: str | None
-) -> FaultMatrices:
-    with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
-        file = Path(folder) / "faults.json"
-        calls = f",call={','.join(call)}" if call else ""
-        options = [f"--cassette-lab=faults:kinds={kinds}{calls}", f"--cassette-report={file}"]
-        options += [f"--cassette-resume={resume}"] if resume is not None else []
-        ended = run_pytest(tests, options, quietly=True, until_it_ends=True, jobs=jobs)
-        if ended.returncode not in {OK, FINDINGS, _STOPPED} or not file.exists():
-            why = "found no tests" if ended.returncode == NO_TESTS else f"ended with {ended.returncode}"
-            raise ConfigurationError(f"pytest {why}\n{ended.stdout.strip()}\n{ended.stderr.strip()}".strip())
-        plain = json.loads(file.read_text(encoding="utf-8"))["tests"]
-    return FaultMatrices(tuple(map(FaultMatrix.from_dict, plain)), is_stopped=ended.returncode == _STOPPED)

@@ -23,7 +23,7 @@ from agenttape_core.experiments.strategies.why import why as run_why
 def why(program: Program, path: Path | None, **given: Any) -> Why:
     """Find which recorded answers have moved a call, each link tested by a replay.
 
-    TARGET is the id of a test, module:function, or path/to/file.py:function. Each recorded answer is changed once, and
-    the program replayed: the calls that then request something else depend on it. No model or tool is called.
+    TARGET is a file or the id of a test, module:function, or path/to/file.py:function. Each recorded answer is changed
+    once, and the program replayed: the calls that then request something else depend on it. No model or tool is called.
     """
     return run_why(program, path, **given)
