@@ -59,7 +59,7 @@ def test_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert faults("test_it.py::test_a", kinds=["timeout"], call=["ask"]).count() == {"silent": 1}
     with pytest.raises(ConfigurationError, match=r"call=\{'aks'\}: no recorded call .* there are ask"):
         faults("test_it.py::test_a", call=["aks"])
-    looked: Ended = command("lab", "why", "--json", "--text=same", "--report=why.xml", "test_it.py")
+    looked: Ended = command("lab", "why", "--json", "--text=really", "--report=why.xml", "test_it.py")
     (one,) = looked.json["results"]
     assert (looked.code, one["name"], one["test"], one["ok"]) == (0, "why", "test_it.py::test_a", True)
     assert "testsuite" in (folder / "why.xml").read_text()
