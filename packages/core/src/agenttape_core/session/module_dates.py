@@ -74,7 +74,10 @@ class ModuleDates:
         Args:
             written: The JSON, in ASCII.
         """
-        if not any(sign in written for sign in self._signs):  # a hundred times as fast as the expression
+        for sign in self._signs:  # a hundred times as fast as the expression
+            if written.rfind(sign) >= 0:
+                break
+        else:
             return
         text = written.decode()
         for spelt in dict.fromkeys(self._spelt.findall(text)):

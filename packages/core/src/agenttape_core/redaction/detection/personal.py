@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.views import holds, places
+from agenttape_core.redaction.detection.views import places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
@@ -26,32 +26,8 @@ _DOMAIN = Lazy(
     re.ASCII,
 )
 _USER_INFO = Lazy(r"://[^\s/@]{0,200}\Z")
-_FILES = frozenset(
-    [
-        "png",
-        "jpg",
-        "jpeg",
-        "gif",
-        "svg",
-        "webp",
-        "ico",
-        "py",
-        "js",
-        "ts",
-        "tsx",
-        "jsx",
-        "mjs",
-        "css",
-        "json",
-        "yaml",
-        "yml",
-        "toml",
-        "md",
-        "txt",
-        "html",
-        "lock",
-    ]
-)
+_FILE = Lazy("(?i)png|jpe?g|gif|svg|webp|ico|py|[jt]sx?|mjs|css|json|ya?ml|toml|md|txt|html|lock")
+"""The ends of names of files."""
 _NO_PERSON = frozenset({"git", "noreply", "no-reply"})
 
 
@@ -70,7 +46,7 @@ def _find_emails(view: View, sign: bytes) -> Iterator[Finding]:
         local = _local(window, characters)
         if domain and view.raw[domain.end() : domain.end() + 1] == b"_":
             local = local.lstrip("_")  # in italics of Markdown
-        if domain and local and local not in _NO_PERSON and domain["top"].lower() not in _FILES:
+        if domain and local and local not in _NO_PERSON and not _FILE.fullmatch(domain["top"]):
             start = max(0, at - _MAX_LOCAL) + len(window) - len(local)
             if not _USER_INFO.search(view.text, max(0, start - 210), start):
                 yield view.finding(start, domain.end(), "email")
@@ -117,42 +93,40 @@ _DIGIT = ord("0")
 _MIN_PHONE, _MAX_PHONE = 9, 15
 
 
+_CARDS = (b"0" * 14, b"0000 0000 0000 0000", b"0000-0000-0000-0000", b"0000 000000 0000", b"0000-000000-0000")
+_OTHERS = (
+    ("ssn", _SSN, b"000-00-0000", 7),
+    ("phone", _PHONE, b"000-000-0000", 8),
+    ("phone", _PHONE, b"000.000.0000", 8),
+    ("phone", _PHONE, b"(000)", 9),
+    ("phone", _PHONE, b"(000)", 10),
+)
+"""Shapes of other numbers, and how far behind their beginning four digits in a row are."""
+
+
 def find_numbers(view: View) -> Iterator[Finding]:
     """Find payment cards, phone numbers, social security numbers and bank accounts."""
-    if holds(view.shape, b"0000"):  # each of these has so many digits in a row
-        cards = (b"0" * 14, b"0000 0000 0000 0000", b"0000-0000-0000-0000", b"0000 000000 0000", b"0000-000000-0000")
-        for card in _find_shapes(view, "card", cards, _CARD, passes_luhn):
-            yield card
-            end = view.end_of(card)
-            if code := _CODE_BEHIND.search(view.text, end, end + _NEAR_CARD):
-                yield view.finding(*code.span("code"), SECRET)
-        yield from _find_shapes(view, "ssn", (b"000-00-0000",), _SSN)
-        yield from _find_shapes(view, "phone", (b"000-000-0000", b"000.000.0000", b"(000)"), _PHONE)
-    if b"+" in view.raw:
-        yield from _find_shapes(view, "phone", (b"+0",), _PHONE, _has_phone_length)
-    yield from _find_shapes(view, "iban", (b"AA00",), _IBAN, _passes_mod_97)
+    for at in places(view.shape, b"0000"):
+        if not (at and view.shape[at - 1] == _DIGIT):  # else inside of a longer number
+            yield from _with_four_digits(view, at)
+    for at in places(view.shape, b"+0") if b"+" in view.raw else ():
+        if (phone := _PHONE.match(view.text, at)) and _has_phone_length(phone[0]):
+            yield view.finding(*phone.span(), "phone")
+    for at in places(view.shape, b"AA00"):
+        if (account := _IBAN.match(view.text, at)) and _passes_mod_97(account[0]):
+            yield view.finding(*account.span(), "iban")
 
 
-def _find_shapes(
-    view: View,
-    kind: str,
-    shapes: tuple[bytes, ...],
-    pattern: Lazy,
-    check: Callable[[str], bool] | None = None,
-) -> Iterator[Finding]:
-    """Try a pattern wherever digits and capitals stand like that; searching for a shape runs at memory speed."""
-    for shape in shapes:
-        # Inside of a longer number nothing starts, and fractions have many digits.
-        step = len(shape) if shape.isdigit() else 1
-        at = view.shape.find(shape) if holds(view.shape, shape) else -1
-        while at >= 0:
-            inside = at > 0 and view.shape[at - 1] == view.shape[at] == _DIGIT
-            match = None if inside else pattern.match(view.text, at)
-            if match and (check is None or check(match[0])):
-                yield view.finding(*match.span(), kind)
-                at = view.shape.find(shape, match.end())
-            else:
-                at = view.shape.find(shape, at + step)
+def _with_four_digits(view: View, at: int) -> Iterator[Finding]:
+    """Find the numbers whose first four digits in a row are at a position."""
+    if view.shape.startswith(_CARDS, at) and (card := _CARD.match(view.text, at)) and passes_luhn(card[0]):
+        yield view.finding(*card.span(), "card")
+        if code := _CODE_BEHIND.search(view.text, card.end(), card.end() + _NEAR_CARD):
+            yield view.finding(*code.span("code"), SECRET)
+    for kind, pattern, shape, back in _OTHERS:
+        start = max(0, at - back)
+        if view.shape.startswith(shape, start) and (number := pattern.match(view.text, start)):
+            yield view.finding(*number.span(), kind)
 
 
 def passes_luhn(text: str) -> bool:

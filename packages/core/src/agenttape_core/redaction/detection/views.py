@@ -12,6 +12,7 @@ short. A single character is as quick either way.
 from __future__ import annotations
 
 import string
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.redaction.detection.findings import Finding
@@ -110,11 +111,11 @@ class View:
         return Finding(start, end, kind, quote)
 
 
-def _words(raw: bytes) -> set[bytes]:
+def _words(raw: bytes) -> list[bytes]:
     if b"\\" in raw:  # a line break of JSON is no letter of the word behind it
         for escape in (rb"\n", rb"\r", rb"\t"):
             raw = raw.replace(escape, b" ")
-    return set(raw.replace(b"(", b"( ").translate(_OF_WORDS).split())
+    return raw.replace(b"(", b"( ").translate(_OF_WORDS).split()
 
 
 def _windows(raw: bytes) -> list[Window]:
@@ -154,10 +155,10 @@ class Vocabulary:
         self._empty, self._full = set(), {}
         return len(self._readers) - 1
 
-    def among(self, words: set[bytes]) -> list[tuple[bytes, tuple[Any, ...]]]:
+    def among(self, words: Iterable[bytes]) -> list[tuple[bytes, tuple[Any, ...]]]:
         """Return the words that mean something, with what they mean to each reader."""
         found, full, empty = [], self._full, self._empty
-        for word in words - empty:
+        for word in set(filterfalse(empty.__contains__, words)):
             meanings = full.get(word) or tuple(read(word) for read in self._readers)
             if any(meanings):
                 found.append((word, meanings))
