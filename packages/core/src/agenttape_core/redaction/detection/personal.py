@@ -123,7 +123,7 @@ def _with_four_digits(view: View, at: int) -> Iterator[Finding]:
         yield view.finding(*card.span(), "card")
         if code := _CODE_BEHIND.search(view.text, card.end(), card.end() + _NEAR_CARD):
             yield view.finding(*code.span("code"), SECRET)
-    for kind, pattern, shape, back in _OTHERS:
+    for kind, pattern, shape, back in _OTHERS if view.shape[at - 2 : at - 1] == b"0" else ():
         start = max(0, at - back)
         if view.shape.startswith(shape, start) and (number := pattern.match(view.text, start)):
             yield view.finding(*number.span(), kind)

@@ -52,7 +52,7 @@ class View:
         normal: The text as it reads, see `normalised`; it holds no pseudonym.
     """
 
-    __slots__ = ("_normal", "long_runs", "low", "raw", "runs", "shape", "text", "windows")
+    __slots__ = ("_among", "_normal", "long_runs", "low", "raw", "runs", "shape", "text", "windows")
 
     low: bytes
     """Small letters for capitals."""
@@ -72,6 +72,7 @@ class View:
         self._normal = normal
         self.text = text = normal.text
         self.raw = text.encode("latin-1", "replace")
+        self._among: dict[int, dict[object, list[Window]]] = {}
 
     def __getattr__(self, name: str) -> Any:
         """Make a form when it is first asked for; after that it is found without asking here."""
@@ -93,7 +94,13 @@ class View:
 
     def among(self, reader: int, meaning: object) -> list[Window]:
         """Return the windows with a word that means something certain to one reader of the vocabulary."""
-        return [window for window in self.windows if any(read[reader] == meaning for _, read in window.words)]
+        found = self._among.get(reader)
+        if found is None:
+            found = self._among[reader] = {}
+            for window in self.windows:
+                for means in dict.fromkeys(meanings[reader] for _, meanings in window.words):
+                    found.setdefault(means, []).append(window)
+        return found.get(meaning, [])
 
     def is_varied(self, run: int) -> bool:
         """Return True if a long run that starts at a position begins with more than small letters, as all keys do."""
