@@ -97,3 +97,19 @@ def parallel(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
                 seconds.append(time.perf_counter() - began)
         plain, recorded = (statistics.median(seconds[1:] or seconds) for seconds in took)
         yield Row(f"record {name}, {latency} s an answer", f"{recorded / plain:.2f}x of {plain:.2f} s", budget)
+
+
+def growth(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
+    """Measure that what a thread costs doesn't depend on how many there are."""
+    few, many = (100, 400) if scale is FULL else (5, 10)
+    took = []
+    for count in (few, few, many):  # the first does what is done once
+        path = folder / f"growth{len(took)}.yaml"
+        with use_cassette(path, mode="record", auto=True):
+            _threads(0.01, count)
+        began = time.process_time()
+        with use_cassette(path, auto=True):
+            _threads(0.01, count)
+        took.append(time.process_time() - began)
+    what = f"replay calls in {many} threads, over {few}: processor"
+    yield Row(what, f"{took[2] / took[1]:.1f}x", f"<= {1.1 * many / few:.1f}x")

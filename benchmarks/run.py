@@ -38,6 +38,7 @@ _OURS = (
     files.agents,
     observed.observed,
     parallel.parallel,
+    parallel.growth,
     savers.threads,
     savers.services,
     saver_operations.savers_in_turns,

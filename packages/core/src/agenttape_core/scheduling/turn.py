@@ -34,6 +34,8 @@ _LOOK = 0.01
 """Seconds after which a waiting thread looks at the others, while something is ready: it bounds the cost of a stall."""
 _SELDOM = 0.05
 """The same while nothing is ready: the one that has the turn may put something here, and then block unseen."""
+_WATCHERS = 8
+"""The waiting threads that look in each such time, of a program that has more."""
 _SETTLED = 0.05
 """Seconds without an arrival before an order is given up. In a shorter time, a thread that was just woken is missed."""
 _LOOKS = 3
@@ -146,7 +148,7 @@ class Turn:
         self._beside: deque[Key] = deque()
         self._counts: Counter[str] = Counter()
         self._changed = self._looked = 0.0
-        self._quiet = 0
+        self._quiet = self._pauses = 0
         self._late: Lateness = _PUNCTUAL
 
     # -- arrivals ----------------------------------------------------------------------------------------------
@@ -266,20 +268,27 @@ class Turn:
                 self.running, owner.rests, owner.state, owner.stalls = owner, False, RUNNING, None
 
     def pause(self) -> float | None:
-        """Return the seconds after which a waiting thread should look; `None` while nothing is expected."""
+        """Return the seconds after which a waiting thread should look; `None` while nothing is expected.
+
+        Where many threads wait, each looks more seldom, and one after another, so that they leave the processor to the
+        one that has the turn.
+        """
         if self.ready or self.last_resorts or self.is_due():
-            return _LOOK
-        if self.strategy.is_led or self.running is not None:  # that may put something here, and block unseen
-            return _SELDOM
-        return None
+            seconds = _LOOK
+        elif self.strategy.is_led or self.running is not None:  # that may put something here, and block unseen
+            seconds = _SELDOM
+        else:
+            return None
+        self._pauses += 1
+        return seconds * (1 + self._pauses % (1 + len(self.live) // _WATCHERS))
 
     def look(self) -> None:
         """Look whether the one that has the turn is blocked, or what is next cannot come. Called while waiting."""
-        now = monotonic()
-        if now - self._looked < _LOOK / 2:  # of a hundred threads that wait, one has just looked
+        if monotonic() - self._looked < _LOOK / 2:  # of a hundred threads that wait, one has just looked
             return
         with self.lock:
-            if self.is_over:
+            now = monotonic()
+            if self.is_over or now - self._looked < _LOOK / 2:
                 return
             self._looked = now
             running = self.running
