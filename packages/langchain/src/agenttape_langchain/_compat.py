@@ -5,34 +5,36 @@ Read against langchain-core 1.8, tried on 1.4.7. Each function documents the par
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler
 from langchain_core.callbacks import manager as _events
-from langchain_core.language_models import BaseChatModel, BaseLLM
+from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models import chat_models as _chat_models
 from langchain_core.language_models._utils import _normalize_messages
 from langchain_core.language_models.chat_models import _format_for_tracing
-from langchain_core.runnables import base as _runnables
-from langchain_core.runnables import fallbacks as _fallbacks
 from langchain_core.runnables.config import var_child_runnable_config
-from langchain_core.tools import base as _tools
 
 from agenttape_core.integration import register_result_attribute
 
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from langchain_core.documents import Document
+    from langchain_core.language_models import BaseLLM
     from langchain_core.messages import BaseMessage
     from langchain_core.outputs import LLMResult
     from langchain_core.runnables import RunnableConfig
+    from langchain_core.tools import BaseTool
 
 
 _TEXT_MODEL_START = AsyncCallbackManager.on_llm_start.__code__
@@ -238,6 +240,11 @@ def refused_arguments(error: BaseException) -> bool:
     return below is not None and below.tb_frame.f_code.co_name == "_to_args_and_kwargs"
 
 
+def is_document(value: object) -> TypeGuard[Document]:
+    """Return whether a value is a document; their module isn't imported for that."""
+    return isinstance(value, getattr(sys.modules.get("langchain_core.documents.base"), "Document", ()))
+
+
 def came_from_cache(result: LLMResult) -> bool:
     """Return whether a result came from a model's cache, and not from a provider.
 
@@ -249,7 +256,11 @@ def came_from_cache(result: LLMResult) -> bool:
     return any(usage is not None and usage.get("total_cost") == 0 for usage in usages)
 
 
-_RUNS_TOOL = frozenset({_tools.BaseTool.run.__code__, _tools.BaseTool.arun.__code__})
+@functools.cache
+def _runs_tool() -> frozenset[CodeType]:
+    from langchain_core.tools import BaseTool  # a session needs no tools
+
+    return frozenset({inspect.unwrap(run).__code__ for run in (BaseTool.run, BaseTool.arun)})
 
 
 class BeginningTool(NamedTuple):
@@ -262,7 +273,7 @@ class BeginningTool(NamedTuple):
         manager: The callback manager of this one run.
     """
 
-    tool: _tools.BaseTool
+    tool: BaseTool
     arguments: Any
     config: RunnableConfig | None
     manager: Any
@@ -309,7 +320,7 @@ def beginning_tool() -> BeginningTool | None:
     The frame of `BaseTool.run` and `arun` has it as `self`; see `BeginningTool`.
     """
     frame = sys._getframe(1).f_back
-    while frame is not None and frame.f_code not in _RUNS_TOOL:
+    while frame is not None and frame.f_code not in _runs_tool():
         frame = frame.f_back
     if frame is None:
         return None
@@ -356,10 +367,14 @@ CHECKPOINT_SEAMS = {
 LangGraph is not imported for it: agents of `langchain` run on it, even where `agenttape-langgraph` is not installed.
 """
 
-MODULES_WITH_STEPS = tuple(
-    module for module in (_runnables, _fallbacks, _tools) if hasattr(module, "coro_with_context")
+STEP = "coro_with_context"
+"""A function that makes a task of a step that its caller awaits right away."""
+MODULES_WITH_STEPS = (
+    "langchain_core.runnables.base",
+    "langchain_core.runnables.fallbacks",
+    "langchain_core.tools.base",
 )
-"""The modules that call `coro_with_context`, which makes a task of a step that its caller awaits right away."""
+"""The modules that import it, as far as a version of LangChain has it."""
 
 BACKOFFS = {
     "langchain_core.runnables.retry": ("_invoke", "_ainvoke", "_batch", "_abatch"),

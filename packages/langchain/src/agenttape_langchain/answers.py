@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import How, register_damage
+from agenttape_langchain._compat import is_document
 
 _OF_TOOL_CALLS = frozenset({"tool_use", "tool_call", "function_call", "input_json_delta"})
 """The types of content blocks that repeat the tool calls of a message."""
@@ -84,7 +84,7 @@ def chosen_output(crossing: Any, answer: Any) -> Any:
 @register_damage
 def damaged(how: How, answer: Any, text: str) -> Any:
     """Damage the message of a model, the message of a tool, or a document."""
-    if isinstance(answer, Document) and how in {"empty", "add"}:
+    if is_document(answer) and how in {"empty", "add"}:
         content = "" if how == "empty" else f"{answer.page_content}\n{text}"
         return answer.model_copy(update={"page_content": content})
     if not isinstance(answer, BaseMessage):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from contextvars import Context
+from types import ModuleType
 from typing import Any, TypeVar
 
 from langchain_core.callbacks import (
@@ -61,14 +62,16 @@ from agenttape_langchain._compat import (
     MODULES_WITH_STEPS,
     RUN_ID_MODULES,
     RUN_IDS_OF,
+    STEP,
     STREAMING,
     streaming_besides_ours,
 )
+from agenttape_langchain.chat_models import CHAT_MODELS
 from agenttape_langchain.configurables import atelling, noting, telling
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.run_tree import RunTree as OurTree
 from agenttape_langchain.session_tree import tree_of
-from agenttape_langchain.tape import LATE, OTHERS, RUNNABLES, late_family
+from agenttape_langchain.tape import LATE, late_family
 
 # -- Rate limiters, which wait as a part of the calls that they let through.
 
@@ -214,11 +217,22 @@ def _late(module: str) -> AbstractContextManager[None]:
 
 
 _LATE = ConnectedOnImport(*LATE, connect=lambda module: _late(module.__name__))
+
+
+@functools.cache
+def _steps(module: ModuleType) -> Wrappers:
+    wrappers = Wrappers()
+    if hasattr(module, STEP):
+        wrappers.patch(module, STEP, _lending)
+    return wrappers
+
+
+_STEPS = ConnectedOnImport(*MODULES_WITH_STEPS, connect=_steps)
 register_restart(restart)
 
 
 def _install(wrappers: Wrappers) -> None:
-    wrappers.enter(wrapping(*RUNNABLES, *OTHERS, LIMITERS))
+    wrappers.enter(wrapping(CHAT_MODELS, LIMITERS))
     wrappers.enter(_LATE)
     # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
     wrappers.patch(ContextThreadPoolExecutor, "map", _of_pools)
@@ -228,8 +242,7 @@ def _install(wrappers: Wrappers) -> None:
         wrappers.patch(manager, "configure", lambda configure: classmethod(noting(configure.__func__, tree_of)))
     wrappers.patch(CallbackManager, "on_chain_start", telling)
     wrappers.patch(AsyncCallbackManager, "on_chain_start", atelling)
-    for module in MODULES_WITH_STEPS:
-        wrappers.patch(module, "coro_with_context", _lending)
+    wrappers.enter(_STEPS)
     wrappers.patch(EVENTS, "handle_event", in_order)
     wrappers.patch(EVENTS, "_ahandle_event_for_handler", steps_in_order)
     wrappers.patch(EVENTS, "handle_event", _telling_outside)

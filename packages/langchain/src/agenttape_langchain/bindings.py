@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from langchain_core.runnables import Runnable, RunnableWithFallbacks
+from langchain_core.runnables import Runnable
 from langchain_core.runnables.base import RunnableBindingBase, RunnableEachBase
 
 TapeLeaf = Callable[[Any], Any]
@@ -21,8 +21,9 @@ def tape_within(runnable: Runnable[Any, Any], tape_leaf: TapeLeaf) -> Any:
             `configurable_fields`, `configurable_alternatives`, in any order.
         tape_leaf: Tapes a leaf.
     """
-    # Imported here, as a session needs neither: LangChain imports them late, too.
+    # Imported here, as a session needs none of them: LangChain imports them late, too.
     from langchain_core.runnables.configurable import DynamicRunnable, RunnableConfigurableAlternatives
+    from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 
     within = functools.partial(tape_within, tape_leaf=tape_leaf)
     if (leaf := tape_leaf(runnable)) is not None:

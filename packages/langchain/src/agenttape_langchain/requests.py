@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -23,6 +22,7 @@ from agenttape_core.integration import (
     warn_unless_identified,
 )
 from agenttape_core.integration.codecs import Floats, packed
+from agenttape_langchain._compat import is_document
 
 RETRIEVAL = Boundary("retrieval")
 SEARCH = Boundary("retrieval", is_program=True)
@@ -158,7 +158,7 @@ def argument(value: Any) -> Any:
     """
     if isinstance(value, BaseMessage):
         return _plain_message(value)
-    if isinstance(value, Document):
+    if is_document(value):
         plain = {"content": value.page_content, "metadata": request_value(value.metadata)}
         return plain if value.id is None else {**plain, "id": value.id}
     if type(value) in {list, tuple}:

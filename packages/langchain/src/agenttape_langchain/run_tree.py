@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import ref
 
@@ -144,8 +143,7 @@ class Follower(Protocol):
         """Note that it has failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Chain:
+class _Chain(NamedTuple):
     """A chain that began in a context, and the one around it.
 
     The context may live on after the session, and must not keep it: all that a replay holds would seem to outlive it.

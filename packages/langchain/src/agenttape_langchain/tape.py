@@ -14,18 +14,13 @@ from agenttape_core.integration import Family
 from agenttape_langchain.bindings import tape_within
 from agenttape_langchain.chat_models import CHAT_MODELS
 from agenttape_langchain.configurable_models import is_configurable_model, tape_configurable_model
-from agenttape_langchain.embeddings import EMBEDDINGS
 from agenttape_langchain.graphs import tape_graph
-from agenttape_langchain.llms import LLMS
-from agenttape_langchain.tools import TOOLS
 
 T = TypeVar("T")
 
-RUNNABLES = (CHAT_MODELS, LLMS, TOOLS)
-"""The families whose objects are runnables: LangChain wraps them in others, which are taped inside."""
-OTHERS = (EMBEDDINGS,)
-"""The other families. They come first: an object may belong to one of them and also be a runnable."""
 _LATE_RUNNABLES = {
+    "langchain_core.language_models.llms": ("agenttape_langchain.llms", "LLMS"),
+    "langchain_core.tools.base": ("agenttape_langchain.tools", "TOOLS"),
     "langchain_core.retrievers": ("agenttape_langchain.retrievers", "RETRIEVERS"),
     "langchain_core.decisions.base": ("agenttape_langchain.decisions", "DECISION_MODELS"),
     "langchain_core.indexing.base": ("agenttape_langchain.document_indexes", "DOCUMENT_INDEXES"),
@@ -33,6 +28,7 @@ _LATE_RUNNABLES = {
 }
 _HISTORIES = "langchain_core.chat_history"
 _LATE_OTHERS = {
+    "langchain_core.embeddings.embeddings": ("agenttape_langchain.embeddings", "EMBEDDINGS"),
     "langchain_core.vectorstores.base": ("agenttape_langchain.vector_stores", "VECTOR_STORES"),
     "langchain_core.documents.compressor": ("agenttape_langchain.compressors", "COMPRESSORS"),
     "langchain_core.cross_encoders": ("agenttape_langchain.cross_encoders", "CROSS_ENCODERS"),
@@ -40,7 +36,9 @@ _LATE_OTHERS = {
     _HISTORIES: ("agenttape_langchain.histories", "HISTORIES"),
 }
 LATE = _LATE_RUNNABLES | _LATE_OTHERS
-"""The families of modules that most agents don't import, and that are never imported for them: where each is made."""
+"""The families of modules that an agent may do without, and that are never imported for them: where each is made. In a
+runnable, LangChain wraps others, which are taped inside. Those that aren't runnables come first: an object may be both.
+"""
 
 
 def late_family(module: str) -> Family:
@@ -70,7 +68,7 @@ def tape(obj: T) -> T:
         from agenttape_langchain.histories import refuse_history_in_process
 
         refuse_history_in_process(obj)
-    if (family := _family_of(obj, (*OTHERS, *_imported(_LATE_OTHERS)))) is not None:
+    if (family := _family_of(obj, tuple(_imported(_LATE_OTHERS)))) is not None:
         return family.tape(obj)
     if (graph := tape_graph(obj)) is not None:
         return graph  # type: ignore[no-any-return]
@@ -94,7 +92,7 @@ def _tape_leaf(obj: Any) -> Any:
         return obj
     if is_configurable_model(obj):
         return tape_configurable_model(obj)
-    family = _family_of(obj, (*RUNNABLES, *_imported(_LATE_RUNNABLES)))
+    family = _family_of(obj, (CHAT_MODELS, *_imported(_LATE_RUNNABLES)))
     return family.tape(obj) if family is not None else tape_graph(obj)
 
 

@@ -6,7 +6,6 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from inspect import BoundArguments, Parameter, Signature
 from types import FunctionType, ModuleType
 from typing import Any, get_args
@@ -57,7 +56,7 @@ class Callee:
         self.inner, self._args, self._kwargs = _without_partials(function)
         self.name = _name_of(self.inner) if name is None else _checked_name(name)
         plain = Boundary(_checked_kind(kind), join=joined, split=split)
-        self.boundary = replace(plain, usage=usage_in) if kind in _MODELS else plain
+        self.boundary = plain._replace(usage=usage_in) if kind in _MODELS else plain
         self._parameters = Parameters(self.inner, self.name, drop)
         self._writes = kind == "memory" if writes is None else writes
 

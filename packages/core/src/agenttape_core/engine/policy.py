@@ -21,7 +21,7 @@ _REPLAYED_WHOLE = frozenset({"call"})
 """The kinds that are replayed whole unless `step_into` names them: you marked the function, so its code doesn't run."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Policy:
     """The permissions of one session, and their consequences: computed once, since every call needs them.
 

@@ -122,7 +122,7 @@ def _every_class(_: type) -> bool:
     return True
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Family:
     """The classes that implement one interface of the framework. It's a module-level object with its own name.
 
@@ -152,7 +152,7 @@ class Family:
     def __post_init__(self) -> None:
         """Note the module that defines the family: an alias is pickled with the name of its family there."""
         # Two frames up, past the `__init__` of the dataclass; as `TypeVar` and `namedtuple` learn their module.
-        object.__setattr__(self, "__module__", sys._getframe(2).f_globals.get("__name__", "__main__"))  # noqa: SLF001
+        self.__module__ = sys._getframe(2).f_globals.get("__name__", "__main__")  # noqa: SLF001
 
     def __reduce__(self) -> str:
         """Pickle the family as the name it has in its module, as functions and classes are.

@@ -38,7 +38,7 @@ def _directly(serve_it: Callable[[], Any]) -> Any:
     return serve_it()
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Call:
     """One call of a taped function.
 

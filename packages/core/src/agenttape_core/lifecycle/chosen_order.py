@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agenttape_core.engine import Policy
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.running_test import this_test
-from agenttape_core.redaction import Redactor
 from agenttape_core.scheduling import Choices, parsed_order, ranks_of
 from agenttape_core.schema import Header, IndexRow
+
+if TYPE_CHECKING:
+    from agenttape_core.redaction import Redactor
+
 
 Order = str | Sequence[int | str]
 """Numbers of recorded calls in a text, such as `5,3`, or numbers and addresses."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.format.json_text import dump_line
 from agenttape_core.format.records import AnyRecord
 from agenttape_core.format.written_steps import WrittenStep
 from agenttape_core.matching import Ignored, recorded_request
-from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Header, Interaction, Step
+
+if TYPE_CHECKING:
+    from agenttape_core.redaction import Redactor
+
 
 _OF_PLACE = ("kind", "name", "address")
 """The fields of a step that tell where it belongs."""

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze import TICKING
 from agenttape_core.lifecycle.packages import package_versions
-from agenttape_core.redaction import Redactor, Rule, new_key
+from agenttape_core.locks import cached_property
+from agenttape_core.redaction import Rule
+from agenttape_core.redaction.detection.encoded import tells_pseudonym
 from agenttape_core.redaction.path_placeholders import Places
 from agenttape_core.redaction.rules import keeping
 from agenttape_core.scheduling import Order
 from agenttape_core.schema import (
     Freeze,
     Header,
+    Plain,
     Redaction,
     Scheduled,
     StepTiming,
@@ -26,6 +29,41 @@ from agenttape_core.schema import (
 from agenttape_core.session import RunInput, hash_seed, zone_at
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Location, stem_of
+
+if TYPE_CHECKING:
+    from agenttape_core.redaction import Redactor
+
+
+class _LateRedactor:
+    """Stands for a redactor until a text is searched: a replay whose requests hold no secrets searches none.
+
+    Args:
+        make: Makes the redactor.
+    """
+
+    def __init__(self, make: Callable[[], Redactor]) -> None:
+        self._make = make
+
+    def rehydrate(self, plain: Plain) -> Plain:
+        """Return plain data as `Redactor.rehydrate` does: without pseudonyms it stays."""
+        return self._made.rehydrate(plain) if "_made" in vars(self) or tells_pseudonym(plain) else plain
+
+    def rehydrate_chunks(self, chunks: Sequence[Plain]) -> Iterator[Plain]:
+        """Return the chunks of a stream as `Redactor.rehydrate_chunks` does."""
+        if "_made" in vars(self) or tells_pseudonym(list(chunks)):
+            return self._made.rehydrate_chunks(chunks)
+        return iter(chunks)
+
+    def with_places(self, plain: Plain) -> Plain:
+        """Return plain data as `Redactor.with_places` does."""
+        return self._made.with_places(plain) if plain else plain
+
+    @cached_property
+    def _made(self) -> Redactor:
+        return self._make()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._made, name)
 
 
 def redactor_for(
@@ -78,14 +116,20 @@ def redactor_for(
         if prior.redaction.off or off:
             off = _off_as(path, prior, off, writes=writes)
     forms = prior is None or prior.redaction.forms
-    return Redactor(
-        key or new_key(),
-        rules=rules,
-        enabled=redact is not False,
-        places=places if places is not None else {},
-        off=off,
-        forms=forms,
-    )
+
+    def make() -> Redactor:
+        from agenttape_core.redaction import Redactor, new_key
+
+        return Redactor(
+            key or new_key(),
+            rules=rules,
+            enabled=redact is not False,
+            places=places if places is not None else {},
+            off=off,
+            forms=forms,
+        )
+
+    return cast("Redactor", _LateRedactor(make))
 
 
 def _off_as(path: Location, prior: Header, off: Sequence[str], *, writes: bool) -> Sequence[str]:

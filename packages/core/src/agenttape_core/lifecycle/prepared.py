@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from agenttape_core.engine import Policy
 from agenttape_core.guard import of_program
 from agenttape_core.lifecycle.request import SessionRequest
-from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Header, Timing
 from agenttape_core.session import (
     Candidates,
@@ -18,6 +17,7 @@ from agenttape_core.storage import Cassette, Location
 
 if TYPE_CHECKING:  # most sessions change nothing, and no run was cut off before
     from agenttape_core.interventions import Placed
+    from agenttape_core.redaction import Redactor
     from agenttape_core.storage import LeftOver
 
 

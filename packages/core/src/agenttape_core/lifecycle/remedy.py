@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
-from agenttape_core.redaction import Redactor, new_key
-
 _MAX_COMMAND = 200
 _NO_KEY = re.compile(
     r"missing credentials|could not resolve authentication|did not find \w*api_?key|\bno api[ _-]?key"
@@ -101,6 +99,8 @@ def _this_command() -> str:
 
 def shown_command(words: Sequence[str]) -> str:
     """Return a command for a message, or a placeholder if it is long or holds a secret."""
+    from agenttape_core.redaction import Redactor, new_key  # most runs show none
+
     command = shlex.join(words)
     plain = len(command) <= _MAX_COMMAND and "\n" not in command and not Redactor(new_key()).contains_secret(command)
     return command if plain else "<your command>"

@@ -49,7 +49,7 @@ def _beside(_: Location) -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class RunningTest:
     """The test that runs, as far as it matters to sessions that it or its fixtures open.
 

@@ -143,6 +143,8 @@ class RecordingIndex:
         self._repeats: dict[Hashable, int] = {}
         self._with_calls = {row.parent for row in self._rows.values()}
         by_fingerprint = self._by_fingerprint.numbers
+        self.is_recorded: Callable[[str], bool] = by_fingerprint.__contains__
+        """Returns whether there is a recording with this fingerprint."""
         for row in self._rows.values():
             by_fingerprint.setdefault(row.fingerprint, []).append(row.number)  # for each record: without a call
             if row.parent is not None:

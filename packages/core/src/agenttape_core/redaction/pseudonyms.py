@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from agenttape_core.locks import Lock
-from agenttape_core.redaction.detection.encoded import has_pseudonym, sub_encoded
+from agenttape_core.redaction.detection.encoded import HELD, has_pseudonym, sub_encoded
 from agenttape_core.redaction.detection.findings import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.forms import EMAIL, MAIL_MARK
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 MARK = "[REDACTED:"
 IN_URL = "%5BREDACTED%3A"
 """The same as a URL writes it."""
-HELD = "REDACTED"
-"""The part of both that stands in all pseudonyms in brackets."""
 _AT = r"(?:@|%40|\\{1,4}u0040)"
 PSEUDONYM = re.compile(
     r"(?:\[REDACTED:(?=[a-z0-9_-]{1,32}:[0-9a-f]{8}\])|%5BREDACTED%3A(?=[a-z0-9_-]{1,32}%3A[0-9a-f]{8}%5D)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.locks import cached_property
-from agenttape_core.redaction.detection.encoded import Data, decode, encode_like
+from agenttape_core.redaction.detection.encoded import Data, decode, encode_like, tells_pseudonym
 from agenttape_core.redaction.detection.findings import BASE64, NUMBER, SECRET, Span, render, without_overlaps
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import demand_of
@@ -18,7 +18,7 @@ from agenttape_core.redaction.memo import PLAIN, Memo
 from agenttape_core.redaction.path_placeholders import Places, Writing
 from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms, may_hold, number_of, places_of_pseudonyms
 from agenttape_core.redaction.recognition import unsparing_scanner
-from agenttape_core.redaction.rehydration import Rehydrator, tells_pseudonym, urls_in
+from agenttape_core.redaction.rehydration import Rehydrator, urls_in
 from agenttape_core.redaction.streams import redact_chunks
 from agenttape_core.redaction.walk import TELLING, InTexts, redact_value
 

@@ -14,35 +14,13 @@ from agenttape_core.redaction.detection.encoded import Data, decode, encode_like
 from agenttape_core.redaction.detection.findings import BASE64, Span, render
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.forms import form_of
-from agenttape_core.redaction.pseudonyms import HELD, MARK, Pseudonyms, may_hold, number_of
+from agenttape_core.redaction.pseudonyms import MARK, Pseudonyms, may_hold, number_of
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable
 
     from agenttape_core.redaction.detection.findings import Finding
-    from agenttape_core.schema import Plain
-
-
-_SHORTEST_ENCODED = 28
-"""Base64 of a pseudonym is longer."""
-
-
-def tells_pseudonym(plain: Plain) -> bool:
-    """Return True if plain data may hold a pseudonym in brackets: a quick look, as most answers hold none."""
-    left = [plain]
-    while left:
-        item = left.pop()
-        kind = type(item)
-        if kind is str:
-            if HELD in item or (len(item) >= _SHORTEST_ENCODED and has_pseudonym(item)):
-                return True
-        elif kind is dict:
-            left.extend(item)
-            left.extend(item.values())
-        elif kind is list:
-            left.extend(item)
-    return False
 
 
 class Rehydrator:

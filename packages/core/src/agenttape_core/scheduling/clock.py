@@ -102,7 +102,7 @@ def resolve(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Waiter:
     """A call that waits until its program cancels it, or a wait that a replay skips.
 

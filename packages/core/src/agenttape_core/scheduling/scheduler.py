@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -24,8 +23,7 @@ from agenttape_core.scheduling.unordered import BETWEEN_ANSWERS, Unordered
 from agenttape_core.schema import Admissions, IndexRow, Timing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class Order(NamedTuple):
     """The order of a run, as its cassette keeps it.
 
     Args:

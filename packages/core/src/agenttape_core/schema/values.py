@@ -11,11 +11,10 @@ codecs of this process; a tag or a type name in a file never causes an import.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.schema.plain import Plain
@@ -29,8 +28,7 @@ MAX_DEPTH = 100
 """Values nested deeper are refused: they refer to themselves, or no reader could follow them."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TypeCodec:
+class TypeCodec(NamedTuple):
     """The way in which one family of objects is written and read.
 
     Args:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from agenttape_core.errors import UnrecordedCallError
 from agenttape_core.schema import Usage
@@ -24,8 +23,7 @@ def _as_it_is(_: object, value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
+class Boundary(NamedTuple):
     """A family of calls that reach outside: its name, and the relation of its streams to its values.
 
     Args:

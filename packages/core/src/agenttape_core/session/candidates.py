@@ -7,7 +7,6 @@ request of the program's own model, at the leaf of the call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from agenttape_core.errors import ConfigurationError
@@ -101,8 +100,7 @@ def made_candidate(given: Any, frameworks: Sequence[str]) -> Candidate:
     raise ConfigurationError("\n  ".join([f"candidate={what}: {problems[0]}", *problems[1:]]))
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(NamedTuple):
     """The candidates of a session, and the calls for which each is tried.
 
     Args:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import ConfigurationError, UnrecordableValueError
 from agenttape_core.locks import Lock
 from agenttape_core.on_demand import WAITING, load_late
-from agenttape_core.redaction import Redactor
 from agenttape_core.schema import ALL_VALUES, OPAQUE, PYTHON_VALUES, Plain, TypeCodec, ValueCodec
+
+if TYPE_CHECKING:
+    from agenttape_core.redaction import Redactor
+
 
 _lock = Lock()
 _codec = ALL_VALUES

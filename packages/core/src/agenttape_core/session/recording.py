@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.matching import CanonicalRequest, ids_held
-from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Effect, Interaction, Outcome, Timing
 from agenttape_core.session.call import Call
+
+if TYPE_CHECKING:
+    from agenttape_core.redaction import Redactor
 
 
 def interaction_of(call: Call, outcome: Outcome, parent: int | None, **kept: Any) -> Interaction:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from agenttape_core.engine import Decision, Policy, Serve, StepInto, decide
 from agenttape_core.matching import STRICT, CanonicalRequest, RecordingIndex, recorded_request
 from agenttape_core.matching import Candidate as Match
-from agenttape_core.redaction.everywhere import Path, places_of
 from agenttape_core.scheduling import Ending
 from agenttape_core.schema import Plain, Timing
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import ATTEMPTS, Edited, original
 
-Places = list[tuple[Path, Plain]]
+if TYPE_CHECKING:
+    from agenttape_core.redaction.everywhere import Path
+
+Places = list[tuple["Path", Plain]]
 """The parts of a recorded request that have pseudonyms."""
 _MOST_ALIGNED = 100
 """The most recorded requests that one without a recording is compared with."""
@@ -123,6 +126,8 @@ class Recordings:
     def _with_pseudonyms(self, kind: str, name: str, address: str) -> Iterator[Places]:
         """Yield the pseudonyms in the recorded requests of a boundary, one address's first."""
         if (kind, name) not in self._pseudonyms:
+            from agenttape_core.redaction.everywhere import places_of  # most requests have a recording
+
             rows = {row.fingerprint: row for row in self._source.entries if (row.kind, row.name) == (kind, name)}
             held = ((row.address, [*places_of(self._source.interaction(row.number).request)]) for row in rows.values())
             self._pseudonyms[kind, name] = [(place, found) for place, found in held if found]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from agenttape_core.matching import MatchRule
@@ -37,8 +36,7 @@ class CallRecord(NamedTuple):
         return f"{self.number:>4}  {self.kind} {self.name} at {self.address}{found}"
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedTool:
+class SkippedTool(NamedTuple):
     """A tool that was replayed in a run, although its code might have been run.
 
     Args:
@@ -53,8 +51,7 @@ class SkippedTool:
         return f"{self.name} ({self.why})"
 
 
-@dataclass(frozen=True, slots=True)
-class ReachedChange:
+class ReachedChange(NamedTuple):
     """A change that was reached: a call that got another outcome than its recording.
 
     Args:
@@ -75,8 +72,7 @@ class ReachedChange:
         return f"{self.number:>4}  {self.kind} {self.name} at {self.address}: {self.change}"
 
 
-@dataclass(frozen=True, slots=True)
-class Divergence:
+class Divergence(NamedTuple):
     """A call that differs from its recording, after something was changed.
 
     Args:
@@ -182,29 +178,33 @@ def _not_known(_: CallRecord) -> str:
     return "replayed"
 
 
-@dataclass(slots=True)
 class Report:
-    """The interactions that a session replayed, executed, missed and left unused. Grows while the session is open."""
+    """The interactions that a session replayed, executed, missed and left unused. Grows while the session is open.
 
-    _why_replayed: Callable[[CallRecord], str] = _not_known
-    """Says why the code of a call was not run."""
-    run_id: str = field(default="", kw_only=True)
-    """The id of this run, which no other run has: one that replays a cassette has another one than the recording."""
-    _replayed: list[CallRecord] = field(default_factory=list)
-    _stepped_into: list[CallRecord] = field(default_factory=list)
-    _executed: list[CallRecord] = field(default_factory=list)
-    _unused: list[CallRecord] = field(default_factory=list)
-    _missed: list[str] = field(default_factory=list)
-    _faked: list[CallRecord] = field(default_factory=list)
-    _unrecorded: list[UnrecordedCall] = field(default_factory=list)
-    _blocked: list[str] = field(default_factory=list)
-    _uncovered: dict[str, None] = field(default_factory=dict)
-    _nondeterminism: dict[str, None] = field(default_factory=dict)
-    _entropy: dict[str, bool] = field(default_factory=dict)
-    """The draws and readings that were real, each with whether calls may come in another order for it."""
-    _unobserved: dict[str, None] = field(default_factory=dict)
-    _reached: list[ReachedChange] = field(default_factory=list)
-    _divergences: list[Divergence] = field(default_factory=list)
+    Args:
+        why_replayed: Says why the code of a call was not run.
+        run_id: The id of this run, which no other run has: one that replays a cassette has another one than the
+            recording.
+    """
+
+    def __init__(self, why_replayed: Callable[[CallRecord], str] = _not_known, *, run_id: str = "") -> None:
+        self._why_replayed = why_replayed
+        self.run_id = run_id
+        self._replayed: list[CallRecord] = []
+        self._stepped_into: list[CallRecord] = []
+        self._executed: list[CallRecord] = []
+        self._unused: list[CallRecord] = []
+        self._missed: list[str] = []
+        self._faked: list[CallRecord] = []
+        self._unrecorded: list[UnrecordedCall] = []
+        self._blocked: list[str] = []
+        self._uncovered: dict[str, None] = {}
+        self._nondeterminism: dict[str, None] = {}
+        self._entropy: dict[str, bool] = {}
+        """The draws and readings that were real, each with whether calls may come in another order for it."""
+        self._unobserved: dict[str, None] = {}
+        self._reached: list[ReachedChange] = []
+        self._divergences: list[Divergence] = []
 
     @property
     def replayed(self) -> tuple[CallRecord, ...]:

@@ -7,12 +7,15 @@ has chosen, is put back only where a request of the same run has held its secret
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.locks import Lock
 from agenttape_core.matching import KeyedItems
-from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Plain
+
+if TYPE_CHECKING:
+    from agenttape_core.redaction import Redactor
+
 
 _NO_RUN = ""
 

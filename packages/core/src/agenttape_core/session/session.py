@@ -128,7 +128,8 @@ class Session:
         """Called when the session ends; see `watch`."""
         self.depart: Callable[[], None] = _go_on
         """Called when a change has been reached: from here on, the run may differ from the recording."""
-        self.canonical = canonicaliser(setup, self._encoded, self.warn_at_end)
+        is_recorded = self.recordings.index.is_recorded if self.only_replays else None
+        self.canonical = canonicaliser(setup, self._encoded, self.warn_at_end, is_recorded)
         """Makes the canonical requests of calls."""
         self._extensions: dict[Slot[Any], Any] = {}
         self._extensions_lock = RLock()  # to make one extension may need another

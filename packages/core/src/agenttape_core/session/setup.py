@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.engine import Policy
 from agenttape_core.freeze import Frozen
 from agenttape_core.matching import NOTHING, Ignored, Position
-from agenttape_core.redaction import Redactor
 from agenttape_core.scheduling import Scheduler
 from agenttape_core.schema import UNAVAILABLE, Step, Timing
 from agenttape_core.session.candidates import Candidates
@@ -19,13 +16,15 @@ from agenttape_core.session.events import Events
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
 
+if TYPE_CHECKING:
+    from agenttape_core.redaction import Redactor
+
 
 def _unchanged(step: Step) -> Step | None:
     return step
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class Setup(NamedTuple):
     """All that a session is made of. Nothing is assigned to a session later.
 
     Args:
@@ -58,7 +57,7 @@ class Setup:
         fakes: Functions that answer calls without a recording, by the name of the boundary.
         unavailable: The words of the error result of a tool that has no recording.
         notes_divergences: Whether the report notes calls that differ from their recordings.
-        scheduler: Decides when outside events reach the program; one that keeps no order by default.
+        scheduler: Decides when outside events reach the program.
     """
 
     path: Path | str
@@ -66,6 +65,10 @@ class Setup:
     redactor: Redactor
     source: Source
     remedy: Callable[[], list[str]]
+    root: Position
+    began: float
+    scheduler: Scheduler
+    fakes: Mapping[str, Callable[..., Any]]
     sink: Sink | None = None
     auto: bool = True
     ignored: Ignored = NOTHING
@@ -77,15 +80,11 @@ class Setup:
     timings: Callable[[], Mapping[int, Timing]] = dict
     keeps_input: bool = True
     takes_strays: bool = True
-    root: Position = field(default_factory=Position)
     zone: str = ""
     hash_seed: int | None = None
-    began: float = field(default_factory=perf_counter)
     run_id: str = ""
     events: Events | None = None
     revise: Callable[[Step], Step | None] = _unchanged
     candidates: Candidates | None = None
-    fakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     unavailable: str = UNAVAILABLE
     notes_divergences: bool = False
-    scheduler: Scheduler = field(default_factory=Scheduler)

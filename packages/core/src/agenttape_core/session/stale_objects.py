@@ -11,7 +11,6 @@ weak reference, or, if it doesn't support one, until all other references are go
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -27,11 +26,13 @@ class ReplayedWrite(NamedTuple):
     """The cassette that answered it."""
 
 
-@dataclass(slots=True)
 class _Strong:
     """Holds an object that takes no weak reference; called, it returns it, as a weak reference does."""
 
-    value: Any
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
     def __call__(self) -> Any:
         return self.value

@@ -10,7 +10,6 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.documents import Document
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.messages.base import TextAccessor
 from langchain_core.outputs import (
@@ -39,6 +38,7 @@ from agenttape_core.integration.codecs import (
     read_extra,
     read_fields,
 )
+from agenttape_langchain._compat import is_document
 from agenttape_langchain.codec.messages import read_message, restore_message, write_message
 
 if TYPE_CHECKING:
@@ -147,18 +147,6 @@ def _text_codec(tag: str, known: type[Generation]) -> TypeCodec:
     return TypeCodec(tag, lambda value: isinstance(value, known), write, read)
 
 
-def _model_codec(tag: str, known: type[BaseModel], writers: Any = None, readers: Any = None) -> TypeCodec:
-    def write(value: BaseModel, nested: Nested) -> Plain:
-        return mark_class(note_set(value, dump_fields(value, nested, special=writers)), type(value), known)
-
-    def read(plain: Plain, nested: Nested) -> Any:
-        body = expect_dict(plain, tag)
-        fields = read_fields(body, nested, special=readers)
-        return build(class_in(body, known), fields, read_extra(body, nested), body)
-
-    return TypeCodec(tag, lambda value: isinstance(value, known), write, read)
-
-
 def _write_runs(runs: list[RunInfo], _: Nested) -> Plain:
     return [str(run.run_id) for run in runs]
 
@@ -170,14 +158,38 @@ def _read_runs(plain: Plain, _: Nested) -> list[RunInfo]:
         raise UnreadableValueError("$llm_result", f"expected a list of run ids, found {plain!r}") from None
 
 
+def _write_answers(result: LLMResult, nested: Nested) -> Plain:
+    fields = dump_fields(result, nested, special={"run": _write_runs})
+    return mark_class(note_set(result, fields), type(result), LLMResult)
+
+
+def _read_answers(plain: Plain, nested: Nested) -> Any:
+    body = expect_dict(plain, "$llm_result")
+    fields = read_fields(body, nested, special={"run": _read_runs})
+    return build(class_in(body, LLMResult), fields, read_extra(body, nested), body)
+
+
+def _write_document(document: BaseModel, nested: Nested) -> Plain:
+    from langchain_core.documents import Document  # most runs have none
+
+    return mark_class(note_set(document, dump_fields(document, nested)), type(document), Document)
+
+
+def _read_document(plain: Plain, nested: Nested) -> Any:
+    from langchain_core.documents import Document
+
+    body = expect_dict(plain, "$document")
+    return build(class_in(body, Document), read_fields(body, nested), read_extra(body, nested), body)
+
+
 CODECS: tuple[TypeCodec, ...] = (
     TypeCodec("$chunk", lambda value: isinstance(value, ChatGenerationChunk), _write_chunk, _read_chunk),
     TypeCodec("$chat_generation", lambda value: isinstance(value, ChatGeneration), _write_generation, _read_generation),
     _text_codec("$generation_chunk", GenerationChunk),
     _text_codec("$generation", Generation),
     TypeCodec("$chat_result", lambda value: isinstance(value, ChatResult), _write_result, _read_result),
-    _model_codec("$llm_result", LLMResult, {"run": _write_runs}, {"run": _read_runs}),
-    _model_codec("$document", Document),
+    TypeCodec("$llm_result", lambda value: isinstance(value, LLMResult), _write_answers, _read_answers),
+    TypeCodec("$document", is_document, _write_document, _read_document),
     TypeCodec(
         "$addable",
         lambda value: type(value) is AddableDict,

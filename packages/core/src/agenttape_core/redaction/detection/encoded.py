@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from agenttape_core.redaction.detection.views import View
+    from agenttape_core.schema import Plain
 
 
 _MARKS = (
@@ -29,6 +30,10 @@ _MARKS = (
     "ZWRhY3RlZC1lbWFpbC",
 )
 """The start of a pseudonym that tells its kind in base64, by its place in a group of three bytes."""
+HELD = "REDACTED"
+"""The part of a pseudonym in brackets that it has in a URL, too."""
+_SHORTEST_ENCODED = 28
+"""Base64 of a pseudonym is longer."""
 _FIRST = frozenset(b"CDIJKLMNOPQRSTUVWXYZabcdef")
 _LOOKED_AT = 17
 """The number of characters of a run that decide whether it is decoded; every fourth is looked at."""
@@ -46,6 +51,23 @@ def has_pseudonym(text: str) -> bool:
     for mark in _MARKS:  # noqa: SIM110 - a generator takes twice as long, and each text of an answer is looked at
         if mark in text:
             return True
+    return False
+
+
+def tells_pseudonym(plain: Plain) -> bool:
+    """Return True if plain data may hold a pseudonym in brackets: a quick look, as most answers hold none."""
+    left = [plain]
+    while left:
+        item = left.pop()
+        kind = type(item)
+        if kind is str:
+            if HELD in item or (len(item) >= _SHORTEST_ENCODED and has_pseudonym(item)):
+                return True
+        elif kind is dict:
+            left.extend(item)
+            left.extend(item.values())
+        elif kind is list:
+            left.extend(item)
     return False
 
 

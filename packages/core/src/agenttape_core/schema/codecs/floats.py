@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import sys
 from array import array
-from dataclasses import dataclass
 from typing import Any
 
 from agenttape_core.errors import UnreadableValueError
@@ -26,7 +25,6 @@ _EMPTY = {"f4": array("f"), "f8": array("d")}
 _SCALARS = ("float16", "float32", "float64")
 
 
-@dataclass(frozen=True, slots=True)
 class Floats:
     """A long list of floats, on its way into a cassette; it comes back as the list.
 
@@ -34,7 +32,10 @@ class Floats:
         numbers: The list; its items are of one class.
     """
 
-    numbers: list[Any]
+    __slots__ = ("numbers",)
+
+    def __init__(self, numbers: list[Any]) -> None:
+        self.numbers = numbers
 
 
 def packed(value: Any) -> Any:
