@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -18,7 +17,7 @@ from agenttape_langgraph._compat import NS_END, context_of, graph_of
 Serves: TypeAlias = Collection[str] | Callable[[str], bool] | bool
 """The nodes or tasks that are replayed as a whole: their names, a function of a name, or `True` for all of them."""
 
-NODE = dataclasses.replace(CALL, kind="node")
+NODE = CALL._replace(kind="node")
 
 
 def is_replayed(serves: Serves, name: str) -> bool:
