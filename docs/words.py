@@ -39,8 +39,8 @@ _CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]+`|^ *\|[^\n]*$", re.MULTILINE | re
 _YOU = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
 _SHORTENED = re.compile(r"\b(?:\w+n't|(?:it|that|there|what)'s|\w+'(?:re|ll|ve))\b", re.IGNORECASE)
 _PAGE = re.compile(r"([\w/-]+\.md)$", re.MULTILINE)
-_PARAGRAPH = re.compile(r"\n\n|\n(?= *(?:[-*]|\d+\.) )")
-"""Separates paragraphs: an empty line, or the beginning of an item."""
+_PARAGRAPH = re.compile(r"\n\n|\n(?= *(?:[-*]|\d+\.) )|\n(?= *\*{0,2}\w+: )")
+"""Separates paragraphs: an empty line, or the beginning of an item or an argument."""
 _LONG = 80
 """The most words of a paragraph."""
 LONG = "paragraphs over 80 words"

@@ -2,6 +2,7 @@
 
 A fork copies locks in their current state, but only the thread that forks. So a child would wait forever for a lock
 that another thread of its parent held at that moment: for the journal while it's written, or for a count of calls.
+
 Python frees its own locks in a child for that reason (`threading`, `logging`), and these are ours. What such a lock
 protects may be half done in the child: all of it belongs to the run of the parent, and a child that records into it is
 refused.

@@ -2,14 +2,17 @@
 
 A saver takes the greatest id of a conversation for the latest. So the id of a checkpoint must be greater than all
 others in its thread and namespace: than the one before, than those that an earlier session or another process has left
-with the saver, and, if a run forks from an old checkpoint, than all that came after that one. LangGraph compares ids
-across namespaces too: a subgraph begins a replay with its last checkpoint before the next one of its outer graph. Yet
-an id must not depend on which of two parallel subgraphs was faster.
+with the saver, and, if a run forks from an old checkpoint, than all that came after that one.
+
+LangGraph compares ids across namespaces too: a subgraph begins a replay with its last checkpoint before the next one of
+its outer graph. Yet an id must not depend on which of two parallel subgraphs was faster.
 
 So an id is drawn in the branch of its graph, like all others, and its time is later than the greatest that this session
 has met in the same thread, in its namespace, those around it and those below it: subgraphs have ended when their outer
-graph continues. A checkpoint is created at the time in its id, if that is later than the time that it is: programs sort
-by either. Task ids and interrupt ids are hashes of checkpoint ids, so they follow.
+graph continues.
+
+A checkpoint is created at the time in its id, if that is later than the time that it is: programs sort by either. Task
+ids and interrupt ids are hashes of checkpoint ids, so they follow.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Substitute embedding models: of texts, of images, and sparse ones.
 
 Spans, events, the cache and the rate limiter of an embedding model are the framework's own, and happen on every replay.
-A model that embeds by another one is recorded as one call, its own: its answer needs no other recording. A class of the
-user's may ask other boundaries first, such as an LLM for a text to embed. A replay steps into such a call, as into a
-retriever, so the embedding model behind it is recorded as well.
+A model that embeds by another one is recorded as one call, its own: its answer needs no other recording.
+
+A class of the user's may ask other boundaries first, such as an LLM for a text to embed. A replay steps into such a
+call, as into a retriever, so the embedding model behind it is recorded as well.
 """
 
 from __future__ import annotations

@@ -5,11 +5,13 @@ candidate passed, worse if only the baseline did, and equal otherwise.
 
 Each hypothesis is tested by betting against it: a gambler starts with 1 and bets on every pair, at odds that give no
 expected gain if the hypothesis is true. So the capital reaches 20 with a probability of at most 5 %, at whatever moment
-you look (Ville, 1939), and a trial may stop at that moment, or go on later. The bets are a grid of constant fractions,
-whose capitals are averaged, as in GridKelly of Waudby-Smith and Ramdas, "Estimating means of bounded random variables
-by betting", Journal of the Royal Statistical Society B 86 (2024), 1-27. The capital depends on the counts alone, not on
-the order of the pairs. The means that are not refuted make a confidence sequence (Howard, Ramdas, McAuliffe and Sekhon,
-"Time-uniform, nonparametric, nonasymptotic confidence sequences", Annals of Statistics 49 (2021), 1055-1080).
+you look (Ville, 1939), and a trial may stop at that moment, or go on later.
+
+The bets are a grid of constant fractions, whose capitals are averaged, as in GridKelly of Waudby-Smith and Ramdas,
+"Estimating means of bounded random variables by betting", Journal of the Royal Statistical Society B 86 (2024), 1-27.
+The capital depends on the counts alone, not on the order of the pairs. The means that are not refuted make a confidence
+sequence (Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform, nonparametric, nonasymptotic confidence sequences",
+Annals of Statistics 49 (2021), 1055-1080).
 
 Several trials of one run are judged together by e-BH of Wang and Ramdas, "False discovery rate control with e-values",
 Journal of the Royal Statistical Society B 84 (2022), 822-852, which needs no independence: of the trials that are

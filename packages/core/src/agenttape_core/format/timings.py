@@ -2,9 +2,10 @@
 
 One line per interaction: its number, its start and its duration with a `+` between them, and the offsets of its chunks.
 Where its start is not known, the duration stands alone. For a tool, the moment at which its code began and the nonce of
-its ids stand after the number, as `@1763815000.123456~9f3a2c1b44d0`. One line per step: its number, its start and its
-duration. All of them change with each recording, so if there are more than two they share a few lines, separated by `,
-`.
+its ids stand after the number, as `@1763815000.123456~9f3a2c1b44d0`.
+
+One line per step: its number, its start and its duration. All of them change with each recording, so if there are more
+than two they share a few lines, separated by `, `.
 """
 
 from __future__ import annotations

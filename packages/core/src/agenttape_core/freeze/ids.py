@@ -70,9 +70,10 @@ class _Swap:
     The code of `_asking` looks up its maker by the constant "KEY", which is replaced by the maker's key: a function's
     code has no closure to carry it (`co_freevars` must keep their number when `__code__` is assigned, see
     https://docs.python.org/3/reference/datamodel.html#function.__code__), and its globals stay those of `uuid`, so that
-    the module of the maker must be imported by `_asking` itself. The call keeps the function's identity, name and
-    module; only `inspect` needs an explicit signature. The real makers are called through `_copy`, a function with the
-    old code.
+    the module of the maker must be imported by `_asking` itself.
+
+    The call keeps the function's identity, name and module; only `inspect` needs an explicit signature. The real makers
+    are called through `_copy`, a function with the old code.
 
     It holds for functions in Python alone: `uuid` since it exists, the back-ports `uuid6`. Makers in C
     (`uuid_utils`) have no code to exchange, and are replaced in each module that holds them.

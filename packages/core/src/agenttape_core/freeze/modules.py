@@ -88,10 +88,11 @@ class _Seen:
     """The modules that were searched, and how many globals each had then.
 
     Every start and end of a session compares, so it does that in loops of C that touch as little as they can: whether
-    the modules are the same, and whether the program's modules have as many globals as before. Installed modules are
-    examined again after any import: what they look up late, they import. A module whose globals changed without a
-    change of their number is not noticed; its known places still are. A module that was removed meanwhile lives until
-    the next comparison.
+    the modules are the same, and whether the program's modules have as many globals as before.
+
+    Installed modules are examined again after any import: what they look up late, they import. A module whose globals
+    changed without a change of their number is not noticed; its known places still are. A module that was removed
+    meanwhile lives until the next comparison.
     """
 
     def __init__(self) -> None:

@@ -1,10 +1,12 @@
 """The readings of the frozen clock, so that a replay reads the same times as the recording.
 
 The clock of a session is moved by waits, of whichever branch. A branch that reads it beside the waits of others reads a
-moment that depends on who was faster. So each branch's readings are counted, and if branches were interleaved, the
-recording keeps their readings: `0*3 0.2001 @1 0.4002*2` are three readings at the beginning, one when the clock had
-passed by 0.2001 s, and two after the branch's own first wait. Between two of its waits, a branch's readings are
-distinguished by their number, and those of different packages are counted separately: a tracer may be present or not.
+moment that depends on who was faster.
+
+So each branch's readings are counted, and if branches were interleaved, the recording keeps their readings:
+`0*3 0.2001 @1 0.4002*2` are three readings at the beginning, one when the clock had passed by 0.2001 s, and two after
+the branch's own first wait. Between two of its waits, a branch's readings are distinguished by their number, and those of different
+packages are counted separately: a tracer may be present or not.
 """
 
 from __future__ import annotations

@@ -4,19 +4,22 @@
 goes through. The hook is installed once per process, at the first use, and only tests one name while no guard is open.
 
 How an allowed *name* opens the addresses behind it: clients ask the resolver for a name and then connect to a number.
-The hook sees the name before it is looked up, but not the answer. So while guards are open, they are shown the answers
-(`lookups`), and every address that is given for an allowed name may be connected to until the guard closes. A socket
-that connects to a name looks it up before its event, so these methods are wrapped as well.
+The hook sees the name before it is looked up, but not the answer.
+
+So while guards are open, they are shown the answers (`lookups`), and every address that is given for an allowed name
+may be connected to until the guard closes. A socket that connects to a name looks it up before its event, so these
+methods are wrapped as well.
 
 Looking up a loopback name or a numeric address sends no packet and is never refused, so servers may bind and listen.
 
 Three things raise no event: a send on a connection that was open before (`sends`), the function by which
 `multiprocessing` starts its processes, and C code with its own sockets (grpc, libpq, libcurl, uvloop). The first two
-are wrapped while guards are open, and the third is out of reach. The Unix sockets by which `multiprocessing` talks to
-the processes it has started aren't refused. A forked child keeps the guard, and a spawned child gets its own session
-(`lifecycle.children`); any other process is independent, which is why starting one needs `allow_hosts={"subprocess"}`.
-A `gethostbyname` that was imported by name before the first guard is checked, but its answer for an allowed name is not
-remembered.
+are wrapped while guards are open, and the third is out of reach.
+
+The Unix sockets by which `multiprocessing` talks to the processes it has started aren't refused. A forked child keeps
+the guard, and a spawned child gets its own session (`lifecycle.children`); any other process is independent, which is
+why starting one needs `allow_hosts={"subprocess"}`. A `gethostbyname` that was imported by name before the first guard
+is checked, but its answer for an allowed name is not remembered.
 """
 
 from agenttape_core.guard.after_session import how_to_end, note_after_replay, warn_of_late

@@ -1,10 +1,12 @@
 """Attributes of classes that are written in C, which `setattr` refuses to touch.
 
 Why the class itself is changed, and not the names that refer to it: a class is more than something to call. It is a
-base, an annotation, a key, what `isinstance` and C code compare with. A class of ours in its place must fail somewhere:
-extension modules take their base from `sys.modules["datetime"]` and check its layout, others compare the type of an
-annotation by identity, and a class with a metaclass cannot be mixed with another. With one method replaced, the class
-keeps its identity for all of them, and every reference to it is covered, whenever it was taken.
+base, an annotation, a key, what `isinstance` and C code compare with.
+
+A class of ours in its place must fail somewhere: extension modules take their base from `sys.modules["datetime"]` and
+check its layout, others compare the type of an annotation by identity, and a class with a metaclass cannot be mixed
+with another. With one method replaced, the class keeps its identity for all of them, and every reference to it is
+covered, whenever it was taken.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 A replay is not traced unless asked. But tracers send, from their own threads, the spans of other work in this process,
 before or next to the replay, and a refused send loses them. So a tracer's host is open to threads outside the program.
+
 Any other attempt of code that only reports on the program is refused like all others, but the run doesn't fail: its
 timing doesn't depend on the program. It is refused in the words of a network that is down, which such code is made for.
 """

@@ -22,12 +22,13 @@ execute a call; `serve`, `aserve`, `serve_stream` and `aserve_stream` only serve
 `async_generator` wrap a method or a function, given a `Call` with the special features of a call; `leaf_call` makes the
 usual one, `chunks_of` and `achunks_of` the stream of one. `begin` begins its crossing in `session_of_call`, with
 `named_arguments` and `kept` arguments. `note_side_effect` adds a side effect that no hook sees, and `passing_on` marks
-requests that are recorded above. `limiter_leaves` wraps rate limiters, and `waiting_first` and `awaiting_first` make
-calls that wait for them. Underneath are aliases: `alias_class`, `alias_of`, `original_of`, `state_of`, `is_alias`.
-`InMemoryClasses` lists the classes of a family that keep their data in the process: they run; `holding_in_memory` notes
-one without leaf methods. A `program_call` is a call of a component that runs, unless it reaches outside directly; a
-`ProgramCall` is one that runs and is watched. `taking_part_here`, `taking_part_while` and the two for streams tape what
-such an object calls.
+requests that are recorded above.
+
+`limiter_leaves` wraps rate limiters, and `waiting_first` and `awaiting_first` make calls that wait for them. Underneath
+are aliases: `alias_class`, `alias_of`, `original_of`, `state_of`, `is_alias`. `InMemoryClasses` lists the classes of a
+family that keep their data in the process: they run; `holding_in_memory` notes one without leaf methods. A
+`program_call` is a call of a component that runs, unless it reaches outside directly; a `ProgramCall` is one that runs
+and is watched. `taking_part_here`, `taking_part_while` and the two for streams tape what such an object calls.
 
 **Requests.** `request_value` makes plain data of anything, `KeyedItems` marks items that are compared by a key, and
 `model_of` and `settings_of` read an object's `MODEL_SETTINGS`, `EMBEDDING_SETTINGS`, `SEARCH_SETTINGS` and
@@ -63,9 +64,11 @@ texts among them. A `Slot` is a typed place for state that belongs to a session.
 **The world.** `register_seam` names functions that make ids or tell the time, `register_run_ids` modules that draw ids
 of runs which only handlers see, `register_backoff` functions that sleep before a retry, `register_tracer` hosts that a
 tracer reports to, `register_thread_files` what yields each `Stored` part of the files in which it keeps threads,
-`register_packages` the packages whose versions a cassette names. `patch` wraps a function of the framework until an
-`ExitStack` is closed, and `PatchedOnImport` one of a module that need not be imported; `ConnectedOnImport` does more
-with such a module. `is_sleep_ordered` returns whether a wait in an event loop is part of a recorded order.
+`register_packages` the packages whose versions a cassette names.
+
+`patch` wraps a function of the framework until an `ExitStack` is closed, and `PatchedOnImport` one of a module that
+need not be imported; `ConnectedOnImport` does more with such a module. `is_sleep_ordered` returns whether a wait in an
+event loop is part of a recorded order.
 
 Other parts of an integration are in separate modules: `codecs` (building blocks of codecs), `observing` (callback
 handlers), `stand_ins` (objects made of a cassette), `importing` (recordings of other tools), `cassettes` (files).

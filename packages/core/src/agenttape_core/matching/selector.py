@@ -47,9 +47,11 @@ class Selector(frozenset[Key]):
 
     A key is, in this order, a kind, the name of a recorded call, or an address. A number selects the interaction with
     that number. A word without `/` and `*` that is none of these is the name of a step around the call, such as a node
-    of a graph. Anything else is a pattern that is compared with the whole address, step by step: `*` matches any text
-    within a step, `**` any number of steps. A step of the pattern without an ordinal is each one of that name: `tools`
-    is `tools@2[1]`, too.
+    of a graph.
+
+    Anything else is a pattern that is compared with the whole address, step by step: `*` matches any text within a
+    step, `**` any number of steps. A step of the pattern without an ordinal is each one of that name: `tools` is
+    `tools@2[1]`, too.
 
     Args:
         keys: The keys.

@@ -3,6 +3,7 @@
 A task is hashed by its place in memory, so a set of tasks has another order in each run: the results of `asyncio.wait`,
 the tasks that `asyncio.as_completed` makes of coroutines, those that are done when it begins, those that an
 `asyncio.TaskGroup` cancels, and those that `asyncio.all_tasks` lists, which `asyncio.run` cancels at its end.
+
 `concurrent.futures` makes sets of what `wait` and `as_completed` are given, and yields those that are done already in
 that order: LangGraph's futures of tasks, when a workflow is resumed. A program goes by that order. A set that the
 program makes itself keeps the order that Python gives it.

@@ -45,9 +45,11 @@ class Outcome(Record):
 
     `returned` has a `value`; `raised` has an `error`; `streamed` has `chunks`, and `ended` shows whether the stream was
     exhausted, closed early by its reader, or broken by an `error`. A call that the program `cancelled` before it ended
-    has the `chunks` so far, if it was a stream. A call that was `refused` because it had no recording, in a run that
-    continued, has the text of its error result as `value`. For all of them, `effects` lists the call's other effects,
-    in this order, and `arguments` holds the arguments that it changed, by name, with their values at the end.
+    has the `chunks` so far, if it was a stream.
+
+    A call that was `refused` because it had no recording, in a run that continued, has the text of its error result as
+    `value`. For all of them, `effects` lists the call's other effects, in this order, and `arguments` holds the
+    arguments that it changed, by name, with their values at the end.
     """
 
     status: Literal["returned", "raised", "streamed", "cancelled", "refused"]

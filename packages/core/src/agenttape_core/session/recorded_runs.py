@@ -2,9 +2,10 @@
 
 Outermost runs with the same name are matched in the order in which they begin, and a recording has their addresses in
 that order. Where it holds several with different facts, such as the thread of a conversation, a run of a replay is the
-recorded one that agrees with it most, and gets its address. If several agree equally, such as the turns of a
-conversation, take the first with the same input, else the first one left. A run that agrees with none, such as a
-conversation with a random id, is matched by its input and the order.
+recorded one that agrees with it most, and gets its address.
+
+If several agree equally, such as the turns of a conversation, take the first with the same input, else the first one
+left. A run that agrees with none, such as a conversation with a random id, is matched by its input and the order.
 
 If a session adds to a cassette, an unrecorded run gets a new address: at the address of another run it would draw the
 same ids again, and a resumed conversation would lose the messages that had them before.

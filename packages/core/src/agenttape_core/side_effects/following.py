@@ -3,15 +3,17 @@
 From a function, a method or an object (with its class and its attributes) the path follows the names in the code
 (globals, closures, defaults, imports inside of it) and the functions, classes and objects that the program itself
 defines, however far that goes; containers are searched, and so are objects of frameworks, which only connect the
-program's own objects: a graph leads to the functions of its nodes, its tools and its saver. For other libraries, only
-the object itself, its direct attributes and the closures of their functions are searched: their own clients are below
-other boundaries, or can be watched.
+program's own objects: a graph leads to the functions of its nodes, its tools and its saver.
+
+For other libraries, only the object itself, its direct attributes and the closures of their functions are searched:
+their own clients are below other boundaries, or can be watched.
 
 Boundaries aren't searched, because their effects are recorded and replayed separately: models, stores, retrievers,
 tools of frameworks; functions with `@boundary`; objects of the program with such methods. So an agent that is a tool is
-judged by its own functions, each of its tools separately, and a store over a native client doesn't count. It does count
-where code goes past the boundary: where it names an attribute that the interface does not have (`store.client`,
-`store.delete_collection`), or the class, to make an object of it.
+judged by its own functions, each of its tools separately, and a store over a native client doesn't count.
+
+It does count where code goes past the boundary: where it names an attribute that the interface does not have
+(`store.client`, `store.delete_collection`), or the class, to make an object of it.
 
 Handles that are open already count as clients (`handles`): a file, a pipe, a mapped file, wherever the way meets one.
 

@@ -1,10 +1,12 @@
 """Messages and message chunks of every class.
 
-Only fields that differ from the defaults of the class are written, in an order for readers:
-`{"$message": {"type": "ai", "content": "...", "tool_calls": [...], "id": ..., "usage_metadata": ...}}`. The `type`
-names the class: LangChain gives each of its message classes, chunks included, its own type. A user's subclass is
-named by `$class` and comes back if it is loaded. Fields that a message was given at their defaults (`$set`) are kept in
-what calls return, and not in the chunks of streams: a sum of chunks is given all fields, whatever each was given.
+Only fields that differ from the defaults of the class are written, in an order for readers: `{"$message": {"type":
+"ai", "content": "...", "tool_calls": [...], "id": ..., "usage_metadata": ...}}`. The `type` names the class: LangChain
+gives each of its message classes, chunks included, its own type. A user's subclass is named by `$class` and comes back
+if it is loaded.
+
+Fields that a message was given at their defaults (`$set`) are kept in what calls return, and not in the chunks of
+streams: a sum of chunks is given all fields, whatever each was given.
 """
 
 from __future__ import annotations

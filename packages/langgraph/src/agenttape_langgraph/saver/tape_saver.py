@@ -217,9 +217,11 @@ class TapeSaver(LocalSaver):
 
     Around an `inner` saver it has just the methods that the inner one overrides, and the inner one's other attributes:
     the inner saver serves, and each change is also made in the file. An error of the inner saver is raised unchanged,
-    and no copy is made. If the copy fails, the thread continues: there is an `IncompleteCopyWarning`, no further
-    changes are copied, `copy_failure` has the error, and `close` raises `CassetteWriteError`. The copy begins with the
-    first change after wrapping. Closing it does not close the inner saver.
+    and no copy is made.
+
+    If the copy fails, the thread continues: there is an `IncompleteCopyWarning`, no further changes are copied,
+    `copy_failure` has the error, and `close` raises `CassetteWriteError`. The copy begins with the first change after
+    wrapping. Closing it does not close the inner saver.
 
     With LangGraph's `EncryptedSerializer` all values and metadata are encrypted in the file. Searchable data is not:
     ids of threads, runs, checkpoints and tasks, the names of namespaces, tasks and written channels, the types of

@@ -107,9 +107,10 @@ class TapeEventHandler(BaseEventHandler):
 
     A journal beside the cassette holds everything that has ended, so that a crash does not lose it
     (`agenttape_core.recover`). The cassette itself is written when no observed span is open: it is there after the
-    outermost call has returned, and its stream has been read. A file of more than 64 KiB is written when there is much
-    to add; one of more than a megabyte only by `flush`, by `close`, or at the end of the program, since writing takes
-    memory for the whole file.
+    outermost call has returned, and its stream has been read.
+
+    A file of more than 64 KiB is written when there is much to add; one of more than a megabyte only by `flush`, by
+    `close`, or at the end of the program, since writing takes memory for the whole file.
 
     Args:
         path: The cassette: `.yaml` or `.jsonl`, optionally with `.gz`, or a bare name under the cassette folder. An

@@ -319,10 +319,11 @@ def orders(
     """Replay a program with its recorded calls answered in other orders, and report which of them change the outcome.
 
     Wherever several replayed calls wait in an event loop or in threads, any of them may be answered next. If there are
-    at most `runs` orders, all are tried; else those nearest to the recorded one, and others by chance. A change of the
-    outcome is a call that was not recorded, another exception or another result; the smallest order that makes it is
-    reported with a command that replays it. The network is closed, and no call is executed. An interruption by the
-    keyboard ends it, and the result so far is returned.
+    at most `runs` orders, all are tried; else those nearest to the recorded one, and others by chance.
+
+    A change of the outcome is a call that was not recorded, another exception or another result; the smallest order
+    that makes it is reported with a command that replays it. The network is closed, and no call is executed. An
+    interruption by the keyboard ends it, and the result so far is returned.
 
     Args:
         target: The program: a function without arguments, or its name as `module:function` or

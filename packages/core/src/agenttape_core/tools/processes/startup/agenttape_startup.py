@@ -1,10 +1,11 @@
 """Runs at the start of every Python of a command, and opens a session only where one is needed.
 
 Most of these processes make no calls: installers, trackers, tools. So it only imports modules that are loaded already,
-not even the package it belongs to, and waits until a framework or our own boundaries are imported. No call can be
-replayed before that, so in a replay no connection is allowed either: a guard without a session judges each attempt,
-from the first line of the program to its last. It is set before there is a second thread, so that no thread waits for
-the modules that it imports.
+not even the package it belongs to, and waits until a framework or our own boundaries are imported.
+
+No call can be replayed before that, so in a replay no connection is allowed either: a guard without a session judges
+each attempt, from the first line of the program to its last. It is set before there is a second thread, so that no
+thread waits for the modules that it imports.
 
 Any error while this is set up, or while a session is opened, ends the process (`refuse`): no other code would keep its
 program from running for real.
