@@ -1,4 +1,4 @@
-"""Adequacy: a function with a cassette, of which each small edit is tried."""
+"""MutationScore: a function with a cassette, of which each small edit is tried."""
 
 from __future__ import annotations
 

@@ -20,8 +20,9 @@ from langchain_core.tools import tool
 
 from agenttape_core import returns, what_if
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.experiments import FaultKind, FaultMatrix, afaults, faults
+from agenttape_core.experiments import FaultKind, afaults, faults
 from agenttape_core.experiments.strategies.fault_kinds import Trouble, provider_error
+from agenttape_core.results import FaultMatrix
 
 from .fakes import NativeChat, PlainChat, StreamingChat, World, calling, recorded_runs
 

@@ -35,6 +35,7 @@ CORE_FACES = [
     "agenttape_core.integration.observing",
     "agenttape_core.integration.stand_ins",
     "agenttape_core.readers",
+    "agenttape_core.results",
 ]
 FACES = [
     *CORE_FACES,

@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import Verification, boundary, use_cassette
+from agenttape_core import boundary, use_cassette
+from agenttape_core.results import Verification
 from agenttape_core.scheduling import threads
 
 LIMIT = 30

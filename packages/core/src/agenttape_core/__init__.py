@@ -9,33 +9,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agenttape_core.boundaries import arecord_call, boundary, record_call
     from agenttape_core.engine import Mode
-    from agenttape_core.experiments.verify import Verification, verify
-    from agenttape_core.experiments.what_if import WhatIf, awhat_if, what_if
+    from agenttape_core.experiments.verify import verify
+    from agenttape_core.experiments.what_if import awhat_if, what_if
     from agenttape_core.integration.in_memory import in_memory
     from agenttape_core.interventions import Change, always, cut, edits, late, once, raises, returns
-    from agenttape_core.lifecycle.replay_source import SourceReplay, areplay_source, replay_source
+    from agenttape_core.lifecycle.replay_source import areplay_source, replay_source
     from agenttape_core.lifecycle.use_cassette import use_cassette
     from agenttape_core.lifecycle.variation import Variation
     from agenttape_core.redaction import Rule
     from agenttape_core.schema import Interaction, Step
     from agenttape_core.session import Report, Session
     from agenttape_core.storage import convert, open_cassette, recover
-    from agenttape_core.tools.compare import Compared, Comparison, compare_cassettes
+    from agenttape_core.tools.compare import compare_cassettes
 
 __all__ = [
     "Change",
-    "Compared",
-    "Comparison",
     "Interaction",
     "Mode",
     "Report",
     "Rule",
     "Session",
-    "SourceReplay",
     "Step",
     "Variation",
-    "Verification",
-    "WhatIf",
     "always",
     "arecord_call",
     "areplay_source",
@@ -65,11 +60,7 @@ _HOMES = {
         "boundary",
         "record_call",
     ),
-    "tools.compare": (
-        "Compared",
-        "Comparison",
-        "compare_cassettes",
-    ),
+    "tools.compare": ("compare_cassettes",),
     "engine": ("Mode",),
     "integration.in_memory": ("in_memory",),
     "interventions": (
@@ -97,18 +88,13 @@ _HOMES = {
         "recover",
     ),
     "lifecycle.replay_source": (
-        "SourceReplay",
         "areplay_source",
         "replay_source",
     ),
     "lifecycle.use_cassette": ("use_cassette",),
     "lifecycle.variation": ("Variation",),
-    "experiments.verify": (
-        "Verification",
-        "verify",
-    ),
+    "experiments.verify": ("verify",),
     "experiments.what_if": (
-        "WhatIf",
         "awhat_if",
         "what_if",
     ),

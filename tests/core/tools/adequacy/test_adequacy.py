@@ -14,8 +14,9 @@ import pytest
 from agenttape_core import use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.experiments import Adequacy, mutants
+from agenttape_core.experiments import mutants
 from agenttape_core.experiments.strategies.mutants.running import changed_lines
+from agenttape_core.results import MutationScore
 
 pytestmark = pytest.mark.process
 
@@ -104,20 +105,20 @@ def _inside(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def found(project: Path) -> Adequacy:
+def found(project: Path) -> MutationScore:
     """The adequacy of the cassette for the function of the project."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(project)
         return mutants("desk.py:run", CASSETTE, ignore=["arguments.style"], jobs=2)
 
 
-def verdicts(found: Adequacy, place: str) -> dict[str, str]:
+def verdicts(found: MutationScore, place: str) -> dict[str, str]:
     """Return the verdicts on the edits of the line that holds these words, by their operators."""
     line = next(number for number, line in enumerate(DESK.splitlines(), 1) if place in line)
     return {one.mutant.id.rpartition(":")[2]: one.verdict for one in found.judged if one.mutant.line == line}
 
 
-def test_prompts_are_noticed(found: Adequacy) -> None:
+def test_prompts_are_noticed(found: MutationScore) -> None:
     """Each edit of a prompt that reaches a recorded request is a miss."""
     assert verdicts(found, "PROMPT =") == dict.fromkeys(
         ("drop_sentence", "drop_sentence~2", "negate_sentence", "empty"), "miss"
@@ -127,13 +128,13 @@ def test_prompts_are_noticed(found: Adequacy) -> None:
     assert {name: asked[name] for name in operators} == dict.fromkeys(operators, "miss")
 
 
-def test_settings_that_hide(found: Adequacy) -> None:
+def test_settings_that_hide(found: MutationScore) -> None:
     """A survivor that a setting hides says which."""
     (style,) = [one for one in found.survivors if one.mutant.operator == "empty"]
     assert (style.mutant.before, style.words) == ("Answer in one short sentence.", "ignore hides it: arguments.style")
 
 
-def test_tools_and_schemas(found: Adequacy) -> None:
+def test_tools_and_schemas(found: MutationScore) -> None:
     """Edits of the description of a tool and of its schema are misses."""
     assert verdicts(found, '"description": "Tell')["empty"] == "miss"
     schema = verdicts(found, '"parameters": {')
@@ -142,7 +143,7 @@ def test_tools_and_schemas(found: Adequacy) -> None:
     )
 
 
-def test_what_no_test_reaches(found: Adequacy) -> None:
+def test_what_no_test_reaches(found: MutationScore) -> None:
     """Edits that no test reaches do not land, and do not count."""
     assert verdicts(found, "OTHER =") == {"empty": "did not land"}
     assert verdicts(found, "return OTHER") == {}, "only what stands in a request is edited"
@@ -151,7 +152,7 @@ def test_what_no_test_reaches(found: Adequacy) -> None:
     assert "no test runs this line" in str(found)
 
 
-def test_result(found: Adequacy) -> None:
+def test_result(found: MutationScore) -> None:
     """The result is data: scores by kind and file, and survivors first."""
     plain = json.loads(json.dumps(found.to_dict()))
     assert plain["mutants"][0]["verdict"] == "survived"
@@ -188,7 +189,7 @@ def test_tests(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["reachable"] > 3
 
 
-def test_one_mutant(capsys: pytest.CaptureFixture[str], found: Adequacy) -> None:
+def test_one_mutant(capsys: pytest.CaptureFixture[str], found: MutationScore) -> None:
     """The id of a mutant runs it alone, and prints its diff; the command fails if it survives."""
     (survivor,) = [one for one in found.survivors if one.mutant.operator == "empty"]
     assert run(["lab", "mutants", "test_desk.py", "--mutant", survivor.mutant.id]) == 1

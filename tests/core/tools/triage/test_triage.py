@@ -12,9 +12,10 @@ import pytest
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.experiments import Triage, flaky, program_of
+from agenttape_core.experiments import flaky, program_of
 from agenttape_core.experiments.strategies.flaky import Lane, Sample
 from agenttape_core.integration import Boundary, current_session, intercept
+from agenttape_core.results import FlakyParts
 from agenttape_core.schema import Usage
 
 CHAT = Boundary("chat", usage=lambda _: Usage(input_tokens=1000, output_tokens=1000))
@@ -176,7 +177,7 @@ def test_the_limit_is_kept() -> None:
 def test_what_leaves_the_recording() -> None:
     """A lane whose samples left the recorded world blames nobody, and says so."""
     left = Lane("model", samples=(Sample("left", "no recording for tool x"), Sample("passed")))
-    found = Triage("p", "c.yaml", (Lane("code", samples=(Sample("passed"),)), left), 7)
+    found = FlakyParts("p", "c.yaml", (Lane("code", samples=(Sample("passed"),)), left), 7)
     assert found.culprits == []
     assert "model: none of 2 failed, which leaves up to 87%, 1 made an unrecorded call" in str(found)
     assert found.to_dict()["lanes"][1]["reasons"] == ["no recording for tool x"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agenttape_core import Verification, verify
+from agenttape_core import verify
+from agenttape_core.results import Verification
 
 from . import put_back
 

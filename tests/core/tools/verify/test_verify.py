@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 import agenttape_core
-from agenttape_core import Verification, open_cassette, use_cassette, verify
+from agenttape_core import open_cassette, use_cassette, verify
 from agenttape_core.errors import ConfigurationError, SessionStateError, VerificationError
 from agenttape_core.experiments.verify import FACTORS
 from agenttape_core.experiments.verify.environment import available, locales
+from agenttape_core.results import Verification
 
 from . import agents
 

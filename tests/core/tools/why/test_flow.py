@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError, VerificationError
-from agenttape_core.experiments import Edge, Flow, why
+from agenttape_core.experiments import why
 from agenttape_core.experiments.strategies.outcome_trees import holds, longer, perturbed, turned
 from agenttape_core.experiments.strategies.why import RESULT
+from agenttape_core.results import Edge, Flow
 from agenttape_core.schema import IndexRow, Outcome
 
 USES: dict[str, Callable[[Any], str]] = {

@@ -11,36 +11,21 @@ from agenttape_core.schema.late_names import late_names
 if TYPE_CHECKING:
     from agenttape_core.experiments.engine import drive, independent
     from agenttape_core.experiments.program import Program, Run, program_of
-    from agenttape_core.experiments.strategies.bisect import Bisection, bisect
-    from agenttape_core.experiments.strategies.change import Changed, change
+    from agenttape_core.experiments.strategies.bisect import bisect
+    from agenttape_core.experiments.strategies.change import change
     from agenttape_core.experiments.strategies.fault_kinds import FaultKind, register_fault
-    from agenttape_core.experiments.strategies.faults import Cell, FaultMatrix, afaults, faults
-    from agenttape_core.experiments.strategies.flaky import Triage, flaky
+    from agenttape_core.experiments.strategies.faults import afaults, faults
+    from agenttape_core.experiments.strategies.flaky import flaky
     from agenttape_core.experiments.strategies.model import model
-    from agenttape_core.experiments.strategies.mutants import Adequacy, Mutant, mutants
-    from agenttape_core.experiments.strategies.order_search import Exploration
+    from agenttape_core.experiments.strategies.mutants import mutants
     from agenttape_core.experiments.strategies.orders import orders
-    from agenttape_core.experiments.strategies.shrink import Minimised, shrink
-    from agenttape_core.experiments.strategies.trials import Trials
-    from agenttape_core.experiments.strategies.why import Edge, Flow, Why, why
+    from agenttape_core.experiments.strategies.shrink import shrink
+    from agenttape_core.experiments.strategies.why import why
 
 __all__ = [
-    "Adequacy",
-    "Bisection",
-    "Cell",
-    "Changed",
-    "Edge",
-    "Exploration",
     "FaultKind",
-    "FaultMatrix",
-    "Flow",
-    "Minimised",
-    "Mutant",
     "Program",
     "Run",
-    "Triage",
-    "Trials",
-    "Why",
     "afaults",
     "bisect",
     "change",
@@ -60,18 +45,16 @@ __all__ = [
 _HOMES = {
     ".engine": ("drive", "independent"),
     ".program": ("Program", "Run", "program_of"),
-    ".strategies.bisect": ("Bisection", "bisect"),
-    ".strategies.change": ("Changed", "change"),
+    ".strategies.bisect": ("bisect",),
+    ".strategies.change": ("change",),
     ".strategies.fault_kinds": ("FaultKind", "register_fault"),
-    ".strategies.faults": ("Cell", "FaultMatrix", "afaults", "faults"),
-    ".strategies.flaky": ("Triage", "flaky"),
+    ".strategies.faults": ("afaults", "faults"),
+    ".strategies.flaky": ("flaky",),
     ".strategies.model": ("model",),
-    ".strategies.mutants": ("Adequacy", "Mutant", "mutants"),
-    ".strategies.order_search": ("Exploration",),
+    ".strategies.mutants": ("mutants",),
     ".strategies.orders": ("orders",),
-    ".strategies.shrink": ("Minimised", "shrink"),
-    ".strategies.trials": ("Trials",),
-    ".strategies.why": ("Edge", "Flow", "Why", "why"),
+    ".strategies.shrink": ("shrink",),
+    ".strategies.why": ("why",),
 }
 """The module of each name, imported when it's needed."""
 

@@ -5,8 +5,8 @@ moment that depends on who was faster.
 
 So each branch's readings are counted, and if branches were interleaved, the recording keeps their readings:
 `0*3 0.2001 @1 0.4002*2` are three readings at the beginning, one when the clock had passed by 0.2001 s, and two after
-the branch's own first wait. Between two of its waits, a branch's readings are distinguished by their number, and those of different
-packages are counted separately: a tracer may be present or not.
+the branch's own first wait. Between two of its waits, a branch's readings are distinguished by their number, and those
+of different packages are counted separately: a tracer may be present or not.
 """
 
 from __future__ import annotations

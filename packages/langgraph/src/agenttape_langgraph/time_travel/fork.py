@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property  # noqa: TID251 - of no session, but of the thread that asks
 from pathlib import Path
 
-from agenttape_core import Comparison, Interaction, Session, Step, compare_cassettes, open_cassette
+from agenttape_core import Interaction, Session, Step, compare_cassettes, open_cassette
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import Plain, value_codec
 from agenttape_core.integration.cassettes import CallRecord, Selector, deriving, project_settings, why_not_run
-from agenttape_core.tools.compare import named_cassette
+from agenttape_core.tools.compare import Comparison, named_cassette
 from agenttape_langgraph.time_travel.answers import edited_answers
 from agenttape_langgraph.time_travel.drivers import adrive, drive
 from agenttape_langgraph.time_travel.initial_checkpoints import initial_checkpoints

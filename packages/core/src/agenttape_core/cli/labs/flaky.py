@@ -9,7 +9,7 @@ import click
 
 from agenttape_core.cli.labs import experiment, with_jobs, with_max_usd, with_plan, with_seed
 from agenttape_core.experiments.program import Program
-from agenttape_core.experiments.strategies.flaky import PROCESSES, SAMPLES, SEED, Triage
+from agenttape_core.experiments.strategies.flaky import PROCESSES, SAMPLES, SEED, FlakyParts
 from agenttape_core.experiments.strategies.flaky import flaky as run_flaky
 
 
@@ -30,7 +30,7 @@ from agenttape_core.experiments.strategies.flaky import flaky as run_flaky
     with_seed(SEED),
     with_jobs,
 )
-def flaky(program: Program, path: Path | None, *, live: tuple[str, ...], **given: Any) -> Triage:
+def flaky(program: Program, path: Path | None, *, live: tuple[str, ...], **given: Any) -> FlakyParts:
     """Find the part of a flaky program that makes it so: code, order, a tool, the model, or the judge.
 
     TARGET is a file or the id of a test, module:function, or path/to/file.py:function. Each part varies alone, while

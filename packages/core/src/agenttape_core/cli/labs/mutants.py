@@ -17,7 +17,7 @@ from agenttape_core.cli.labs import (
     with_seed,
 )
 from agenttape_core.cli.output import progress_bar
-from agenttape_core.experiments.strategies.mutants import Adequacy
+from agenttape_core.experiments.strategies.mutants import MutationScore
 from agenttape_core.experiments.strategies.mutants import mutants as run_mutants
 from agenttape_core.experiments.strategies.mutants.search import MOST, SEED
 
@@ -88,7 +88,7 @@ def _words(given: str | None) -> list[str]:
     return [one.strip() for one in (given or "").split(",") if one.strip()]
 
 
-def _code(found: Adequacy, fail_under: float | None, mutant: str | None) -> int:
+def _code(found: MutationScore, fail_under: float | None, mutant: str | None) -> int:
     if not found.is_whole:
         return INTERRUPTED
     if mutant is not None:

@@ -10,7 +10,7 @@ import click
 
 from agenttape_core.cli.labs import experiment, with_runs
 from agenttape_core.experiments.program import Program
-from agenttape_core.experiments.strategies.shrink import MAX_REPLAYS, Minimised, write_test
+from agenttape_core.experiments.strategies.shrink import MAX_REPLAYS, Shrunk, write_test
 from agenttape_core.experiments.strategies.shrink import shrink as run_shrink
 
 
@@ -20,7 +20,7 @@ from agenttape_core.experiments.strategies.shrink import shrink as run_shrink
     with_runs(MAX_REPLAYS, "Replay the program N times at most."),
     click.option("--no-test-file", is_flag=True, help="Write no pytest file."),
 )
-def shrink(program: Program, path: Path | None, *, no_test_file: bool, **given: Any) -> Minimised:
+def shrink(program: Program, path: Path | None, *, no_test_file: bool, **given: Any) -> Shrunk:
     """Find the smallest cassette with which a program still fails the same way.
 
     TARGET is a file or the id of a test, module:function, or path/to/file.py:function. Writes NAME.minimal.yaml, and

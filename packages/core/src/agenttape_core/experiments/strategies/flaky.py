@@ -116,7 +116,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Triage:
+class FlakyParts:
     """The parts of a flaky program: the lanes, and the verdict on them.
 
     Args:
@@ -213,7 +213,7 @@ def flaky(
     dry_run: bool = False,
     on_run: Callable[[], object] | None = None,
     **options: Any,
-) -> Triage:
+) -> FlakyParts:
     """Find the part of a program that makes it flaky: each part varies alone, while all others are held still.
 
     The lanes without a cost come first: the code with everything replayed, in this process and in processes with other
@@ -266,7 +266,7 @@ def flaky(
     unpriced = sum(lane.calls for lane in lanes) if not sum(lane.dollars for lane in lanes) else 0
     if unpriced:
         notes.append(f"the price of {unpriced} calls of models is not known: they count as nothing")
-    return Triage(program.name, str(shown_path(path)), tuple(lanes), seed, tuple(notes), is_whole)
+    return FlakyParts(program.name, str(shown_path(path)), tuple(lanes), seed, tuple(notes), is_whole)
 
 
 @dataclass(frozen=True, slots=True)

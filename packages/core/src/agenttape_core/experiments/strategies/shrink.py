@@ -27,7 +27,7 @@ from agenttape_core.tools.rewrite.redacting import redact
 
 
 @dataclass(frozen=True, slots=True)
-class Minimised:
+class Shrunk:
     """The smallest cassette that was found with the same failure of a program.
 
     Args:
@@ -118,7 +118,7 @@ def shrink(
     runs: int = MAX_REPLAYS,
     on_run: Callable[[], object] = lambda: None,
     **options: Any,
-) -> Minimised:
+) -> Shrunk:
     """Find the smallest cassette with which a program still fails as it does with a given one.
 
     What was recorded is left out and emptied, piece by piece, as long as the same exception is raised at the same line
@@ -164,7 +164,7 @@ def shrink(
         if kept and _redacted(run, written, Path(folder) / "redacted"):
             kept = ()
         calls = [len(open_cassette(path).entries) for path in (source, written)]
-        return Minimised(
+        return Shrunk(
             cassette=written,
             source=source,
             program=program.name,
@@ -274,7 +274,7 @@ def name_of_test(cassette: Path) -> str:
     return f"test_{re.sub(r'[^0-9a-zA-Z]+', '_', stem_of(cassette)).strip('_').lower()}"
 
 
-def write_test(found: Minimised, source: Source, path: Path | None = None) -> Path:
+def write_test(found: Shrunk, source: Source, path: Path | None = None) -> Path:
     """Write the test of a minimised cassette.
 
     Args:
@@ -322,7 +322,7 @@ def _body_of(source: Source, test: str, cassette: str) -> str:
     return body + _CLASS.format(cls=cls, owner=source.owner, name=test, test=inner)
 
 
-def _head(found: Minimised) -> str:
+def _head(found: Shrunk) -> str:
     failure = found.failure
     place = f"{Path(failure.file).name}, {failure.function}" if failure.file else "no line of the program"
     return (

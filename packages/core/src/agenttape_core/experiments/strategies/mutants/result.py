@@ -166,7 +166,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Adequacy:
+class MutationScore:
     """The edits of a program that its cassettes notice, and those that they do not.
 
     Args:

@@ -15,7 +15,7 @@ from agenttape_core.errors import AgentTapeError, ConfigurationError, counted, s
 from agenttape_core.experiments.engine import earlier, refuse_below_one
 from agenttape_core.experiments.program import recording
 from agenttape_core.experiments.strategies.mutants.edits import Mutant, mutants_of, read_source
-from agenttape_core.experiments.strategies.mutants.result import Adequacy, Judged, verdict_of
+from agenttape_core.experiments.strategies.mutants.result import Judged, MutationScore, verdict_of
 from agenttape_core.experiments.strategies.mutants.running import Facts, Job, Reply, changed_lines, root_of
 from agenttape_core.experiments.strategies.mutants.selecting import Evidence, Reaching, sampled
 from agenttape_core.experiments.strategies.mutants.sites import KINDS
@@ -77,7 +77,7 @@ class Search:
     excluded: dict[str, str] = field(default_factory=dict)
     apart: dict[str, int] = field(default_factory=dict)
 
-    def found(self) -> Adequacy:
+    def found(self) -> MutationScore:
         """Return the verdicts."""
         first = self.job.run(self.workers[0])  # cold: all libraries are imported in it, which a trace would make slow
         self._refuse_broken(first)
@@ -93,7 +93,7 @@ class Search:
         judged, is_whole = self._judged(drawn, evidence, limits, {Path(file) for file in traced.files})
         judged += [Judged(one.mutant, "did not land", one.why) for one in reaching if one.why]
         judged.sort(key=lambda one: (one.mutant.file, one.mutant.line))
-        return Adequacy(
+        return MutationScore(
             program=self._name(len(before)),
             judged=tuple(judged),
             tests=tuple(before),
@@ -293,7 +293,7 @@ def mutants(
     resume: str | Path | None = None,
     on_run: Callable[[], object] = lambda: None,
     **options: Any,
-) -> Adequacy:
+) -> MutationScore:
     """Edit a program in many small ways, one at a time, and find the edits that no cassette notices.
 
     Each edit is made when the file is imported, in its own process; no file changes. The tests that reach it
