@@ -19,7 +19,7 @@ from measure import FULL, Row, Scale
 from agenttape_core import use_cassette
 
 _ANSWER = 0.5
-"""How long a model takes to answer, in seconds."""
+"""The seconds that a model takes to answer."""
 
 
 class Slow(FakeMessagesListChatModel):

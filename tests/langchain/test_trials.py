@@ -281,7 +281,7 @@ def test_a_limit(single: pytest.Pytester, models: Models) -> None:
     priced(single, old=0.0, new=1e6)  # a dollar for each token
     result = single.runpytest_inprocess(CANDIDATE, "--cassette-max-usd=250", "--cassette-report=report.json")
     result.assert_outcomes(passed=1, errors=1, deselected=5)
-    result.stdout.fnmatch_lines(["*openai:new was not tried to the end: refused to execute chat at *of $250 is spent*"])
+    result.stdout.fnmatch_lines(["*openai:new was not tried to the end: chat at * wasn't made: *of $250 is spent*"])
     samples = trials(single.path)["same"]["samples"]
     assert [one["lane"] for one in samples[:4]] == ["baseline", "candidate"] * 2
     spent = sum(one["trajectory"]["dollars"] for one in samples)

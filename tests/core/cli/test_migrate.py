@@ -27,7 +27,7 @@ def old(folder: Path, name: str) -> Path:
 
 @pytest.mark.parametrize("name", ["weather.yaml", "weather.jsonl"])
 def test_an_old_one(command: Any, folder: Path, name: str) -> None:
-    """What is older than it would be written is told by --check, then migrated, and holds the same."""
+    """What is older than it would be written is told by --dry-run, then migrated, and holds the same."""
     path = old(folder, name)
     text, before = path.read_bytes(), list(open_cassette(path).interactions())
     assert command("cassette", "migrate", name, "--dry-run").out == f"{name}: would be migrated from format 1 to 2\n"

@@ -52,7 +52,7 @@ def assert_gone(folder: Path, secret: str) -> None:
 
 @pytest.mark.process
 def test_each_kind(command: Any, recorded: Path) -> None:
-    """What is found in a cassette of each framework is replaced; --check only tells; the rest of it stays."""
+    """What is found in a cassette of each framework is replaced; --dry-run only lists; the rest of it stays."""
     before = open_cassette(recorded)
     untouched = recorded.read_bytes()
     assert command("cassette", "redact", recorded).out == "nothing to redact\n"
@@ -208,7 +208,7 @@ def test_what_is_left_is_told(command: Any, folder: Path) -> None:
 
 
 def test_an_equal_text_is_replaced_too(command: Any, folder: Path) -> None:
-    """A text that equals what is replaced under a telling name is replaced, too, and told, also by --check."""
+    """A text that equals what is replaced under a telling name is replaced, too, and listed, even by --dry-run."""
     write_cassette(
         folder / "left.yaml",
         Header.model_validate({"name": "l", "redaction": {"key": "ab" * 32}}),
@@ -311,7 +311,7 @@ def test_wrong_usage(command: Any, monkeypatch: pytest.MonkeyPatch, words: list[
 
 
 def test_standard_input(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--check takes a cassette on standard input."""
+    """--dry-run takes a cassette on standard input."""
     data = planted(folder / WEATHER).read_bytes()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
     assert command("cassette", "redact", "-", "--dry-run").code == 1

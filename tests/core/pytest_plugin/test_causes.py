@@ -50,7 +50,7 @@ def test_one_cause(edited: Project, workers: list[str]) -> None:
             "3 tests, first test_it.py::test_a[[]?]",
             "    call  arguments.question",
             "      + You help with books: briefly.",
-            "to do so:  pytest --rerecord=changed",
+            "to record only what changed:         pytest --rerecord=changed",
         ]
     )
 

@@ -67,7 +67,7 @@ def with_identity(
 ) -> Mapping[str, Any]:
     """Return the request of a model, which names which model is asked even if the model has no identifying parameters.
 
-    LangChain asks a model for them; a model written for a single company often has none, and is then identified by
+    LangChain takes them from the model; a model written for a single company often has none, and is then identified by
     its class alone. LangChain's own caches confuse two such models as well.
 
     Args:

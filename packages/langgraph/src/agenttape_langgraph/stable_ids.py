@@ -1,7 +1,7 @@
 """Ids that are the same in every recording, in place of LangGraph's own, which hold the time.
 
 LangGraph derives the id of a task from the checkpoint's id, and the id of an interrupt from the ids of tasks. A
-recorded error holds them for readers only: a replayed call asks its question again. There, an interrupt gets an id that
+recorded error holds them for readers only: a replayed call interrupts again. There, an interrupt gets an id that
 is derived from the place where it was asked, and a task gets none.
 """
 

@@ -425,8 +425,8 @@ class BudgetExceededError(AgentTapeHalt):
         self.limit = limit
         self.spent = spent
         super().__init__(
-            f"refused to execute {call}: ${spent:.4f} of ${limit:g} is spent, and it may cost more than is left\n"
-            "  its cassette stays as it was; allow more, or let --plan say what it would take"
+            f"{call} wasn't made: ${spent:.4f} of ${limit:g} is spent, and it may cost more than is left\n"
+            "  its cassette is unchanged; allow more, or see the cost first:  --dry-run, in pytest --cassette-dry-run"
         )
 
 

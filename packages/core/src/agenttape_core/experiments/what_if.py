@@ -30,7 +30,7 @@ class WhatIf:
         reached: The attempts that were replayed otherwise, in the order of the run.
         changed: The calls whose request differs from the recording at their location, which they still got.
         new: The calls that had no recording: they were stopped (`missed`) or `executed`.
-        unused: The recordings that were not asked for, and need not be inside of what was replayed.
+        unused: The recordings that weren't used, and aren't inside of a replayed call.
         retried: The recordings that answered a further attempt, of a changed call or of others around it.
         written: The derived cassette; `None` if none was written.
         result: What the run returned; `None` if it raised.
@@ -61,7 +61,7 @@ class WhatIf:
     def first_divergence(self) -> Divergence | None:
         """The first call of the run that was not as recorded; `None` if all calls that it made were.
 
-        A run that ends early, or is answered otherwise, diverges nowhere if it asks for nothing else.
+        A run that ends early, or is answered otherwise, diverges nowhere if it makes no other call.
         """
         return next(iter(self.report.divergences), None)
 

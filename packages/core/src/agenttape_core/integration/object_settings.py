@@ -124,7 +124,7 @@ def _settings(value: Any, known: _Known) -> dict[str, Any]:
 
 
 class _Known(NamedTuple):
-    """The names that are asked for in the objects of a class.
+    """The requested names in the objects of a class.
 
     They are kept until the number of names in a class that it inherits from changes. A class of pydantic takes longer
     to report that it has no such attribute than the rest of a request takes.
@@ -154,7 +154,7 @@ class _Known(NamedTuple):
 
 _MOST_KEPT = 16
 _kept: WeakKeyDictionary[type, dict[Hashable, _Known]] = WeakKeyDictionary()
-"""The names known of each class, by those that are asked for; or by the framework's class, for public fields."""
+"""The names known of each class, by the requested ones; or by the framework's class, for public fields."""
 _vars_of_class = vars(type)["__dict__"].__get__  # as `vars`, which looks for it in the metaclass first
 
 

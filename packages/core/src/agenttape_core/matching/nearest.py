@@ -175,7 +175,7 @@ _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\.\d+(?:Z|[+-]\d\d:?\
 """A reading of a clock. Without a fraction of a second, it may be a time that you chose."""
 _LONGEST = 200
 _EPOCH = 10**9
-"""Seconds since 1970 that are no count of things: from 2001 on."""
+"""Seconds since 1970, from 2001 on: too many for a count of things."""
 _DIGITS = 4
 
 

@@ -89,8 +89,8 @@ class Misses:
             lines += [f"{counted(len(tests), 'test')}, first {tests[0]}", *cause.lines()]
         return [
             *lines,
-            f"to see what it would take to execute only what has changed:  {again('--cassette-dry-run')}",
-            f"to do so:  {again('--rerecord=changed')}",
+            f"to see what an update would record:  {again('--cassette-dry-run')}",
+            f"to record only what changed:         {again('--rerecord=changed')}",
         ]
 
 

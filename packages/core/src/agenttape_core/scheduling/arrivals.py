@@ -482,7 +482,7 @@ class ExecutedPlace(_Place):
         self._room.effected(self._base)
 
     async def callback_event(self) -> None:
-        """See `Awaited`. Of several handlers that see a chunk, it comes for the first."""
+        """See `Awaited`. If several handlers see a chunk, it comes for the first."""
         if self._is_outside and not self._is_told:
             self._is_told = True
             await self._room.answered(self._base)

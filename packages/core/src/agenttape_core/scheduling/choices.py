@@ -81,7 +81,7 @@ class Choices:
         self.unreachable: list[int] = []
         """The calls that others were to wait for, and that were not made before these were answered."""
         self.in_threads: set[int] = set()
-        """The calls that were replayed in threads beside others: they are answered at once, in no chosen order."""
+        """The calls that were replayed in threads beside others: they are answered right away, in no chosen order."""
         self.is_held = True
         """False once a thread has not waited where it could be held."""
 

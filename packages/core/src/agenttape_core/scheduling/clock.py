@@ -1,7 +1,7 @@
 """Let the clock of an event loop jump ahead: past what a replay needn't wait for, or in virtual time.
 
 Most of what cancels a call is a timer: `asyncio.timeout`, `wait_for`, the timeout of a workflow. A replay doesn't sit
-it out. While a call waits to be cancelled again and its event loop has nothing else to do, the clock of that loop
+it out. While a call waits to be cancelled again and its event loop is idle, the clock of that loop
 passes to its next timer: timers fire in their order, each followed by all that comes of it, as they would have in real
 time.
 
@@ -41,7 +41,7 @@ _GRACE = 1.0
 RESTLESS = 10.0
 """The same in a loop that calls callbacks all the time, which may yet cancel it."""
 _QUIET = 0.02
-"""Seconds for which a loop has nothing to do before its clock passes to the next timer, where other threads live."""
+"""Seconds for which a loop is idle before its clock passes to the next timer, where other threads live."""
 _BUSY = 0.5
 """The same where a thread works for the loop: its result may be about to come."""
 _POLL = 0.005
@@ -151,7 +151,7 @@ class LoopClock(Looking):
 
     @classmethod
     def of(cls, loop: asyncio.BaseEventLoop) -> LoopClock:
-        """Return the clock of a loop, put in the place of its own at first."""
+        """Return the clock of a loop, which replaces its own at the first call."""
         clock = vars(loop).get("time")
         if not isinstance(clock, cls):
             clock = cls(loop)

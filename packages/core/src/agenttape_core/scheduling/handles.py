@@ -169,7 +169,7 @@ def are_timers_ours() -> bool:
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """While inside, the callbacks of this task are no steps of the program: it waits for an answer."""
+    """While inside, the callbacks of this task aren't steps of the program: it waits for an answer."""
     before = ANSWERING.get()
     ANSWERING.set(True)
     try:

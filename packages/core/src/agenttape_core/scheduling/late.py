@@ -88,7 +88,7 @@ def ending_after(ending: Ending, loop: asyncio.AbstractEventLoop, end: Callable[
 
 @contextmanager
 def passing_time(loop: asyncio.AbstractEventLoop, ending: Ending, pool: Any) -> Iterator[None]:
-    """Let the clock of a loop pass to its next timer whenever it has nothing else to do, while a thread is inside.
+    """Let the clock of an idle loop pass to its next timer, while a thread is inside.
 
     Args:
         loop: The loop, of another thread.

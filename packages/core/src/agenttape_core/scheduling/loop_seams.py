@@ -219,7 +219,7 @@ def room_here(loop: Any, *, is_needed: bool = True) -> Room | None:
 
 
 def _is_timer_led() -> bool:
-    """Return whether a sleep that is asked for here has its place in a recorded order: then it sets its timer."""
+    """Return whether a sleep here has its place in a recorded order: then it sets its timer."""
     room = room_here(asyncio.get_running_loop())
     return room is not None and room.turn.strategy.is_led
 

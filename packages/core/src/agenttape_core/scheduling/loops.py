@@ -1,4 +1,4 @@
-"""Event loops as participants: a loop gives the turn up where it asks its selector to block.
+"""Event loops as participants: a loop gives the turn up where its selector would block.
 
 It's then idle, as far as a session is concerned: none of its callbacks that are ready is a step of the session's
 program. No callback is counted. What reaches the program of a loop from outside is offered, and called once admitted:
@@ -97,7 +97,7 @@ class Room:
         self.generators = Generators(self)
         """The generators of the program."""
         self.virtual: VirtualTime | None = None
-        """The time of the loop, where it passes only while there is nothing to do."""
+        """The time of the loop, where it passes only while the loop is idle."""
         self._asleep: list[Callable[[], object]] = []
         """Wake the threads that wait until a time has passed in the loop: see `virtual_sleep`."""
 
@@ -105,7 +105,7 @@ class Room:
         """Return whether the loop has steps of the session's program to make.
 
         The cancellation of a task is one, also of a task that waits in the code of a call which is executed: where the
-        call is answered, it reaches the program at once.
+        call is answered, it reaches the program right away.
 
         Args:
             of_calls: Whether those of calls count whose code a replay may run.
@@ -425,7 +425,7 @@ class Rooms:
         self._threads = participants
         self._session = session
         self.is_virtual = False
-        """True if time passes in loops only where they have nothing to do."""
+        """True if time passes only in idle loops."""
         self.is_chosen = False
         """True if the order of calls is chosen."""
         self._rooms: WeakKeyDictionary[Any, Room] = WeakKeyDictionary()
@@ -501,7 +501,7 @@ UNSEEN: dict[type, type[Room]] = {}
 
 
 def hook(loop: Any) -> Selector:
-    """Return the selector that is in the place of that of a loop."""
+    """Return the selector that replaces a loop's own."""
     with _lock:
         selector = loop._selector  # noqa: SLF001
         if not isinstance(selector, Selector):

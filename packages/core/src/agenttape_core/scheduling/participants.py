@@ -144,7 +144,7 @@ class Participant:
         self.effects = ""
         """The address of the executed call that had an effect here last."""
         self.rests = False
-        """True while an event loop that runs here has nothing of the session to do."""
+        """True while an event loop that runs here has no work of the session."""
         self.offered: Key | None = None
         """The key of the arrival by which its thread continues, while it waits for that."""
         self.stalls: Any = None

@@ -63,7 +63,7 @@ class Scheduler:
         choices: A chosen order to impose instead; `None` to keep the recorded one.
         times: The recordings and their times; to go by the times, if the run was only observed.
         is_paced: Whether calls take the time that they took in the recording.
-        is_virtual: Whether time passes in loops only where they have nothing to do.
+        is_virtual: Whether time passes only in idle loops.
     """
 
     def __init__(

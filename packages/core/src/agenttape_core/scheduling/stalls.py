@@ -125,7 +125,7 @@ def is_shared(call: str | None) -> bool:
 
 
 _BLOCKED = 0.05
-"""Seconds in one system call that is no wait for a lock, after which a thread counts as blocked."""
+"""Seconds in one system call other than a wait for a lock, after which a thread counts as blocked."""
 _LOCKED = 1.0
 """The same for a wait for a lock, or for the interpreter: both are the same call."""
 _SPINS = 2.0

@@ -230,7 +230,7 @@ class ByTime(AsTheyCome):
     Args:
         times: The recorded times by the addresses of the calls, read when the first one arrives.
         groups: The addresses of calls that overlapped: for each chunk and each end, or only for ends.
-        unseen: Called where two answers wait at once: what is done between them may come in another order.
+        unseen: Called where two answers wait together: what is done between them may come in another order.
     """
 
     is_led = True
@@ -274,7 +274,7 @@ class ByTime(AsTheyCome):
         self._due[key] = self._now + max(_LEAST, 1000 * seconds)
 
     def pick(self, turn: Turn) -> Key | None:
-        """Return what comes next: at once what takes no time, else the first of the answers and timers."""
+        """Return the next arrival: right away one that takes no time, else the first of the answers and timers."""
         free = [key for key, entry in turn.ready.items() if entry.is_free]
         for key in free:
             if key == self._passing or (key.base not in self._times and not timer(key)):

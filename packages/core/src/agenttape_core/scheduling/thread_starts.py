@@ -295,7 +295,7 @@ class Work:
             listener()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call this when it is given up, or at once if it is already."""
+        """Call this when it is given up, or right away if it is already."""
         with self._lock:
             if not self._is_abandoned:
                 self._listeners.append(listener)

@@ -203,7 +203,7 @@ class Turn:
             self._took(self.key(base), self.running)
 
     def release(self, owner: Participant) -> bool:
-        """Let others have the turn; return whether it came back at once."""
+        """Let others have the turn; return whether it came back immediately."""
         with self.lock:
             if self.running is owner:
                 self.running = None

@@ -5,7 +5,7 @@ others, in an order that isn't known. It may not matter; but if a replay comes o
 recording keeps the labels of such threads, and a replay reports where it comes to them.
 
 *Signals*: Python calls a handler between any two steps of the main thread. To see that, the handlers that the program
-sets are called by ours while sessions are open; code that asks for a handler gets the program's.
+sets are called by ours while sessions are open; code that looks up a handler gets the program's.
 
 *Older threads* take no turns, and may change what the session looks at without a call. A replay names those that didn't
 stay where they were. It leaves out threads of libraries, such as those of pools, which wait for work, and whatever
@@ -36,7 +36,7 @@ from agenttape_core.scheduling.stalls import spent_by
 ROOT = "0"
 """The label of the thread in which a session began."""
 STRANGER = "-"
-"""The label of all threads that are no participants."""
+"""The label of all threads that aren't participants."""
 STRANGE = "calls in threads that the session did not begin"
 SIGNAL = f"{ROOT}.{zlib.crc32(b'signal')}"
 """The label of signals that came to handlers of the program."""

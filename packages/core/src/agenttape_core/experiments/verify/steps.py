@@ -398,7 +398,7 @@ def verify(
 
     Compared, byte for byte: the return value, or the type and message of what was raised; standard output and error;
     which call asked what, and which recording answered it; the order of the calls in each branch; the files in the
-    working directory; what the sessions never asked for, missed and blocked.
+    working directory; the sessions' unused recordings, misses and blocked connections.
 
     If the replays differ, they are repeated with a single factor varied, until the one that makes the difference is
     found. What the replays before the one that counts return, raise and ask, in the same process, is compared as well.
