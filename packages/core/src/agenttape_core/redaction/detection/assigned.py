@@ -88,6 +88,9 @@ _CHOSEN = frozenset(
 )
 _MIN_OPAQUE = 20
 """A word of so many letters after a scheme is no English."""
+_API_KEYS = frozenset({("api", "key"), ("apikey",)})
+_TWO_WORDS = Lazy("[a-z]{1,8}(?:[-_ ][a-z]{1,8})?")
+"""An example of a key that a provider would draw: `api_key="lm-studio"`."""
 _NOTHING = (0, 0)
 _NEAR = 120
 
@@ -142,6 +145,8 @@ def _is_harmless(value: str, found: Assignment) -> bool:
     if is_word and (found.demand is Demand.DIGITS or words_of(found.name)[-1] in ("cookie", "cookies")):
         return True
     is_key_to_press = len(value) == 1 and found.name.lower() == "accesskey"
+    if found.sep == "=" and words_of(found.name)[-2:] in _API_KEYS and _TWO_WORDS.fullmatch(value):
+        return True
     return is_key_to_press or is_placeholder(value) or is_about(value, found.name)
 
 

@@ -235,9 +235,10 @@ DEVICES: tuple[Row, ...] = (
 URLS: tuple[Row, ...] = (
     row(
         "://",
-        r"""[^\s/:@"'<>\\]{0,128}:(?P<secret>[^\s/"'<>\\]{1,256})@(?=[\w.\[%{$-])""",
+        r"""(?P<user>[^\s/:@"'<>\\]{0,128}):(?!(?=[A-Za-z]{1,32}@)(?P=user)@)"""
+        r"""(?P<secret>[^\s/"'<>\\]{1,256})@(?=[\w.\[%{$-])""",
         "postgres://bob:⟦x7Yz9kP2⟧@db.example.org/shop",
-        "postgres://bob@db.example.org/shop",
+        "postgres://postgres:postgres@localhost/shop",
         words="/",
     ),
     row(
