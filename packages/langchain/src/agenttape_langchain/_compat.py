@@ -115,13 +115,17 @@ def enclosing_run_id() -> UUID | None:
     return getattr(config.get("callbacks"), "parent_run_id", None) if config else None
 
 
+_OF_MODELS = frozenset({"langchain_core.language_models.chat_models", "langchain_core.language_models.llms"})
+
+
 def config_of_caller() -> dict[str, Any]:
     """Return the config of which the caller of `CallbackManager.configure` makes a callback manager; empty without one.
 
     All functions of LangChain and LangGraph that do so have it in a variable `config`, and pass only a part of it on.
+    Those of models need none: the runs that they begin are no chains.
     """
     frame = sys._getframe(2)
-    if "config" not in frame.f_code.co_varnames:  # a model's: to make a dict of its variables takes longer than this
+    if frame.f_globals.get("__name__") in _OF_MODELS:  # to make a dict of the variables takes longer than this
         return {}
     config = frame.f_locals.get("config")
     return config if isinstance(config, dict) else {}

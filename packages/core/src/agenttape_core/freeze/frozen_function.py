@@ -47,11 +47,15 @@ def register_real_draws(listener: Callable[[str], object]) -> None:
     _listeners.append(listener)
 
 
-def active(kind: str) -> Frozen | None:
+def active(kind: str, *, is_of_framework: bool = False) -> Frozen | None:
     """Return the frozen state of the caller's session, if it freezes this kind.
 
     Not for a tracer: its spans have real times and their own ids; and the program's draws must be the same whether it
     is traced or not. Nor for finalizers that the garbage collector runs: see `gc_state`.
+
+    Args:
+        kind: The kind.
+        is_of_framework: Whether the code that asks is a framework's, and so no tracer.
     """
     frozen = current()
     if frozen is None or (kind in _DRAWN and (frozen.was_observed or (COLLECTING and is_collecting()))):
@@ -60,7 +64,7 @@ def active(kind: str) -> Frozen | None:
         return None
     if kind not in frozen.kinds:
         return None
-    frame = calling_frame(_PASSING)
+    frame = None if is_of_framework else calling_frame(_PASSING)
     if frame is not None and is_tracer(frame):
         return None
     if frozen.tell_draw is not None and kind in _DRAWN:
@@ -100,6 +104,7 @@ class FrozenFunction:
         replacement: What to call instead, for a session that freezes this kind.
         otherwise: Called with the real function and the arguments outside of sessions; by default the real function is
             called.
+        is_of_framework: Whether it's in one place, a module of a framework that is no tracer.
     """
 
     __wrapped__: Callable[..., Any]
@@ -111,8 +116,11 @@ class FrozenFunction:
         kind: str | None,
         replacement: Replacement,
         otherwise: Callable[..., Any] | None = None,
+        *,
+        is_of_framework: bool = False,
     ) -> None:
         functools.update_wrapper(self, real)
+        self._is_of_framework = is_of_framework
         self._kind = kind
         self._replacement = replacement
         self._otherwise = otherwise
@@ -123,7 +131,8 @@ class FrozenFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the replacement for a session that freezes the kind, else the real function."""
-        frozen = active(self._kind) if self._kind is not None else current()
+        kind = self._kind
+        frozen = active(kind, is_of_framework=self._is_of_framework) if kind is not None else current()
         real = self.unexchanged if self.__wrapped__ is self._known else self.__wrapped__
         if frozen is None:
             return real(*args, **kwargs) if self._otherwise is None else self._otherwise(real, *args, **kwargs)

@@ -46,7 +46,9 @@ class Seams:
                 if callable(real):
                     stand_in = self._made.get((name, attribute))
                     if stand_in is None or stand_in.__wrapped__ is not real:
-                        stand_in = self._made[name, attribute] = FrozenFunction(real, kind, replacement)
+                        stand_in = self._made[name, attribute] = FrozenFunction(
+                            real, kind, replacement, is_of_framework=True
+                        )
                     content[attribute] = stand_in
                     self._filled.append((content, attribute, stand_in))
 

@@ -81,16 +81,12 @@ def in_telemetry() -> bool:
 
 def is_tracer(frame: types.FrameType) -> bool:
     """Return True if the code of a frame belongs to a tracer that is installed."""
-    return _is_tracer(str(frame.f_globals.get("__name__", "")), frame.f_code.co_filename)
-
-
-@functools.lru_cache(4096)
-def _is_tracer(module: str, filename: str) -> bool:
-    return _is_within(module, TRACERS) and is_installed_as(module, filename)
+    return _is_of(frame, TRACERS)
 
 
 def _is_of(frame: types.FrameType, names: tuple[str, ...]) -> bool:
     module = str(frame.f_globals.get("__name__", ""))
+    # Its file is asked for last: to read the code of a frame is an audit event.
     return _is_within(module, names) and is_installed_as(module, frame.f_code.co_filename)
 
 

@@ -221,8 +221,10 @@ def build(
         if name not in fields:
             state[name] = make()
     taken = set(fields)
-    taken.difference_update(known)
-    taken.update(shape.given)
+    if known:
+        taken.difference_update(known)
+    if shape.given:
+        taken.update(shape.given)
     if extra:
         taken.update(extra)
     if body and (SET in body or UNSET in body):
