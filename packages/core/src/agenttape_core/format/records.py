@@ -12,7 +12,7 @@ from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.timings import dump_step_timings, dump_timings, load_step_timings, load_timings
 from agenttape_core.format.written_steps import Stored, WrittenStep
 from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Outcome, Step, StepTiming, Timing
-from agenttape_core.schema.record import Record, fill
+from agenttape_core.schema.record import Record, set_extra, set_given, set_private, set_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
@@ -200,7 +200,10 @@ def outcome_from_dict(value: Any) -> Outcome:
     if type(value) is not dict or value.get("status") != "returned" or not value.keys() <= _FREE:
         return _validate(Outcome, value)
     made = Outcome.__new__(Outcome)  # as `model_construct` does: nothing can be wrong, and each call is answered by one
-    fill(made, {**_nothing_else(), "effects": [], "arguments": {}, **value}, set(value))
+    set_state(made, {**_nothing_else(), "effects": [], "arguments": {}, **value})
+    set_given(made, set(value))
+    set_extra(made, None)
+    set_private(made, None)
     return made
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FailFast
 
@@ -24,22 +24,9 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)  # imports stay quick
 
 
-_set_state = vars(BaseModel)["__dict__"].__set__  # of a slot: to look for it by its name takes twice as long
-_set_given = vars(BaseModel)["__pydantic_fields_set__"].__set__
-_set_extra = vars(BaseModel)["__pydantic_extra__"].__set__
-_set_private = vars(BaseModel)["__pydantic_private__"].__set__
-
-
-def fill(instance: BaseModel, state: dict[str, Any], given: set[str], extra: dict[str, Any] | None = None) -> None:
-    """Fill a new instance as pydantic does, without a check.
-
-    Args:
-        instance: The instance.
-        state: Its fields.
-        given: The fields that it was given.
-        extra: What it holds beyond them.
-    """
-    _set_state(instance, state)
-    _set_given(instance, given)
-    _set_extra(instance, extra)
-    _set_private(instance, None)
+# Fill a new instance of any class of pydantic, as that does without a check: they're the setters of slots, as to look
+# for one by its name on each instance takes twice as long.
+set_state = vars(BaseModel)["__dict__"].__set__
+set_given = vars(BaseModel)["__pydantic_fields_set__"].__set__
+set_extra = vars(BaseModel)["__pydantic_extra__"].__set__
+set_private = vars(BaseModel)["__pydantic_private__"].__set__

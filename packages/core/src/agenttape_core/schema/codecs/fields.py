@@ -19,7 +19,7 @@ from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.schema import class_name, loaded_class
 from agenttape_core.schema.class_names import are_answers_written, subclass_name, writing_answers
 from agenttape_core.schema.plain import Plain, expect_dict
-from agenttape_core.schema.record import fill
+from agenttape_core.schema.record import set_extra, set_given, set_private, set_state
 
 Nested = Callable[[Any], Any]
 
@@ -241,7 +241,10 @@ def build(
             }
         )
     else:  # as the method of pydantic does
-        fill(instance, state, taken, extra)
+        set_state(instance, state)
+        set_given(instance, taken)
+        set_extra(instance, extra)
+        set_private(instance, None)
     return instance
 
 
