@@ -233,6 +233,7 @@ def _scheduler(
         admissions=volatile.admissions,
         unordered=volatile.loose,
         answers=volatile.answers() if volatile.admissions is None else (),
+        schedule=volatile.schedule,
         at_once=volatile.at_once(),
         is_older=bool(volatile.threads),
     )

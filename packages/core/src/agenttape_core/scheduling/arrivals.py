@@ -392,6 +392,7 @@ class ReplayedPlace(_Place):
             except CancelledError:
                 await self._room.ended(self._base)
                 raise
+        self._room.turn.strategy.reached(self._base)
 
     async def cancelled(self) -> None:
         """See `Awaited`."""

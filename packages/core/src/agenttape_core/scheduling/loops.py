@@ -94,6 +94,8 @@ class Room:
         """The call that has had an effect in this step of the loop, and the task that makes the step."""
         self.rounds = 0
         """The number of rounds without a rest."""
+        self._is_amid = False
+        """True while answers come that came while the program went on."""
         self.generators = Generators(self)
         """The generators of the program."""
         self.virtual: VirtualTime | None = None
@@ -149,6 +151,10 @@ class Room:
                 self.rests()
             elif turn.running is not self.owner:
                 turn.barge(self.owner)
+            else:
+                self._is_amid = True
+                turn.goes_on(self.owner)
+                self._is_amid = False
         if has_steps and turn.running is self.owner:
             self.rounds += 1
             if self.rounds > _ROUNDS and turn.ready:
@@ -248,7 +254,10 @@ class Room:
             done()
             if handle._cancelled or self.loop.is_closed():  # noqa: SLF001
                 return False
-            self.put(handle)
+            if self._is_amid:
+                handle._run()  # noqa: SLF001 - the program goes on with it in this round
+            else:
+                self.put(handle)
             return True
 
         return self.turn.offer(base, self.owner, resume, of_loop=True)

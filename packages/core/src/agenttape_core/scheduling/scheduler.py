@@ -20,7 +20,7 @@ from agenttape_core.scheduling.thread_starts import current_work
 from agenttape_core.scheduling.threads import Threads
 from agenttape_core.scheduling.turn import Strategy, Turn
 from agenttape_core.scheduling.unordered import BETWEEN_ANSWERS, Unordered
-from agenttape_core.schema import Admissions, IndexRow, Timing
+from agenttape_core.schema import Admissions, IndexRow, Scheduled, Timing
 
 
 class Order(NamedTuple):
@@ -30,6 +30,7 @@ class Order(NamedTuple):
         admissions: The order of all that arrived.
         unordered: The labels of what came in no order.
         answers: The addresses of calls that overlapped, in the order in which they were answered, if no more is known.
+        schedule: What an observer saw of the calls of event loops.
         at_once: The addresses of calls that answered without letting their event loop continue.
         is_older: Whether it had an order of threads, too, which an earlier version has recorded.
     """
@@ -37,6 +38,7 @@ class Order(NamedTuple):
     admissions: Admissions | None = None
     unordered: str = ""
     answers: Sequence[Sequence[str]] = ()
+    schedule: Sequence[Scheduled] = ()
     at_once: Collection[str] = ()
     is_older: bool = False
 
@@ -105,7 +107,7 @@ class Scheduler:
         if choices is not None:
             strategy = Chosen(choices, self._by_number, self._note)
         elif times is not None:
-            strategy = ByTime(self._by_address, order.answers, self._is_unseen)
+            strategy = ByTime(self._by_address, order.answers, order.schedule, self._is_unseen)
         is_replay = imposes and bool(keys or order.unordered)
         self._unordered = Unordered(order.unordered, is_replay=is_replay, is_noted=notes, tell=self._note)
         self.turn = Turn(strategy, is_noted=notes, stalled=self._unordered.stalled)

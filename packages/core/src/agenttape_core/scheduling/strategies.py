@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from agenttape_core.locks import cached_property
 from agenttape_core.scheduling.choices import Choices
 from agenttape_core.scheduling.participants import Key
 from agenttape_core.scheduling.turn import Turn
-from agenttape_core.schema import Timing
+from agenttape_core.schema import Delivery, Scheduled, Timing
 
 _LEAST = 0.1
 """Milliseconds that pass at least while a part of the program waits, as one that looks again and again."""
+
+
+_BEGINNING = 0
+"""The number of the beginning of a call, where its arrivals have others."""
+_JUST = 20.0
+"""Milliseconds between the time at which a timer was due, as far as that is known, and what the program did then."""
+_SOON = 2.0
+"""Milliseconds within which no provider answers."""
 
 
 def timer(key: Key) -> bool:
@@ -36,6 +44,16 @@ class AsTheyCome:
 
     def took(self, key: Key) -> None:
         """Note that an arrival was admitted."""
+
+    def pick_amid(self, turn: Turn) -> Key | None:  # noqa: ARG002 - some do
+        """Return nothing: what comes is admitted when nothing else can continue."""
+        return None
+
+    def goes_on(self) -> None:
+        """Note that a loop makes another round."""
+
+    def reached(self, base: str) -> None:
+        """Note that what came of a call has reached the program."""
 
     def unstick(self, turn: Turn) -> bool:
         """Let a call that waits to be cancelled again wait no more; or let time pass, where that may cancel it."""
@@ -220,6 +238,124 @@ class OfAnswers(AsTheyCome):
         self._group.clear()
 
 
+class _Observed:
+    """What an observer saw of the calls of an event loop: how they began and were answered, and how far apart.
+
+    An answer that came while the program went on comes so many rounds of the loop after the same beginning or answer
+    again, or once the program rests. So what is done between two answers comes in its order. Where it may not, that is
+    said: what was observed comes in another order, an answer isn't there in time, or it came so soon that the steps of
+    its round aren't known which it came before.
+
+    Args:
+        schedule: The calls.
+        last: Returns the number of the last arrival of a call, by its address.
+        soon: Returns whether a call was answered so soon that it may not have waited for anything.
+        unseen: Called where the order may be another one.
+    """
+
+    def __init__(
+        self,
+        schedule: Scheduled,
+        last: Callable[[str], int],
+        soon: Callable[[str], bool],
+        unseen: Callable[[], object],
+    ) -> None:
+        deliveries = schedule.deliveries()
+        counts = Counter(each.which for each in deliveries if each.sender == "call")
+        numbers = {which: last(schedule.calls[which]) - count for which, count in counts.items()}
+        keys: list[Key] = []
+        for each in deliveries:
+            if each.sender == "call":
+                numbers[each.which] += 1
+            keys.append(Key(schedule.calls[each.which], numbers[each.which] if each.sender == "call" else _BEGINNING))
+        self._unseen = unseen
+        self._round = 0
+        self._left = dict.fromkeys(keys)
+        """What has not reached the program yet, in the recorded order."""
+        self._waiting = dict.fromkeys(key for key in keys if key.number != _BEGINNING)
+        """The answers that are not admitted yet."""
+        self._followers: dict[Key, list[tuple[Key, int]]] = {}
+        """What came a number of rounds after something else."""
+        self._due: dict[Key, int] = {}
+        """The rounds in which answers come."""
+        self._picked: Key | None = None
+        self._own: set[Key] = set()
+        """What follows another arrival of its call: that comes once the program asks for it."""
+        self._doubtful: set[Key] = set()
+        """Answers that came so soon that it isn't known which steps of the same round they came before."""
+        rest: dict[str, bool] = {}
+        for place, (key, each) in enumerate(zip(keys, deliveries, strict=True)):
+            if each.after is None:
+                rest = dict.fromkeys(rest, True)
+            if key.number == _BEGINNING:
+                rest[key.base] = False
+                continue
+            if each.after is not None:
+                self._follow(keys, deliveries, place)
+            if key.number == 1 and not rest.get(key.base, True) and soon(key.base):
+                self._doubtful.add(key)
+
+    def _follow(self, keys: Sequence[Key], deliveries: Sequence[Delivery], place: int) -> None:
+        """Find what an answer follows: the last before it, but for a beginning in the same round."""
+        rounds, base = 0, place
+        while (after := deliveries[base].after) is not None and base:
+            rounds += after
+            base -= 1
+            if rounds or keys[base].number != _BEGINNING:
+                break
+        if base < place:
+            self._followers.setdefault(keys[base], []).append((keys[place], rounds))
+            if keys[base].base == keys[place].base:
+                self._own.add(keys[place])
+
+    @property
+    def to_begin(self) -> list[str]:
+        """The addresses of the calls that are still to begin."""
+        return [key.base for key in self._left if key.number == _BEGINNING]
+
+    @property
+    def next_to_begin(self) -> list[str]:
+        """The address of the call that begins next, if an answer doesn't come before."""
+        first = next(iter(self._left), None)
+        return [first.base] if first is not None and first.number == _BEGINNING else []
+
+    def goes_on(self) -> None:
+        """Count a round."""
+        self._round += 1
+
+    def came(self, key: Key) -> None:
+        """Note that a call begins, or that its answer is admitted."""
+        is_at_rest = key.number != _BEGINNING and key != self._picked  # it reaches the program a round later
+        for follower, rounds in self._followers.get(key, ()):
+            self._due[follower] = self._round + rounds + is_at_rest
+        if key.number == _BEGINNING:
+            self.reached(key)
+        elif key in self._waiting:
+            del self._waiting[key]
+            is_late = self._due.pop(key, self._round) < self._round and key not in self._own
+            if is_late or key in self._doubtful:
+                self._unseen()
+
+    def reached(self, key: Key) -> None:
+        """Note that a call begins, or that its answer has reached the program."""
+        if key in self._left:
+            if next(iter(self._left)) != key:
+                self._unseen()
+            del self._left[key]
+
+    def ended(self, key: Key) -> None:
+        """Note that a call was cancelled."""
+        self.came(key)
+        self.reached(key)
+
+    def pick(self, turn: Turn) -> Key | None:
+        """Return the answer that comes in this round."""
+        head = next(iter(self._waiting), None)
+        is_due = head in turn.ready and self._due.get(head, self._round + 1) <= self._round
+        self._picked = head if is_due else None
+        return self._picked
+
+
 class ByTime(AsTheyCome):
     """Admits the answers of a run that was only observed by the times at which they came.
 
@@ -236,10 +372,17 @@ class ByTime(AsTheyCome):
     is_led = True
 
     def __init__(
-        self, times: Callable[[], Mapping[str, Timing]], groups: Sequence[Sequence[str]], unseen: Callable[[], object]
+        self,
+        times: Callable[[], Mapping[str, Timing]],
+        groups: Sequence[Sequence[str]],
+        schedule: Sequence[Scheduled],
+        unseen: Callable[[], object],
     ) -> None:
         self._read = times
         self._groups = groups
+        self._schedule = schedule
+        self._reached: Counter[str] = Counter()
+        self._has_turns = len(groups) > len(schedule)
         self._unseen = unseen
         self._now = 0.0
         """The moment of the recording, in milliseconds."""
@@ -269,6 +412,39 @@ class ByTime(AsTheyCome):
                 found[key] = moment, len(found)
         return found
 
+    @cached_property
+    def _observed(self) -> Sequence[_Observed]:
+        return [_Observed(one, self._last, self._is_soon, self._unseen) for one in self._schedule if "b" in one.order]
+
+    def _last(self, address: str) -> int:
+        timing = self._times.get(address)
+        return len(timing.offsets_ms) + 1 if timing is not None else 1
+
+    def _is_soon(self, address: str) -> bool:
+        timing = self._times.get(address)
+        return timing is not None and (timing.offsets_ms or [timing.duration_ms])[0] < _SOON
+
+    def goes_on(self) -> None:
+        """Note that a loop makes another round."""
+        for one in self._observed:
+            one.goes_on()
+
+    def pick_amid(self, turn: Turn) -> Key | None:
+        """Return an answer that came amid the steps of the program."""
+        return next((key for one in self._observed if (key := one.pick(turn)) is not None), None)
+
+    def reached(self, base: str) -> None:
+        """Note that what came of a call has reached the program."""
+        self._reached[base] += 1
+        for one in self._observed:
+            one.reached(Key(base, self._reached[base]))
+
+    def is_offered(self, key: Key) -> None:
+        """Note that a call begins, or may continue."""
+        if key.number == 1:
+            for one in self._observed:
+                one.came(Key(key.base.removesuffix("<"), _BEGINNING))
+
     def is_set(self, key: Key, seconds: float) -> None:
         """Note that a timer is set."""
         self._due[key] = self._now + max(_LEAST, 1000 * seconds)
@@ -281,15 +457,11 @@ class ByTime(AsTheyCome):
                 return key
         if not turn.is_settled():
             return None
-        calls = [(*self._answer(key), key) for key in free if key.base in self._times]
-        timers = [(self._due.get(key, self._now), -1, key) for clock in turn.clocks for key in clock.live_timers()]
-        timers += [(self._due.get(key, self._now), -1, key) for key in free if timer(key)]
-        if len(calls) > 1:
-            self._unseen()
-        if not calls and not timers:
+        coming = self._coming(turn, free)
+        if not coming:
             return None
         first: Key
-        moment, _, first = min(calls + timers)
+        moment, _, first = min(coming)
         if first in turn.ready:
             return first
         self._passing = first
@@ -298,6 +470,41 @@ class ByTime(AsTheyCome):
                 break
         self._now = max(self._now, moment)
         return None
+
+    def _coming(self, turn: Turn, free: Iterable[Key]) -> list[tuple[float, int, Key]]:
+        """Return the answers and timers of which the first comes next, with their moments."""
+        calls = [(*self._answer(key), key) for key in free if key.base in self._times]
+        timers = [(self._due.get(key, self._now), -1, key) for clock in turn.clocks for key in clock.live_timers()]
+        timers += [(self._due.get(key, self._now), -1, key) for key in free if timer(key)]
+        if not calls:
+            return timers
+        if len(calls) > 1 and not self._is_seen(turn, [key for *_, key in calls]):
+            self._unseen()
+        if timers and self._is_of_next(min(timers)[0]):
+            return timers
+        came = min(calls)[0]
+        return calls + [each for each in timers if not self._is_of_later(each[0], came)]
+
+    def _is_of_next(self, due: float) -> bool:
+        """Return whether a call begins next, which a timer may let begin that is due then."""
+        return any(due <= start + _JUST for one in self._observed for start in self._starts(one.next_to_begin))
+
+    def _is_of_later(self, due: float, moment: float) -> bool:
+        """Return whether a call began after a moment, which a timer may have let begin that was due before."""
+        starts = (start for one in self._observed for start in self._starts(one.to_begin))
+        return any(start > moment and 0 <= start - due <= _JUST for start in starts)
+
+    def _starts(self, addresses: Iterable[str]) -> Iterator[float]:
+        """Yield when calls began, in the recording."""
+        for address in addresses:
+            timing = self._times.get(address)
+            if timing is not None and timing.start_ms is not None:
+                yield timing.start_ms
+
+    def _is_seen(self, turn: Turn, calls: Iterable[Key]) -> bool:
+        """Return whether it is known what the program did between answers: those of one event loop."""
+        entries = [turn.ready[key] for key in calls]
+        return not self._has_turns and all(each.of_loop and each.owner is entries[0].owner for each in entries)
 
     def _answer(self, key: Key) -> tuple[float, int]:
         """Return when an answer came, or a chunk of it, and its place among those whose order is recorded."""
@@ -313,6 +520,10 @@ class ByTime(AsTheyCome):
 
     def took(self, key: Key) -> None:
         """Note that an arrival was admitted."""
+        for one in self._observed:
+            one.came(key)
+            if key.base.endswith("$"):  # a call that was cancelled has ended
+                one.ended(Key(key.base[:-1], self._last(key.base[:-1])))
         if key.base in self._times:
             self._now = max(self._now, self._answer(key)[0])
         self._now = max(self._now, self._due.pop(key, self._now))

@@ -94,6 +94,15 @@ class Strategy(Protocol):
     def took(self, key: Key) -> None:
         """Note that an arrival was admitted."""
 
+    def pick_amid(self, turn: Turn) -> Key | None:
+        """Return the arrival to admit while a loop has the turn and goes on, if there is one."""
+
+    def goes_on(self) -> None:
+        """Note that a loop makes another round."""
+
+    def reached(self, base: str) -> None:
+        """Note that what came of a call has reached the program, in an event loop."""
+
     def unstick(self, turn: Turn) -> bool:
         """Go on although what is next cannot come; return false if nothing can continue at all."""
 
@@ -231,6 +240,18 @@ class Turn:
                 self.running, owner.rests, owner.state = None, rested, WAITING
                 continue
             self._took(key, owner)
+
+    def goes_on(self, owner: Participant) -> None:
+        """Let a loop that has the turn make another round, and admit what comes amid its steps."""
+        with self.lock:
+            self.strategy.goes_on()
+            while (key := self.strategy.pick_amid(self)) is not None:
+                entry = self.ready[key]
+                if entry.owner is not owner:
+                    return
+                del self.ready[key]
+                if entry.resume():
+                    self._took(key, owner)
 
     def _took(self, key: Key, owner: Participant | None) -> None:
         self._touch()

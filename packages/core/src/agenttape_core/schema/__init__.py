@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agenttape_core.schema.python_types import PYTHON_VALUES
     from agenttape_core.schema.schedule import (
         Admissions,
+        Delivery,
         Scheduled,
         Sender,
         of_at_once,
@@ -54,6 +55,7 @@ __all__ = [
     "RECORD_ATTRIBUTE",
     "UNAVAILABLE",
     "Admissions",
+    "Delivery",
     "Effect",
     "Entry",
     "Fidelity",
@@ -99,6 +101,7 @@ __getattr__ = late_names(
         ".python_types": ("PYTHON_VALUES",),
         ".schedule": (
             "Admissions",
+            "Delivery",
             "Scheduled",
             "Sender",
             "of_at_once",

@@ -15,13 +15,21 @@ from pydantic import Field, field_validator, model_validator
 
 from agenttape_core.schema.record import Items, Record
 
-Sender = Literal["call", "cancelled", "timer", "job", "answer", "post"]
-"""The origin of a delivery: an awaited call that answered or was cancelled, a timer of the program, a thread that
-works for the loop, one that answers a future which the loop has put into its queue, or any other one."""
+Sender = Literal["call", "began", "cancelled", "timer", "job", "answer", "post"]
+"""The origin of a delivery: an awaited call that answered, began, or was cancelled, a timer of the program, a thread
+that works for the loop, one that answers a future which the loop has put into its queue, or any other one."""
 
-_SENDERS: dict[str, Sender] = {"": "call", "c": "cancelled", "t": "timer", "x": "job", "a": "answer", "p": "post"}
+_SENDERS: dict[str, Sender] = {
+    "": "call",
+    "b": "began",
+    "c": "cancelled",
+    "t": "timer",
+    "x": "job",
+    "a": "answer",
+    "p": "post",
+}
 _LETTERS = {sender: letter for letter, sender in _SENDERS.items()}
-_TOKEN = re.compile(r"([ctxap]?)(0|[1-9]\d{0,8})(=|\+(?:0|[1-9]\d{0,8}))?(?:\*([1-9]\d{0,8}))?", re.ASCII)
+_TOKEN = re.compile(r"([bctxap]?)(0|[1-9]\d{0,8})(=|\+(?:0|[1-9]\d{0,8}))?(?:\*([1-9]\d{0,8}))?", re.ASCII)
 _MOST = 10_000_000
 _WORD = r"\d{1,9}(?:@[1-9]\d{0,8})?(?:\*[1-9]\d{0,8})?"
 _ORDER = rf"^(?:{_WORD}(?: {_WORD})*)?$"
@@ -95,10 +103,10 @@ class Scheduled(Record):
     """The job of a thread with which the group began: `1.2` is the second of the program in its first loop, `1.a2` the
     second future that it put into a queue of a thread. Empty if it began with a call."""
     order: str = Field(max_length=_MOST)
-    """The deliveries. `0` is the call that began first, `c0` its end if it was cancelled; `t0` is the youngest timer,
-    `x0` the youngest job of a thread, `a0` the answer to the youngest future in a queue, `p123` something from a thread
-    whose label has this number, see `thread_number`. `0+2` came after two steps of the program, `0=` in the same step,
-    `0*3` three times."""
+    """The deliveries. `0` is the call that began first, `c0` its end if it was cancelled, `b0` its beginning in an
+    observed run, which counts rounds of the loop and no steps; `t0` is the youngest timer, `x0` the youngest job of a
+    thread, `a0` the answer to the youngest future in a queue, `p123` something from a thread whose label has this
+    number, see `thread_number`. `0+2` came after two steps of the program, `0=` in the same step, `0*3` three times."""
 
     @field_validator("order")
     @classmethod
@@ -109,7 +117,7 @@ class Scheduled(Record):
     @model_validator(mode="after")
     def _knows_its_calls(self) -> Scheduled:
         for delivery in parsed(self.order):
-            if delivery.sender in {"call", "cancelled"} and delivery.which >= len(self.calls):
+            if delivery.sender in {"call", "began", "cancelled"} and delivery.which >= len(self.calls):
                 raise ValueError(f"`order` names call {delivery.which} of {len(self.calls)}; the first one is 0")
         return self
 
@@ -119,7 +127,11 @@ class Scheduled(Record):
 
     def answered(self) -> list[Delivery]:
         """Return the answers of its calls, in their order."""
-        return [each for each in parsed(self.order) if each.sender == "call"]
+        return [each for each in self.deliveries() if each.sender == "call"]
+
+    def deliveries(self) -> list[Delivery]:
+        """Return all that was delivered, in its order."""
+        return parsed(self.order)
 
 
 def parsed(order: str) -> list[Delivery]:

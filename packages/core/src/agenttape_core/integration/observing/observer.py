@@ -14,7 +14,7 @@ from threading import local
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
-from agenttape_core.integration.observing.order import Ended, OrderOfEnds, moment_here
+from agenttape_core.integration.observing.order import Came, Ended, OrderOfEnds, came_now, moment_here
 from agenttape_core.integration.observing.runs import ObservedCall, ObservedStream, OpenRun, Unrecorded
 from agenttape_core.lifecycle.observed import RECORDS_NO_MORE, Observation, is_of_disk
 from agenttape_core.lifecycle.shape_only import Payload
@@ -252,7 +252,7 @@ class Observer(Generic[RunT]):
         around, address = run.crossing_around, run.call.crossing.position.address
         outer = around.position.address if around is not None and around.position.address != address else ""
         chunks = tuple(run.call.came) if isinstance(run.call, ObservedStream) else ()
-        ended = Ended(run.began, perf_counter(), address, outer, run.began_in, moment_here(), chunks)
+        ended = Ended(Came(run.began, run.began_in), came_now(), address, outer, chunks)
         self._order.ended(ended)
 
     def finished(self, run: RunT) -> None:

@@ -10,53 +10,67 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextvars import Context
+from time import perf_counter
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 from agenttape_core.locks import Lock
 from agenttape_core.scheduling import Looking
-from agenttape_core.schema import Scheduled, of_at_once
+from agenttape_core.schema import Delivery, Scheduled, Sender, of_at_once, written
 
 _NOWHERE = Context()
+_MOST_ROUNDS = 1000
+"""Rounds without a rest, after which a loop counts as one that has rested: it may be one that never does."""
 _MOST = 10_000
 """Calls that are kept until no run is open: in a server, one may always be."""
+
+
+class _Busy(Looking):
+    """The rounds that an event loop makes without a rest, since something was observed in it.
+
+    The loop is asked in each round, until nothing is ready: what comes next comes to a program that rests.
+
+    Args:
+        loop: The loop.
+    """
+
+    __slots__ = ("loop", "rounds")
+
+    def __init__(self, loop: Any) -> None:
+        self.loop = id(loop)
+        self.rounds = 0
+
+    def look(self, loop: Any) -> None:
+        """Count a round; forget the loop if it rests, or never does."""
+        if self.rounds >= _MOST_ROUNDS or not getattr(loop, "_ready", True):
+            _BUSY.pop(loop, None)
+            return
+        self.rounds += 1
+        loop.call_soon(self.look, loop, context=_NOWHERE)
+
+
+_BUSY: WeakKeyDictionary[Any, _Busy] = WeakKeyDictionary()
+"""The loops that have not rested since something was observed in them."""
 
 
 class Moment:
     """The time in which an event loop runs only one task.
 
     Args:
-        round_: Stands for the round of the loop.
+        busy: The rounds that the loop makes without a rest.
         task: The task that runs.
     """
 
-    __slots__ = ("__weakref__", "round", "task")
+    __slots__ = ("__weakref__", "busy", "rounds", "task")
 
-    def __init__(self, round_: object, task: Any) -> None:
-        self.round = round_
+    def __init__(self, busy: _Busy, task: Any) -> None:
+        self.busy = busy
+        self.rounds = busy.rounds
         self.task = ref(task) if task is not None else None
 
-
-class _Rounds(Looking):
-    """The rounds of event loops: one ends when all has been called that was ready when it began."""
-
-    def __init__(self) -> None:
-        self._now: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
-
-    def now(self, loop: Any) -> object:
-        """Return an object that identifies the round of the loop in this thread."""
-        found = self._now.get(loop)
-        if found is None:
-            found = self._now[loop] = object()
-            loop.call_soon(self.end, loop, context=_NOWHERE)
-        return found
-
-    def end(self, loop: Any) -> None:
-        """End the round of a loop."""
-        self._now.pop(loop, None)
-
-
-_ROUNDS = _Rounds()
+    def after(self, other: Moment | None) -> int | None:
+        """Return the rounds that the loop has made since an earlier moment; `None` if it has rested since then."""
+        return self.rounds - other.rounds if other is not None and other.busy is self.busy else None
 
 
 def moment_here() -> Moment | None:
@@ -65,40 +79,57 @@ def moment_here() -> Moment | None:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return None
-    return Moment(_ROUNDS.now(loop), asyncio.current_task(loop))
+    busy = _BUSY.get(loop)
+    if busy is None:
+        busy = _BUSY[loop] = _Busy(loop)
+        loop.call_soon(busy.look, loop, context=_NOWHERE)
+    return Moment(busy, asyncio.current_task(loop))
+
+
+class Came(NamedTuple):
+    """Something that came to the program.
+
+    Args:
+        at: When, in seconds of a clock that runs.
+        moment: The moment of its event loop, if it came in one.
+    """
+
+    at: float
+    moment: Moment | None
+
+
+def came_now() -> Came:
+    """Return that something comes now."""
+    return Came(perf_counter(), moment_here())
 
 
 class Ended(NamedTuple):
     """A call that has ended.
 
     Args:
-        began: When it began, in seconds of a clock that runs.
+        began: When it began.
         ended: When it ended.
         address: Where its recording stands.
         around: Where the call stands that was executing around it; empty if there was none.
-        began_in: The moment of its event loop at which it began, if it was made in one.
-        ended_in: The moment at which it ended.
         chunks: When each of its chunks came.
     """
 
-    began: float
-    ended: float
+    began: Came
+    ended: Came
     address: str
     around: str = ""
-    began_in: Moment | None = None
-    ended_in: Moment | None = None
-    chunks: tuple[float, ...] = ()
+    chunks: tuple[Came, ...] = ()
 
     @property
     def is_at_once(self) -> bool:
         """True if its event loop ran no other task meanwhile."""
-        here, there = self.began_in, self.ended_in
-        return here is not None and there is not None and here.round is there.round and here.task is there.task
+        here, there = self.began.moment, self.ended.moment
+        return here is not None and there is not None and there.after(here) == 0 and here.task is there.task
 
     @property
-    def deliveries(self) -> tuple[float, ...]:
-        """The moments of its chunks and of its end. Threads need no order of chunks: recorded times tell it."""
-        return (*self.chunks, self.ended) if self.began_in is not None else (self.ended,)
+    def deliveries(self) -> tuple[Came, ...]:
+        """Its chunks and its end. Threads need no order of chunks: recorded times tell it."""
+        return (*self.chunks, self.ended) if self.began.moment is not None else (self.ended,)
 
 
 class OrderOfEnds:
@@ -136,39 +167,66 @@ class OrderOfEnds:
         innermost = {call.address: call for call in calls if call.address not in around}.values()
         at_once = [call for call in innermost if call.is_at_once]
         later = [call for call in innermost if not call.is_at_once]
-        tasks = {id(call.began_in.task) for call in innermost if call.began_in is not None}  # one reference for each
+        moments = [call.began.moment for call in innermost]
+        tasks = {id(moment.task) for moment in moments if moment is not None}  # one reference for each
         groups = (
             [of_at_once([(call.address, len(call.chunks)) for call in at_once])] if at_once and len(tasks) > 1 else []
         )
-        ends = [order for group in _overlapping(later) if (order := _order(group))]
-        if ends and all(call.began_in is not None for call in later):
+        overlapping = [group for group in _overlapping(later) if len(group) > 1]
+        loops = {call.began.moment.busy.loop if call.began.moment is not None else None for call in later}
+        if len(loops) == 1 and None not in loops:
             # A replay answers when its loop is idle: what ended before something else began may overlap with it there.
-            ends = [_in_order(later)]
-        return ends, groups
+            scheduled = _scheduled(later) if overlapping else None
+            return [], [*groups, *([scheduled] if scheduled is not None else [])]
+        ends = [order for group in overlapping if (order := _order(group))]
+        return [_in_order(later)] if ends and None not in loops else ends, groups
 
 
 def _order(group: list[Ended]) -> list[str]:
     """Return the addresses in the order of the ends; none if that is the order of the beginnings, and of no streams."""
-    is_told = sorted(group, key=lambda call: call.ended) != group
-    has_chunks = len(group) > 1 and any(len(call.deliveries) > 1 for call in group)
+    is_told = sorted(group, key=lambda call: call.ended.at) != group
+    has_chunks = any(len(call.deliveries) > 1 for call in group)
     return _in_order(group) if is_told or has_chunks else []
 
 
 def _in_order(calls: Iterable[Ended]) -> list[str]:
     """Return the addresses of calls in the order of their outcomes."""
-    came = [(moment, call.address) for call in calls for moment in call.deliveries]
+    came = [(each.at, call.address) for call in calls for each in call.deliveries]
     return [address for _, address in sorted(came, key=lambda one: one[0])]
+
+
+def _scheduled(calls: Iterable[Ended]) -> Scheduled | None:
+    """Return the order in which calls of one event loop began and were answered, and how far apart.
+
+    It's `None` if they were answered in the order in which they began, each when the loop was idle.
+    """
+    calls = sorted(calls, key=lambda call: call.began.at)
+    came: list[tuple[Came, Sender, int]] = []
+    for place, call in enumerate(calls):
+        came += [(call.began, "began", place), *((each, "call", place) for each in call.deliveries)]
+    came.sort(key=lambda one: one[0].at)
+    deliveries: list[Delivery] = []
+    before: Moment | None = None
+    for one, sender, place in came:
+        moment = one.moment
+        deliveries.append(Delivery(sender, place, moment.after(before) if moment is not None else None))
+        before = moment
+    answers = [each for each in deliveries if each.sender == "call"]
+    is_told = any(each.after is not None for each in answers) or [each.which for each in answers] != [
+        *range(len(calls))
+    ]
+    return Scheduled(calls=[call.address for call in calls], order=written(deliveries)) if is_told else None
 
 
 def _overlapping(calls: Iterable[Ended]) -> Iterator[list[Ended]]:
     """Yield calls in groups, in the order of their beginnings, so that none overlaps one of another group."""
     group: list[Ended] = []
     until = float("-inf")
-    for call in sorted(calls, key=lambda call: call.began):
-        if group and call.began >= until:
+    for call in sorted(calls, key=lambda call: call.began.at):
+        if group and call.began.at >= until:
             yield group
             group = []
         group.append(call)
-        until = max(until, call.ended)
+        until = max(until, call.ended.at)
     if group:
         yield group

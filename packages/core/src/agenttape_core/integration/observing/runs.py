@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Self
 
-from agenttape_core.integration.observing.order import Moment
+from agenttape_core.integration.observing.order import Came, Moment, came_now
 from agenttape_core.matching import Position
 from agenttape_core.schema import Plain
 from agenttape_core.session import ExecutedCall, StepEvent, plain_value, value_codec
@@ -82,8 +82,8 @@ class ObservedStream(ObservedCall):
     def __init__(self, crossing: ExecutedCall) -> None:
         super().__init__(crossing)
         self.chunks: list[Plain] = []
-        self.came: list[float] = []
-        """The moment at which each chunk came, in seconds of a clock that runs."""
+        self.came: list[Came] = []
+        """When each chunk came."""
         self.is_whole = True
 
     def arrived(self, chunk: Any) -> None:
@@ -93,7 +93,7 @@ class ObservedStream(ObservedCall):
             UnrecordableValueError: If it has no codec. The stream has a hole then.
         """
         self.crossing.chunk_arrived()
-        self.came.append(perf_counter())
+        self.came.append(came_now())
         was_whole, self.is_whole = self.is_whole, False  # until the chunk is kept, it is missing
         self.chunks.append(value_codec().encode(chunk))
         self.is_whole = was_whole
