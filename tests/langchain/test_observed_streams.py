@@ -60,6 +60,7 @@ class Speaker(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage(self.name))])
 
     async def _astream(self, *_: Any, **__: Any) -> AsyncIterator[ChatGenerationChunk]:
+        await asyncio.sleep(0.01)  # as long as a provider takes at least
         for number in range(WORDS):
             await self.turnstile.enter(self.name)
             yield ChatGenerationChunk(message=AIMessageChunk(f"{self.name}{number}"))
@@ -88,7 +89,7 @@ async def spoken(names: str, order: list[str] | None, *, inside: bool, config: A
 @pytest.mark.parametrize("inside", [True, False], ids=["in one run", "each a run"])
 @pytest.mark.parametrize("seed", range(2))
 async def test_chunks_of_an_event_loop(seed: int, inside: bool, tmp_path: Path) -> None:
-    """Chunks of streams that are read at once come in the recorded order, in each replay, which names what it lacks."""
+    """Chunks of streams that are read at once come in the recorded order, in each replay, which names nothing."""
     order = [name for name in NAMES for _ in range(WORDS)]
     random.Random(seed).shuffle(order)
     with TapeCallbackHandler(tmp_path / "seen.jsonl") as handler:
@@ -98,7 +99,7 @@ async def test_chunks_of_an_event_loop(seed: int, inside: bool, tmp_path: Path) 
     for _ in range(2):
         with use_cassette(tmp_path / "seen.jsonl") as session:
             assert await spoken(NAMES, None, inside=inside) == observed
-        assert (session.report.nondeterminism, session.report.unobserved) == ((), BETWEEN)
+        assert (session.report.nondeterminism, session.report.unobserved) == ((), ())
 
 
 async def test_one_stream_after_the_other(tmp_path: Path) -> None:

@@ -52,6 +52,10 @@ class AsTheyCome:
     def goes_on(self) -> None:
         """Note that a loop makes another round."""
 
+    def came_at_once(self, key: Key) -> bool:  # noqa: ARG002 - some do
+        """Return whether a chunk was there when the program asked for it, which it does now."""
+        return False
+
     def reached(self, base: str) -> None:
         """Note that what came of a call has reached the program."""
 
@@ -351,9 +355,17 @@ class _Observed:
     def pick(self, turn: Turn) -> Key | None:
         """Return the answer that comes in this round."""
         head = next(iter(self._waiting), None)
-        is_due = head in turn.ready and self._due.get(head, self._round + 1) <= self._round
-        self._picked = head if is_due else None
+        self._picked = head if head in turn.ready and self._is_due(head) else None
         return self._picked
+
+    def came_at_once(self, key: Key) -> bool:
+        """Return whether a chunk was there when the program asked for it, which it does now."""
+        is_next = key == next(iter(self._waiting), None) and self._is_due(key)
+        self._picked = key if is_next else self._picked
+        return is_next
+
+    def _is_due(self, key: Key) -> bool:
+        return self._due.get(key, self._round + 1) <= self._round
 
 
 class ByTime(AsTheyCome):
@@ -432,6 +444,10 @@ class ByTime(AsTheyCome):
     def pick_amid(self, turn: Turn) -> Key | None:
         """Return an answer that came amid the steps of the program."""
         return next((key for one in self._observed if (key := one.pick(turn)) is not None), None)
+
+    def came_at_once(self, key: Key) -> bool:
+        """Return whether a chunk was there when the program asked for it, which it does now."""
+        return key.number > 1 and any(one.came_at_once(key) for one in self._observed)
 
     def reached(self, base: str) -> None:
         """Note that what came of a call has reached the program."""

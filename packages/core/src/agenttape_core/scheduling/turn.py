@@ -100,6 +100,9 @@ class Strategy(Protocol):
     def goes_on(self) -> None:
         """Note that a loop makes another round."""
 
+    def came_at_once(self, key: Key) -> bool:
+        """Return whether a chunk was there when the program asked for it, which it does now."""
+
     def reached(self, base: str) -> None:
         """Note that what came of a call has reached the program, in an event loop."""
 
@@ -210,6 +213,14 @@ class Turn:
         """Note an arrival of the participant that has the turn: it comes in its step, without a wait."""
         with self.lock:
             self._took(self.key(base), self.running)
+
+    def passes_at_once(self, base: str) -> bool:
+        """Note an arrival as `passes` does, if it came as soon as the program asked for it; return whether it did."""
+        with self.lock:
+            came = self.strategy.came_at_once(Key(base, self._counts[base] + 1))
+            if came:
+                self.passes(base)
+        return came
 
     def release(self, owner: Participant) -> bool:
         """Let others have the turn; return whether it came back immediately."""
