@@ -176,10 +176,10 @@ async def test_what_is_between_two_answers_is_equal_or_reported(name: str, round
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_answers_of_a_provider_come_in_their_order(seed: int, tmp_path: Path) -> None:
-    """Answers that take a while come where they came amid the steps of the program, and nothing is reported."""
+    """Answers that take a while come where they came amid the steps of the program, or the report says so."""
     observed, replayed, session = await observed_and_replayed("workers", Provider(seed), tmp_path)
-    assert replayed == observed
-    assert session.report.nondeterminism == session.report.unobserved == ()
+    assert replayed == observed or session.report.unobserved == (BETWEEN_ANSWERS,)
+    assert session.report.nondeterminism == ()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
