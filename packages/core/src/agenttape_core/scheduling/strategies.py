@@ -243,7 +243,7 @@ class OfAnswers(AsTheyCome):
 
 
 class _Observed:
-    """What an observer saw of the calls of an event loop: how they began and were answered, and how far apart.
+    """The calls of an event loop, as an observer saw them: how they began and were answered, and how far apart.
 
     An answer that came while the program went on comes so many rounds of the loop after the same beginning or answer
     again, or once the program rests. So what is done between two answers comes in its order. Where it may not, that is
@@ -275,16 +275,16 @@ class _Observed:
         self._unseen = unseen
         self._round = 0
         self._left = dict.fromkeys(keys)
-        """What has not reached the program yet, in the recorded order."""
+        """All that has not reached the program yet, in the recorded order."""
         self._waiting = dict.fromkeys(key for key in keys if key.number != _BEGINNING)
         """The answers that are not admitted yet."""
         self._followers: dict[Key, list[tuple[Key, int]]] = {}
-        """What came a number of rounds after something else."""
+        """The answers that came a number of rounds after something else, by that."""
         self._due: dict[Key, int] = {}
         """The rounds in which answers come."""
         self._picked: Key | None = None
         self._own: set[Key] = set()
-        """What follows another arrival of its call: that comes once the program asks for it."""
+        """The arrivals that follow another one of their call: they come once the program asks for them."""
         self._doubtful: set[Key] = set()
         """Answers that came so soon that it isn't known which steps of the same round they came before."""
         rest: dict[str, bool] = {}

@@ -83,7 +83,7 @@ class ObservedStream(ObservedCall):
         super().__init__(crossing)
         self.chunks: list[Plain] = []
         self.came: list[Came] = []
-        """When each chunk came."""
+        """The arrival of each chunk."""
         self.is_whole = True
 
     def arrived(self, chunk: Any) -> None:
