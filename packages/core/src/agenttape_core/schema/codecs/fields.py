@@ -220,11 +220,7 @@ def build(
     for name, make in shape.makers:
         if name not in fields:
             state[name] = make()
-    taken = set(fields)
-    if known:
-        taken.difference_update(known)
-    if shape.given:
-        taken.update(shape.given)
+    taken = {*fields, *shape.given}.difference(known) if known else {*fields, *shape.given}
     if extra:
         taken.update(extra)
     if body and (SET in body or UNSET in body):
