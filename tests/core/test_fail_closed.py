@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agenttape_core.cli.app import run
-from agenttape_core.tools.processes.startup.agenttape_startup import FOLDER, RUN
+from agenttape_core.tools.processes.startup.agenttape_commands import FOLDER, RUN
 
 from ..kit.injecting import Injected, injected
 
@@ -328,6 +328,59 @@ def test_process_that_begins_after_its_command(project: Path, subcommand: str) -
         assert "the replay that started it has ended" in ended.stderr
     else:
         assert (ended.returncode, (project / "ran").read_text()) == (0, "itself\n")
+
+
+HIDING = """
+import sys
+hidden = ("agenttape_core", "pydantic")
+sys.path[:] = [entry for entry in sys.path if "site-packages" not in entry]
+for name in [name for name in sys.modules if name.partition(".")[0] == "pydantic"]:
+    del sys.modules[name]
+{end}
+"""
+MISSING = {
+    "a package that start-up code hides": ("sitecustomize.py", HIDING.format(end="")),
+    "such code that raises": ("sitecustomize.py", HIDING.format(end="raise RuntimeError('it fails')")),
+    "a broken installation": ("agenttape_core.py", "raise ImportError('broken')\n"),
+    "one that isn't Python": ("agenttape_core.py", "def (\n"),
+}
+
+
+@pytest.mark.parametrize("missing", MISSING)
+def test_child_that_cannot_import_agenttape(project: Path, missing: str) -> None:
+    """It ends with 2 before its first line, and so does the command, with the reason."""
+    folder = project / f"missing-{list(MISSING).index(missing)}"
+    folder.mkdir(exist_ok=True)
+    name, text = MISSING[missing]
+    (folder / name).write_text(text)
+    (project / "first.py").write_text("from ran import ran\nran()\n")
+    recorded(project, "pay", "--", "python", "pay.py")
+    line = f"PYTHONPATH=$PYTHONPATH:{shlex.quote(str(folder))} python first.py"
+    for subcommand in ("replay", "record")[: 1 if name == "agenttape_core.py" else 2]:
+        cassette = "pay" if subcommand == "replay" else "hidden"
+        found = under(project, subcommand, cassette, "--", "sh", "-c", line, into="none of them")
+        assert (found.ended.returncode, found.ran) == (2, []), found.ended.stderr
+        assert "as AgentTape could not be set up in it" in found.ended.stderr
+
+
+def test_command_that_cannot_be_imported(project: Path) -> None:
+    """`agenttape` ends with 2 and starts nothing, where a package that it needs is missing or broken."""
+    for name in ("pydantic", "rich"):
+        folder = project / f"without-{name}"
+        folder.mkdir()
+        (folder / f"{name}.py").write_text(f"raise ModuleNotFoundError('not here', name={name!r})\n")
+        words = ("agenttape", "replay", "--cassette", "pay", "--", "python", "pay.py")
+        (project / "ran").write_text("")
+        ended = subprocess.run(
+            words,
+            cwd=project,
+            env={**os.environ, "PYTHONPATH": str(folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (ended.returncode, (project / "ran").read_text()) == (2, ""), ended.stderr
+        assert "pip install" in ended.stderr
 
 
 @pytest.mark.usefixtures("interruptible")

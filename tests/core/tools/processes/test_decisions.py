@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 
 from agenttape_core.tools.processes.report import findings_of
 from agenttape_core.tools.processes.run_folder import ProcessReport, cassette_of, cassettes_of, part_of
-from agenttape_core.tools.processes.startup.agenttape_startup import (
+from agenttape_core.tools.processes.startup.agenttape_commands import (
     FOLDER,
     RUN,
-    _waits_for_import,
     is_main,
     label_of,
     what_runs,
     why_deaf,
+    why_unguarded,
 )
+from agenttape_core.tools.processes.startup.agenttape_startup import _waits_for_import
 
 PATIENCE = 30.0
 """Seconds after which a thread that was started has come to its lock, on the busiest machine."""
@@ -138,6 +139,65 @@ def test_which_script_is_deaf(line: str, environment: dict[str, str], is_deaf: b
     assert not why_deaf(["python", "a.py"], {**HEARD, "PATH": str(tmp_path)})
     for words, variables in (([str(script)], environment), (["tool"], {**environment, "PATH": f"x:{tmp_path}"})):
         assert bool(why_deaf(words, variables)) is is_deaf
+
+
+LINES = {
+    "python a.py": "",
+    "cd x && python a.py 2>&1 | tee log": "",
+    "exec nohup python a.py & wait": "",
+    "ls *.py | xargs -n 2 python a.py": "",
+    "python a.py # git status": "",
+    "PYTHONPATH=y:$PYTHONPATH python a.py": "",
+    "if true; then python a.py; fi": "",
+    "unset PYTHONPATH; python a.py": "deaf",
+    "export PYTHONPATH=; python a.py": "deaf",
+    "PYTHONPATH= python a.py": "deaf",
+    f"true && unset {RUN} && python a.py": "deaf",
+    "env -u PYTHONPATH python a.py": "deaf",
+    "git x; env -i python a.py": "deaf",
+    "timeout -k 3 5 python -I a.py": "deaf",
+    "nice -n 5 bash -c 'python -E a.py'": "deaf",
+    "sudo -E python a.py": "deaf",
+    "su bob -c whoami": "unknown",
+    "git status": "unknown",
+    "python a.py; curl x": "unknown",
+    "python a.py $(curl x)": "unknown",
+    'python a.py "$(curl x)"': "unknown",
+    "python a.py `curl x`": "unknown",
+    "f() { curl x; }; f": "unknown",
+    "eval python a.py": "unknown",
+    "$PROGRAM a.py": "unknown",
+    "python $OPTIONS a.py": "unknown",
+    "find . | xargs python": "unknown",
+    "find . -exec curl x ;": "unknown",
+    "echo -I | xargs -I{} python {} a.py": "unknown",
+    "timeout --signal KILL 5 python a.py": "unknown",
+    "echo x > /dev/tcp/192.0.2.1/80": "unknown",
+    "python - <<X": "unknown",
+    "case a in b) curl x;; esac": "unknown",
+    "sh -l -c 'python a.py'": "unknown",
+    "sh": "unknown",
+    ". ./settings; python a.py": "unknown",
+    "python 'a.py": "unknown",
+}
+
+
+@pytest.mark.parametrize(("line", "found"), LINES.items(), ids=LINES)
+def test_which_line_of_a_shell_is_guarded(line: str, found: str, tmp_path: Path) -> None:
+    """Each Python in it is found, and it's guarded only if nothing else starts; a script is like a line."""
+    script = tmp_path / "script"
+    script.write_text(f"#!/bin/sh\n# run it\n{line}\n")
+    script.chmod(0o700)
+    for words in (["sh", "-c", line], ["/bin/bash", "-ec", line], ["sh", str(script)], [str(script)]):
+        reason, is_deaf = why_unguarded(words, {**HEARD, "PATH": "/usr/bin:/bin"})
+        assert ("deaf" if is_deaf else "unknown" if reason else "") == found, (words, reason)
+
+
+def test_another_sitecustomize_comes_first(tmp_path: Path) -> None:
+    """Python imports the first one on `PYTHONPATH` only."""
+    (tmp_path / "sitecustomize.py").touch()
+    for path, is_deaf in ((f"{tmp_path}:{FOLDER}", True), (f"{FOLDER}:{tmp_path}", False)):
+        assert bool(why_deaf(["python", "a.py"], {**HEARD, "PYTHONPATH": path})) is is_deaf
 
 
 def report(address: str, replayed: list[int], unused: list[int], state: str = "ended") -> ProcessReport:

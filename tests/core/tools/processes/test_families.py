@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -200,13 +201,18 @@ DEAF = {
     "exec": 'os.execve(sys.executable, [sys.executable, "-c", CODE], {b"A": b"x"})',
     "no variables any more": "(os.environ.clear(), os.execv(sys.executable, [sys.executable, '-c', CODE]))",
     "env": 'subprocess.run(["env", "-i", sys.executable, "-c", CODE])',
+    "a shell": 'os.system(f"unset PYTHONPATH; {sys.executable} -c \\"{CODE}\\"")',
+    "a shell's env": 'subprocess.run(f"env -u PYTHONPATH {sys.executable} -c \\"{CODE}\\"", shell=True)',
+    "a launcher": 'subprocess.run(["timeout", "60", sys.executable, "-I", "-c", CODE])',
+    "another program": 'subprocess.run(["./other", "began"])',
+    "a shell that starts one": 'os.system("./other began")',
     "a script": 'subprocess.run(["./script.py"], env={})',
 }
 
 
 @pytest.mark.usefixtures("forked_python")
 def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape) -> None:
-    """A Python that can't be guarded does not start in a replay, in any way, unless processes are allowed."""
+    """What isn't known to be guarded does not start in a replay, in any way, unless processes are allowed."""
     script = program(
         "main.py",
         f"""
@@ -219,9 +225,12 @@ def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape) -> No
     )
     (folder / "script.py").write_text(f"#!{sys.executable}\nopen('began', 'w')\n")
     (folder / "script.py").chmod(0o700)
+    shutil.copy(str(shutil.which("touch")), folder / "other")
+    (folder / "other").chmod(0o700)
     for name in DEAF:
         words = ("--", "python", script, name)
-        assert agenttape("record", *words).code == 0
+        recorded = agenttape("record", *words)
+        assert (recorded.code, "is not recorded, and a replay refuses it" in recorded.err) == (0, True), name
         (folder / "began").unlink()
         replayed = agenttape("replay", *words)
         assert (replayed.code, (folder / "began").exists()) == (1, False), name
@@ -230,6 +239,81 @@ def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape) -> No
     allowed = agenttape("replay", "--allow-hosts", "subprocess", "--", "python", script, "an option")
     assert allowed.code == 0
     assert "is not guarded: its option -S keeps it from importing" in allowed.err
+
+
+@pytest.mark.usefixtures("forked_python")
+def test_what_the_replay_starts(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """A guarded Python behind shells, programs that only work with files, and questions about the machine."""
+    program("ask.py", ASK)
+    (folder / "run.sh").write_text("#!/bin/sh\ncd . && exec python ask.py script\n")
+    (folder / "run.sh").chmod(0o700)
+    script = program(
+        "main.py",
+        """
+        import os, platform, subprocess
+        from agenttape_core import boundary
+        from tools import look_up
+
+        @boundary("tool")
+        def commit(word):
+            return subprocess.run(["env", "true"]).returncode + subprocess.run(["git", "--version"]).returncode
+
+        print(look_up("main"), commit("x"), flush=True)
+        platform.processor()
+        os.system("python ask.py line 2>&1 | tee log")
+        subprocess.run(["nice", "sh", "-c", "for one in a; do python ask.py $0; done", "loop"])
+        subprocess.run(["./run.sh"])
+        """,
+    )
+    words = ("--", "python", script)
+    recorded = agenttape("record", *words)
+    assert (recorded.code, "is not recorded" in recorded.err) == (0, False), recorded.err
+    replayed = agenttape("replay", *words)
+    shown = [line.split(":")[0] for line in replayed.out.splitlines()]
+    assert (replayed.code, shown) == (0, ["main", "line", "loop", "script"]), replayed.err
+
+
+CLEARED = ["unset PYTHONPATH; python ask.py x", "sudo python ask.py x", "timeout 60 python -I ask.py x"]
+
+
+@pytest.mark.parametrize("line", CLEARED)
+@pytest.mark.parametrize("subcommand", ["record", "replay"])
+def test_shell_that_clears_its_environment(program: Program, agenttape: Agenttape, subcommand: str, line: str) -> None:
+    """A command that would run a Python without AgentTape is refused with 2 before it begins."""
+    program("ask.py", ASK)
+    agenttape("record", "--cassette", "both", "--", "python", "ask.py", "x")
+    ended = agenttape(subcommand, "--cassette", "both", "--", "sh", "-c", line)
+    assert (ended.code, ended.out) == (2, "")
+    assert "sh would run without AgentTape" in ended.err
+
+
+def test_a_program_that_is_no_python_is_judged_by_its_calls(
+    folder: Path, program: Program, agenttape: Agenttape
+) -> None:
+    """The command itself may be any program; a replay in which it starts no guarded Python fails at its end."""
+    program("ask.py", ASK)
+    shutil.copy(str(shutil.which("env")), folder / "wrapper")
+    assert agenttape("record", "--cassette", "both", "--", "./wrapper", "python", "ask.py", "x").code == 0
+    replayed = agenttape("replay", "--cassette", "both", "--", "./wrapper", "-i", sys.executable, "-c", "print(1)")
+    assert (replayed.code, replayed.out) == (1, "1\n")
+    assert "Not made:" in replayed.err
+
+
+def test_code_in_c_starts_anything(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """The page of the guard says so: `ctypes` raises no event for what it calls."""
+    script = program(
+        "main.py",
+        """
+        import ctypes
+        from tools import look_up
+        look_up("Paris")
+        ctypes.CDLL(None).system(b"env -i touch began")
+        """,
+    )
+    assert agenttape("record", "--", "python", script).code == 0
+    (folder / "began").unlink()
+    assert agenttape("replay", "--", "python", script).code == 0
+    assert (folder / "began").exists()
 
 
 def test_python_without_agenttape(folder: Path, program: Program, agenttape: Agenttape) -> None:

@@ -8,9 +8,14 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 EXTRA = "the command agenttape needs click and rich\n  pip install 'agenttape-core[cli]'"
-
 _SELDOM = (50_000, 20, 100)
 """The thresholds of collections: a command keeps its data until it ends, and most of it isn't garbage."""
+
+
+def broken_by(error: ImportError) -> str:
+    """Return the message for a command that can't be imported."""
+    reason = f"{type(error).__name__}: {error}"
+    return f"AgentTape's installation is broken: {reason}\n  pip install --force-reinstall 'agenttape-core[cli]'"
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
@@ -22,10 +27,9 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     try:
         from agenttape_core.cli.app import run
         from agenttape_core.cli.hash_seed import AnotherSeedError, begin_anew, is_of_the_command
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in {"click", "rich"}:
-            raise
-        sys.stderr.write(f"{EXTRA}\n")
+    except ImportError as missing:
+        is_extra = (missing.name or "").partition(".")[0] in {"click", "rich"}
+        sys.stderr.write(f"{EXTRA if is_extra else f'agenttape: {broken_by(missing)}'}\n")
         sys.exit(2)
     if args is None:
         is_of_the_command()

@@ -13,6 +13,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from agenttape_core.cli import broken_by
 from agenttape_core.cli.output import never_fail_to_encode, printable
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError, ConfigurationError
 
@@ -132,7 +133,10 @@ class Commands(click.Group):
         if (own := super().get_command(ctx, cmd_name)) is not None:
             return own
         name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        command: click.Command = getattr(import_module(f"{self._package}.{name}"), name)
+        try:
+            command: click.Command = getattr(import_module(f"{self._package}.{name}"), name)
+        except ImportError as error:
+            raise ConfigurationError(broken_by(error)) from error
         return command
 
     def resolve_command(

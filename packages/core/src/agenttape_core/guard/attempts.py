@@ -83,7 +83,7 @@ def attempt_of(event: str, args: tuple[Any, ...]) -> Attempt | None:
     if event in _SPAWNING:
         return (
             None
-            if _looks_at_machine()
+            if looks_at_machine()
             else Attempt(
                 f"start the process {_program(args[0])} ({event})",
                 SUBPROCESS,
@@ -262,7 +262,7 @@ _LOOKING: Mapping[str, frozenset[str]] = {
 """By module: the functions, by their qualified names, or all of them."""
 
 
-def _looks_at_machine() -> bool:
+def looks_at_machine() -> bool:
     """Return True if the process that is about to start is one of those: its starter is on this thread's stack."""
     frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - gives the stack without building a list
     while frame is not None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.remedy import shown_command
 from agenttape_core.storage.file_kind import is_cassette
-from agenttape_core.tools.processes.startup.agenttape_startup import FOLDER, RUN, label_of, why_deaf
+from agenttape_core.tools.processes.startup.agenttape_commands import FOLDER, RUN, label_of, why_deaf
 from agenttape_core.tools.target import target_of
 
 _FUNCTION = re.compile(r"[\w./\\-]+:[A-Za-z_][\w.]*")

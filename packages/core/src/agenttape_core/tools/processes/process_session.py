@@ -39,8 +39,9 @@ from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.running_test import FailedBlock, this_test
 from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.session import NAMES, Session
+from agenttape_core.session.executed_call import executing
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig, RunFolder, part_of
-from agenttape_core.tools.processes.startup.agenttape_startup import what_runs
+from agenttape_core.tools.processes.startup.agenttape_commands import what_runs
 
 if TYPE_CHECKING:
     from agenttape_core.tools.budget import Budget
@@ -223,6 +224,11 @@ class ProcessSession:
             self._run_folder.write_report(self._name, self._report_of(self._in_use.session, failed))
         if isinstance(failed, AgentTapeHalt):
             release_waiting_parent(self._process)
+
+    def is_in_call(self) -> bool:
+        """Return True if the caller runs for a call that is executed: what that does is recorded, or open to it."""
+        call = executing()
+        return call is not None and call.is_real
 
     def _note_own(self, session: Session) -> None:
         """Note a session of the program itself, as opposed to one of the test or of the process."""

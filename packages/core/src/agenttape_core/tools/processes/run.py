@@ -36,15 +36,14 @@ from agenttape_core.storage.lock import WriterLock, prepare_beside
 from agenttape_core.tools.processes.command import Command, command_of
 from agenttape_core.tools.processes.report import Merged, Outcome, findings_of, merged, remove
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig, RunFolder, cassettes_of
+from agenttape_core.tools.processes.startup.agenttape_commands import FOLDER, RUN
 from agenttape_core.tools.processes.startup.agenttape_startup import (
     ADDRESS,
     ANSWERED_OTHERWISE,
     BLOCKED,
-    FOLDER,
     NOT_RUN,
     NOTES,
     OF_REPLAY,
-    RUN,
 )
 
 # -- Run the command itself, with its own signals and its own exit code.

@@ -21,13 +21,16 @@ import os
 import sys
 
 TYPE_CHECKING = False
+if TYPE_CHECKING or __name__ != "agenttape_startup":
+    from agenttape_core.tools.processes.startup.agenttape_commands import RUN, is_main, label_of, why_unguarded
+else:  # in the process of a command, which doesn't import the package
+    from agenttape_commands import RUN, is_main, label_of, why_unguarded
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
-FOLDER = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is not loaded yet
-RUN, ADDRESS = "_AGENTTAPE_RUN", "_AGENTTAPE_PROCESS"
-"""The variables with the folder of the run, and with the address of the process that started this one."""
+ADDRESS = "_AGENTTAPE_PROCESS"
+"""The variable with the address of the process that started this one."""
 
 OF_REPLAY = "replay:"
 """The beginning of the variable with the folder if the run is a replay. The folder itself may be gone."""
@@ -50,10 +53,12 @@ _REACHING = frozenset(
         *("socket.gethostbyaddr", "socket.getnameinfo"),
     }
 )
-_STARTING = {"os.exec": 0, "os.posix_spawn": 0, "os.spawn": 1, "subprocess.Popen": 0}
+_STARTING = {"os.exec": 0, "os.posix_spawn": 0, "os.spawn": 1, "subprocess.Popen": 0, "os.system": 0}
 """The events of processes that start, and the place of the program among their arguments."""
 _SUBPROCESS = "subprocess"
 """The word of `allow_hosts` that allows all processes."""
+_REQUIRED = ("pydantic", "yaml")
+"""The packages that `agenttape_core` needs."""
 _SESSIONS = "agenttape_core.tools.processes.process_session"
 """The module that opens the session of a process, by name: it builds on this module, which itself has no
 dependencies."""
@@ -61,119 +66,10 @@ dependencies."""
 _ARGV = getattr(sys, "orig_argv", [sys.executable])
 """The command line of this process, which a Python that is too old for us does not know."""
 
-_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-_MAX_NAME = 60
 _PAUSE = 0.02
 """Seconds between two looks at the thread that opens the session."""
 _PATIENCE = 5.0
 """Seconds that a process about to exit has for its recording: a lock it needs may never be released."""
-_MULTIPROCESSING = ("from multiprocessing.", "import sys; from multiprocessing.")
-"""The beginnings of the code that the module runs in its processes; its numbers differ from run to run."""
-
-_DEAF = frozenset("IES")
-"""The options of Python that keep it from reading `PYTHONPATH`, or from importing `sitecustomize`."""
-
-_PYTHONS = ("python", "pypy")
-"""The beginnings of the names of a Python."""
-_OF_ENV = {"--ignore-environment": "i", "--unset": "u", "--chdir": "C", "--split-string": "S", "--argv0": "a"}
-"""The long options of `env` that change the command or have a value, and their letters."""
-_MAX_STARTED, _MAX_LINE = 8, 512
-"""Limits: `env` and scripts followed, one starting the other, and the bytes of a script's first line."""
-
-
-def what_runs(words: Sequence[str]) -> tuple[str, str, list[str]]:
-    """Return the options of a Python, the program that it runs, and the arguments of that."""
-    options, rest = "", [word for word in words[1:] if word != "--multiprocessing-fork"]
-    while rest:
-        word = rest.pop(0)
-        if not word.startswith("-") or word == "-":
-            return options, os.path.basename(word.rstrip(os.sep)) if word != "-" else "stdin", rest  # noqa: PTH119
-        for place, letter in enumerate(word[1:], start=2):
-            if letter in "mcWX-":
-                value = word[place:] or (rest.pop(0) if rest and letter != "-" else "")
-                if letter == "m":
-                    return options, value, rest
-                if letter == "c":
-                    return options, "multiprocessing" if value.startswith(_MULTIPROCESSING) else "code", rest
-                break
-            options += letter
-    return options, "stdin", rest
-
-
-def label_of(words: Sequence[str]) -> str:
-    """Return the label of a process: its program, without its arguments, which may differ from run to run."""
-    label = "".join(char if char in _NAME else "_" for char in what_runs(words)[1])
-    return label.lstrip(".-")[:_MAX_NAME] or "process"
-
-
-def is_main(words: Sequence[str], command: Sequence[str]) -> bool:
-    """Return True if a process is the main one of a command, whichever tools stand before it (`uv run`, `env`)."""
-    asked = [os.path.basename(word) for word in words[1:]]  # noqa: PTH119
-    return asked == [os.path.basename(word) for word in command[-len(asked) :]] if asked else len(command) == 1  # noqa: PTH119
-
-
-def why_deaf(words: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Return the reason why our code would not run in a command that is a Python; empty if it would.
-
-    Args:
-        words: The command line. `env` and the first lines of scripts are followed.
-        environment: Its variables.
-    """
-    words, environment = _started(words, environment)
-    if not words or not os.path.basename(words[0]).startswith(_PYTHONS):  # noqa: PTH119
-        return ""
-    deaf = sorted(_DEAF & set(what_runs(words)[0]))
-    if deaf:
-        return f"its option -{''.join(deaf)} keeps it from importing what is on PYTHONPATH"
-    if RUN in environment and FOLDER in environment.get("PYTHONPATH", ""):
-        return ""
-    return "it is not given the environment of the process that starts it"
-
-
-def _started(words: Sequence[str], environment: Mapping[str, str]) -> tuple[Sequence[str], Mapping[str, str]]:
-    """Return the command and the variables that a command ends up with: `env` and scripts start another one."""
-    for _ in range(_MAX_STARTED):
-        name = os.path.basename(words[0]) if words else ""  # noqa: PTH119
-        if not name or name.startswith(_PYTHONS):  # a wrapper of that name starts a Python in its own way
-            break
-        if name == "env":
-            words, environment = _behind_env(list(words[1:]), dict(environment))
-        elif interpreter := _interpreter(words[0], environment.get("PATH", os.defpath)):
-            words = [*interpreter, *words]
-        else:
-            break
-    return words, environment
-
-
-def _behind_env(rest: list[str], environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-    while rest and rest[0].startswith("-") and (option := rest.pop(0)) != "--":
-        name, _, value = option.partition("=")
-        letters = "i" if option == "-" else _OF_ENV.get(name, "") if option.startswith("--") else option[1:]
-        for place, letter in enumerate(letters, start=2):
-            if letter == "i":
-                environment.clear()
-            elif letter in "uCSa":
-                value = (value if option.startswith("--") else option[place:]) or (rest.pop(0) if rest else "")
-                if letter == "u":
-                    environment.pop(value, None)
-                elif letter == "S":
-                    rest = [*value.split(), *rest]
-                break
-    while rest and "=" in rest[0]:
-        name, _, value = rest.pop(0).partition("=")
-        environment[name] = value
-    return rest, environment
-
-
-def _interpreter(program: str, path: str) -> list[str]:
-    """Return the words in the first line of a script; none for other programs."""
-    for folder in [""] if os.sep in program else path.split(os.pathsep):
-        file = os.path.join(folder, program)  # noqa: PTH118
-        if os.path.isfile(file) and os.access(file, os.R_OK | os.X_OK):  # noqa: PTH113
-            with open(file, "rb") as script:  # noqa: PTH123
-                line = script.readline(_MAX_LINE)
-            return os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
-    return []
 
 
 class Process:
@@ -222,6 +118,15 @@ class Process:
         # Now, as this is the main thread: the session may be opened in another one, by the first request of a server.
         if _signal.getsignal(_signal.SIGTERM) == _signal.SIG_DFL:
             _signal.signal(_signal.SIGTERM, self._terminated)
+
+    def check(self) -> None:
+        """End this process if start-up code has hidden packages from it that a session needs."""
+        try:
+            missing = [name for name in _REQUIRED if not _is_there(name)] if _is_there("agenttape_core") else []
+        except BaseException as error:  # noqa: BLE001 - `site` would print it, and run the program
+            self.refuse(error)
+        if missing:
+            self.refuse(ModuleNotFoundError(f"No module named {missing[0]!r}", name=missing[0]))
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Open the session before a module that needs one is executed, and leave the rest to others."""
@@ -351,34 +256,55 @@ class Process:
         elif event in _REACHING:
             self._reached(event)
         elif event in _STARTING:
-            if self._replayed:
+            if event == "os.system":
+                self._starts("sh", ["sh", "-c", args[0]], None)
+            else:
                 program, arguments, *others = args[_STARTING[event] :]
                 self._starts(program, arguments, others[-1])
             if event == "os.exec" and os.access(args[0], os.X_OK):  # else it fails, and this program continues
                 self.end()
 
     def _starts(self, program: Any, arguments: Any, environment: Any) -> None:
-        """Refuse to start a Python that a replay can't guard, unless the user allows processes."""
+        """Refuse to start in a replay what isn't known to be guarded, unless the user allows processes."""
         if isinstance(arguments, str | bytes):
             arguments = [arguments]
         words = [os.fsdecode(program or arguments[0]), *map(os.fsdecode, arguments[1:])]
         given = os.environ if environment is None else environment
-        reason = why_deaf(words, {os.fsdecode(name): os.fsdecode(value) for name, value in given.items()})
-        if not reason:
+        variables = {os.fsdecode(name): os.fsdecode(value) for name, value in given.items()}
+        reason, is_deaf = why_unguarded(words, variables)
+        if not reason or (not is_deaf and self._covers_start()):
             return
         name = os.path.basename(words[0])  # noqa: PTH119
-        if any(entry.rpartition(":")[2] == _SUBPROCESS for entry in self._allow_hosts):
-            self.note(f"{name} is not guarded: {reason}")
+        if not self._replayed:
+            self.note(f"{name} is not recorded, and a replay refuses it: {reason}")
             return
-        blocked = (
-            f"blocked the start of {name}, which a replay can't guard: {reason}; allow it: --allow-hosts {_SUBPROCESS}"
-        )
-        self.note(blocked, BLOCKED)
+        if any(entry.rpartition(":")[2] == _SUBPROCESS for entry in self._allow_hosts):
+            if is_deaf:
+                self.note(f"{name} is not guarded: {reason}")
+            return
+        remedy = f"allow it: --allow-hosts {_SUBPROCESS}"
+        blocked = f"blocked the start of {name}, which a replay can't guard: {reason}; {remedy}"
         if self._guarding is None:
+            self.note(blocked, BLOCKED)
             raise RuntimeError(blocked)
         from agenttape_core.errors import NetworkBlockedError
+        from agenttape_core.guard import in_telemetry
 
+        if in_telemetry():
+            self.note(f"{REFUSED}{blocked}")
+            raise ConnectionRefusedError(blocked)
+        self.note(blocked, BLOCKED)
         raise NetworkBlockedError(blocked)
+
+    def _covers_start(self) -> bool:
+        """Return True if an executed call starts a process, or a library does to learn about the machine."""
+        try:
+            from agenttape_core.guard.attempts import looks_at_machine
+        except Exception as error:
+            if not _has_none(error):
+                raise
+            return False
+        return looks_at_machine() or (self._session is not None and self._session.is_in_call())
 
     def _imported(self, name: str) -> None:
         """Open the session late, if another finder finds the module: pytest does for all packages with plugins."""
@@ -437,6 +363,14 @@ class Process:
         self._lock, self._opener, self.is_fork = _thread.allocate_lock(), None, True
         self.address = f"{self.address}/fork" if self.address else "fork"
         os.environ[ADDRESS] = self.address
+
+
+def _is_there(name: str) -> bool:
+    """Return True if a package has been imported, or could be."""
+    if name in sys.modules:
+        return True
+    finds = [getattr(finder, "find_spec", None) for finder in sys.meta_path]
+    return any(find is not None and find(name, None) is not None for find in finds)
 
 
 def _without_import_lock() -> int:
@@ -519,17 +453,22 @@ def refuse(folder: str, error: BaseException) -> NoReturn:
         os._exit(code)
 
 
-def begin() -> None:
-    """Begin, if this process is part of a run that is under way. If that fails, the process ends."""
+def begin() -> Callable[[], object]:
+    """Begin, if this process is part of a run that is under way. If that fails, the process ends.
+
+    Returns:
+        To be called when other start-up code has run.
+    """
     run = os.environ.get(RUN, "")
     folder = run[len(OF_REPLAY) :] if run.startswith(OF_REPLAY) else run  # noqa: FURB188 - for an old Python, too
     try:
-        _begin(folder, is_replay=folder != run)
+        process = _begin(folder, is_replay=folder != run)
     except BaseException as error:  # noqa: BLE001 - `site` would print it, and run the program
         refuse(folder, error)
+    return process.check if process is not None else int
 
 
-def _begin(folder: str, *, is_replay: bool) -> None:
+def _begin(folder: str, *, is_replay: bool) -> Process | None:
     try:
         with open(os.path.join(folder, BEGIN), encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH118, PTH123
             replayed, allow_hosts, watched, *command = file.read().split("\0")
@@ -538,9 +477,11 @@ def _begin(folder: str, *, is_replay: bool) -> None:
             raise RuntimeError("the replay that started it has ended") from None
         if folder and os.path.exists(folder):  # noqa: PTH110 - pathlib is not loaded yet
             raise
-        return  # the run is over, and left its variables to what outlived it
+        return None  # the run is over, and left its variables to what outlived it
     address = _address(folder, command)
-    Process(folder, address, replayed=replayed, allow_hosts=allow_hosts.split(), watched=watched.split()).begin()
+    process = Process(folder, address, replayed=replayed, allow_hosts=allow_hosts.split(), watched=watched.split())
+    process.begin()
+    return process
 
 
 def _address(folder: str, command: Sequence[str]) -> str:

@@ -6,22 +6,29 @@ Then it makes way for the module of the same name that would have been imported 
 an exception: a process that can't be set up ends here, before the first line of its program.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def _begin() -> None:
+
+def _begin() -> Callable[[], object]:
     try:
         import agenttape_startup  # type: ignore[import-not-found] # beside this, as it must not import the package
 
-        sys.path[:] = [entry for entry in sys.path if entry != agenttape_startup.FOLDER]
-        agenttape_startup.begin()  # which ends the process by itself if it fails
+        sys.path[:] = [entry for entry in sys.path if entry != os.path.dirname(__file__)]  # noqa: PTH120
+        check: Callable[[], object] = agenttape_startup.begin()  # which ends the process if it fails
     except BaseException as error:  # noqa: BLE001 - whatever it is, the program must not run
         try:
             sys.stderr.write(f"agenttape: not run, as AgentTape could not be set up: {type(error).__name__}: {error}\n")
             sys.stderr.flush()
         finally:
             os._exit(2)
+    return check
 
 
 def _make_way() -> None:
@@ -35,5 +42,8 @@ def _make_way() -> None:
 
 
 if __name__ == "sitecustomize":  # not when it is imported as a part of the package
-    _begin()
-    _make_way()
+    _check = _begin()
+    try:
+        _make_way()
+    finally:  # whatever other start-up code has done
+        _check()
