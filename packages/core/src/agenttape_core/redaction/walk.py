@@ -122,8 +122,9 @@ class InTexts:
         self._in_bytes = in_bytes
         self.harmless_keys: set[str] = set()
 
-    def kind_of(self, name: str) -> None:
+    def kind_of(self, name: str) -> str | None:  # noqa: ARG002 - of the protocol
         """Return `None`: no name is denied."""
+        return None
 
     def text(self, text: str) -> str:
         """Return a text with replacements; the same object where there are none."""
@@ -399,11 +400,10 @@ def kind_below(plain: dict[str, Any], key: str, kind: str, name: str) -> str | N
         return kind if isinstance(value, str) and is_key_like(value) else None
     if is_description(plain.keys(), plain.get("type")):
         return None if is_keyword(key) else kind
-    if words_of(name)[-1:] in _COOKIES:
-        return kind
-    if isinstance(value, str):
-        return None if is_told(key, value) else kind
-    return None if isinstance(value, int | float) and is_told_number(key, value) else kind
+    if isinstance(value, int | float) and is_told_number(key, value):
+        return None
+    is_cookie = words_of(name)[-1:] in _COOKIES
+    return None if not is_cookie and isinstance(value, str) and is_told(key, value) else kind
 
 
 def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: Replacer, key: str) -> Plain:
