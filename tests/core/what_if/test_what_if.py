@@ -12,7 +12,6 @@ import pytest
 from agenttape_core import (
     Change,
     Variation,
-    WhatIf,
     always,
     awhat_if,
     boundary,
@@ -34,6 +33,7 @@ from agenttape_core.errors import (
     UnusedInteractionsError,
 )
 from agenttape_core.experiments import faults
+from agenttape_core.results import WhatIf
 from agenttape_core.session import pacing
 
 SENT: list[str] = []
@@ -144,7 +144,7 @@ MISS = CassetteMissError
 def test_account(
     path: Path, changes: dict[Any, Change], options: dict[str, Any], attempts: int, expected: tuple[Any, ...]
 ) -> None:
-    """It says what landed, was tried again, moved, is new, was left, and what came out; nothing is executed."""
+    """It lists reached changes, retries, changed, new and unused calls, and the result; nothing is executed."""
     before = path.read_bytes()
     found = what_if(path, lambda: agent(attempts), changes, **options)
     if expected[-1] is None:
@@ -172,7 +172,7 @@ def test_without_a_change_it_is_the_strict_replay(path: Path) -> None:
 
 
 def test_readable(path: Path) -> None:
-    """As a text it says what landed, and the parts of requests that differ for it."""
+    """As a text it names the changes that were reached, and the parts of requests that differ for it."""
     found = what_if(path, agent, {"search#2": returns("fact about eve")}, on_new_call="address")
     moved = "fact about ann, fact about [-bob-] → fact about ann, fact about {+eve+}"
     assert str(found).splitlines()[1:] == [
@@ -293,7 +293,7 @@ async def test_asynchronous(path: Path) -> None:
 
 
 def test_as_an_option(path: Path) -> None:
-    """`use_cassette` takes the same changes; a change that does not land fails the block, a recording left does not."""
+    """`use_cassette` takes the same changes; a change that isn't reached fails the block, a recording left does not."""
     with use_cassette(
         path, vary=Variation(changes={"search": raises(ConnectionError)}, on_new_call="address")
     ) as session:
@@ -301,7 +301,7 @@ def test_as_an_option(path: Path) -> None:
             search("ann")
         assert search("ann") == "fact about ann"
     assert [one.number for one in session.report.reached] == [1]
-    message = "1 change did not land, as the run did not make the call"
+    message = "1 change wasn't reached: the run didn't make the call"
     with (
         pytest.raises(ChangeNotReachedError, match=message),
         use_cassette(path, vary=Variation(changes={"mail": returns("x")})),

@@ -118,7 +118,7 @@ def verdicts(found: MutationScore, place: str) -> dict[str, str]:
     return {one.mutant.id.rpartition(":")[2]: one.verdict for one in found.judged if one.mutant.line == line}
 
 
-def test_prompts_are_noticed(found: MutationScore) -> None:
+def test_prompts_are_killed(found: MutationScore) -> None:
     """Each edit of a prompt that reaches a recorded request is a miss."""
     assert verdicts(found, "PROMPT =") == dict.fromkeys(
         ("drop_sentence", "drop_sentence~2", "negate_sentence", "empty"), "miss"
@@ -144,11 +144,11 @@ def test_tools_and_schemas(found: MutationScore) -> None:
 
 
 def test_what_no_test_reaches(found: MutationScore) -> None:
-    """Edits that no test reaches do not land, and do not count."""
-    assert verdicts(found, "OTHER =") == {"empty": "did not land"}
+    """Edits that no test reaches have no coverage, and don't count."""
+    assert verdicts(found, "OTHER =") == {"empty": "no coverage"}
     assert verdicts(found, "return OTHER") == {}, "only what stands in a request is edited"
-    assert verdicts(found, "Ring twice") == {"empty": "did not land", "negate_sentence": "did not land"}
-    assert found.score.noticed + found.score.survived + len(found.unreached) == len(found.judged)
+    assert verdicts(found, "Ring twice") == {"empty": "no coverage", "negate_sentence": "no coverage"}
+    assert found.score.killed + found.score.survived + len(found.unreached) == len(found.judged)
     assert "no test runs this line" in str(found)
 
 
@@ -158,7 +158,7 @@ def test_result(found: MutationScore) -> None:
     assert plain["mutants"][0]["verdict"] == "survived"
     assert set(plain["by_kind"]) == {"prompts", "tools", "schemas"}
     assert list(plain["by_file"]) == ["desk.py"]
-    assert "survived: no cassette notices these" in str(found)
+    assert "survived: no test catches these" in str(found)
 
 
 def test_tests(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,7 +183,7 @@ def test_tests(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["tests"] == ["test_desk.py::test_answers"]
     assert found["excluded"] == {"test_red.py::test_red": "fails without an edit: AssertionError: "}
     assert found["notes"][1] == "took no part: 2 tests without a cassette"
-    tried = [one for one in found["mutants"] if one["verdict"] != "did not land"]
+    tried = [one for one in found["mutants"] if one["verdict"] != "no coverage"]
     assert len(tried) == 3
     assert {one["test"] for one in tried if one["verdict"] == "miss"} == {"test_desk.py::test_answers"}
     assert found["reachable"] > 3
@@ -226,7 +226,7 @@ def test_interrupted(tmp_path: Path) -> None:
 
     found = mutants("desk.py:run", CASSETTE, only=["prompts"], on_run=interrupt)
     assert not found.is_whole
-    assert sum(one.verdict != "did not land" for one in found.judged) == 2
+    assert sum(one.verdict != "no coverage" for one in found.judged) == 2
     assert found.notes[0] == "interrupted: not all edits were tried"
     report, plain = tmp_path / "report.json", found.to_dict()
     for one in plain["mutants"]:
@@ -262,11 +262,11 @@ def test_tools_that_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with use_cassette(tmp_path / "shop.yaml", mode="all"):
         namespace["run"]()
     replayed = mutants("shop.py:run", "shop.yaml", only=["prompts"])
-    assert {one.verdict for one in replayed.judged if "price of books" in one.mutant.before} == {"did not land"}
-    assert "do not land: price" in str(replayed)
+    assert {one.verdict for one in replayed.judged if "price of books" in one.mutant.before} == {"no coverage"}
+    assert "have no coverage: price" in str(replayed)
     live = mutants("shop.py:run", "shop.yaml", only=["prompts"], live=["tool"])
     assert {one.verdict for one in live.judged if "price of books" in one.mutant.before} == {"miss"}
-    assert "do not land: price" not in str(live)
+    assert "have no coverage: price" not in str(live)
 
 
 def test_in_a_run_of_pytest(project: Path) -> None:

@@ -79,7 +79,7 @@ class WhatIf:
             "result": None if self.raised is not None else _text(self.result),
             "raised": None if self.raised is None else _error(self.raised),
             "reached": [_plain(one) for one in self.reached],
-            "did_not_land": list(self.unreached),
+            "unreached": list(self.unreached),
             "changed": [_departure(one) for one in self.changed],
             "new": [_departure(one) for one in self.new],
             "unused": [_plain(one) for one in self.unused],

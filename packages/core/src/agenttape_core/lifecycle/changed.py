@@ -25,7 +25,7 @@ def changes_of(changes: Changes, cassette: Cassette, policy: Policy) -> dict[int
         policy: What the session allows.
 
     Raises:
-        ConfigurationError: If one selects no call, or cannot land.
+        ConfigurationError: If one selects no call, or can't be reached.
     """
     from agenttape_core.interventions import placed  # most sessions change nothing
 
@@ -46,7 +46,7 @@ def changes_of(changes: Changes, cassette: Cassette, policy: Policy) -> dict[int
 
 
 def unlanded_error(session: Session, changes: Mapping[int, Placed], shown: Location) -> ChangeNotReachedError | None:
-    """Return the error that names the changes of which none landed; `None` if one of each key did.
+    """Return the error that names the changes of which none was reached; `None` if one of each key did.
 
     Args:
         session: The session, which has ended.
@@ -64,6 +64,7 @@ def unlanded_error(session: Session, changes: Mapping[int, Placed], shown: Locat
         where = f"{row.kind} {row.name} at {row.address}" if row is not None else "a call"
         lines.append(f"{number:>4}  {where}: {change}")
     more = [f"and {len(left) - _SHOWN} more"] if len(left) > _SHOWN else []
-    first = f"{shown_path(shown)}: {counted(len(left), 'change')} did not land, as the run did not make the call"
+    verb = "wasn't" if len(left) == 1 else "weren't"
+    first = f"{shown_path(shown)}: {counted(len(left), 'change')} {verb} reached: the run didn't make the call"
     remedy = "a run in which nothing was changed shows nothing: change a call that it makes"
     return ChangeNotReachedError("\n  ".join([first, *lines, *more, remedy]))

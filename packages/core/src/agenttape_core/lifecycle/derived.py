@@ -34,8 +34,8 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
         to: The derived cassette; by default `NAME.derived.yaml` beside it.
         origin: A note on the change for its header: plain data, or a function that returns it at the end. Redacted.
         changes: Other answers for recorded calls, by number, address, kind, name or pattern.
-        on_landed: Called when one of them is about to land; by default it is `allow_execution`, so that the change is
-            the departure.
+        on_reached: Called when one of them is about to be reached; by default `allow_execution`, so that the run
+            diverges at the change.
         live: Which calls without a recording are executed after the departure: `True` for models, embeddings and
             retrievals, which only ask; kinds and names, the only way to execute tools and whatever else may act;
             `False` for none.
@@ -54,7 +54,7 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
         to: str | Path | None = None,
         origin: Plain | Callable[[], Plain] = None,
         changes: Changes | None = None,
-        on_landed: Callable[[], None] | None = None,
+        on_reached: Callable[[], None] | None = None,
         live: bool | Collection[str] = True,
         revise: Callable[[Step], Step | None] = unchanged,
         match_on: Way | Matcher | Sequence[Way | Matcher] | None = None,
@@ -62,7 +62,7 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
     ) -> None:
         derivation = Derivation(
             origin=origin if callable(origin) else lambda: origin,
-            on_landed=on_landed,
+            on_reached=on_reached,
             revise=revise,
         )
         super().__init__(

@@ -64,8 +64,8 @@ class CassetteInUse:
         self._stack = SessionStack(opened)
         self._problem: Exception | None = None
         derivation = opened.prepared.request.derivation
-        on_landed = derivation.on_landed if derivation is not None else None
-        opened.session.depart = on_landed or self.depart
+        on_reached = derivation.on_reached if derivation is not None else None
+        opened.session.depart = on_reached or self.depart
 
     @property
     def session(self) -> Session:

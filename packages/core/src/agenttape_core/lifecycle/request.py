@@ -65,13 +65,13 @@ class Derivation(NamedTuple):
 
     Args:
         origin: Returns a note for the header about the change, as plain data; called, and redacted, on writing.
-        on_landed: Called when a change is about to land; by default the run departs there.
+        on_reached: Called when a change is about to be reached; by default the run departs there.
         revise: Returns the step to keep, or `None` for one that the change itself broke off.
         is_begun: Whether the run departs as soon as it begins.
     """
 
     origin: Callable[[], Plain] = _no_origin
-    on_landed: Callable[[], None] | None = None
+    on_reached: Callable[[], None] | None = None
     revise: Callable[[Step], Step | None] = unchanged
     is_begun: bool = False
 
@@ -134,7 +134,7 @@ class SessionRequest(NamedTuple):
         derived_as: The file of the derived cassette, as the user names it; by default beside the cassette.
         changes: Other outcomes for recorded calls; `None` for a session without changes.
         on_new_call: The answer to calls without a recording, once a change was reached.
-        judges_changes: Whether it is an error if a change does not land.
+        judges_changes: Whether it is an error if a change isn't reached.
         judges_unused: Whether the setting `on_unused` applies to unused recordings.
         order: The calls in the order in which they are to be answered; by default the recorded one.
     """

@@ -292,7 +292,7 @@ def is_worse(found: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def with_mutants(config: pytest.Config, found: list[dict[str, Any]], tests: Sequence[str]) -> None:
-    """Add the edits that no test has noticed to the results.
+    """Add the edits that no test has killed to the results.
 
     Args:
         config: The configuration of the run.

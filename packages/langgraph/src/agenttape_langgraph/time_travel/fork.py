@@ -181,7 +181,7 @@ def _fork(request: ForkRequest) -> Script[Fork]:
         live=request.live,
         origin=lambda: {**_note(point, changes), PLAN: run.plan.to_plain()},
         # An edited answer is the fork where no step is: the run goes on without a stop.
-        on_landed=lambda: run.fork() if point is None else None,
+        on_reached=lambda: run.fork() if point is None else None,
         revise=revised,
         match_on=match_on(recorded),
         redact=request.redact,

@@ -40,7 +40,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "faults": "Make each recorded call fail once in each way, offline, and show the outcomes.",
     "flaky": "Find the part of a flaky program that makes it so: code, order, a tool, the model, or the judge.",
     "model": "Try another model on recordings, and compare it with the program's own.",
-    "mutants": "Edit prompts, tools and schemas, one at a time, and list the edits that no cassette notices.",
+    "mutants": "Edit prompts, tools and schemas, one at a time, and list the edits that no test catches.",
     "orders": "Answer recorded calls in other orders, and show which of them change the outcome.",
     "shrink": "Find the smallest cassette with which a program still fails the same way.",
     "why": "Find which recorded answers have moved a call, each link tested by a replay.",

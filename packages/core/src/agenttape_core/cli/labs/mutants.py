@@ -34,7 +34,7 @@ from agenttape_core.experiments.strategies.mutants.search import MOST, SEED
 @click.option("--live", metavar="NAMES", help="Call these kinds or names for real, such as tool.")
 @with_jobs
 @with_resume
-@click.option("--fail-under", type=click.FloatRange(0, 1), metavar="SHARE", help="Exit with 1 if less is noticed.")
+@click.option("--fail-under", type=click.FloatRange(0, 1), metavar="SHARE", help="Exit with 1 if less is killed.")
 @with_report
 def mutants(
     targets: tuple[str, ...],
@@ -53,13 +53,13 @@ def mutants(
     reports: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Edit prompts, tools and schemas, one at a time, and list the edits that no cassette notices.
+    """Edit prompts, tools and schemas, one at a time, and list the edits that no test catches.
 
     TARGET is a file, a folder or the id of a test, by default all that pytest finds; or a function with --cassette, as
     module:function or path/to/file.py:function. Edits are made when a file is imported, in separate processes: no file
     changes. Nothing is called for real but what --live names, with the edits in it.
 
-    Exits with 1 if less than --fail-under is noticed, or a test fails without an edit; with --mutant, if it survives.
+    Exits with 1 if less than --fail-under is killed, or a test fails without an edit; with --mutant, if it survives.
     """
     path = recording_of(cassette)
     if path is not None and len(targets) != 1:

@@ -13,16 +13,16 @@ from agenttape_core.experiments.strategies.mutants.selecting import Reaching
 from agenttape_core.experiments.strategies.mutants.sites import KINDS
 from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
 
-Verdict = Literal["miss", "assertion", "unused", "raised", "did not end", "survived", "did not land"]
-"""The end of a mutant. It was noticed: by the replay, as a request is another one (*miss*); by an *assertion*, or
+Verdict = Literal["miss", "assertion", "unused", "raised", "did not end", "survived", "no coverage"]
+"""The end of a mutant. It was killed: by the replay, as a request is another one (*miss*); by an *assertion*, or
 another result; by recordings that were *unused*; as the program *raised*, or *did not end*. Or it *survived*. Or it
-*did not land*: no test reaches it."""
+*no coverage*: no test reaches it."""
 NOTICED: tuple[Verdict, ...] = ("miss", "assertion", "unused", "raised", "did not end")
 _LAX = ("address", "ordered", "matcher", "repeated")
 
 
 def verdict_of(before: Mapping[str, Facts], reply: Reply) -> tuple[Verdict, str, str]:
-    """Return the verdict on a run with an edit, the reason in a few words, and the test that has noticed it.
+    """Return the verdict on a run with an edit, the reason in a few words, and the test that has killed it.
 
     Args:
         before: The facts of the tests without an edit.
@@ -30,18 +30,18 @@ def verdict_of(before: Mapping[str, Facts], reply: Reply) -> tuple[Verdict, str,
     """
     if reply.ended:
         return "did not end", reply.ended, ""
-    noticed = next((found for name, one in before.items() if (found := _noticed(name, one, reply)) is not None), None)
-    if noticed is not None:
-        return noticed
+    killed = next((found for name, one in before.items() if (found := _killed(name, one, reply)) is not None), None)
+    if killed is not None:
+        return killed
     if reply.problem:
         return "raised", reply.problem, ""
     if not reply.is_loaded:
-        return "did not land", "the file was imported before it could be edited", ""
+        return "no coverage", "the file was imported before it could be edited", ""
     return "survived", "; ".join(_hidden(before, reply)), ""
 
 
-def _noticed(name: str, before: Facts, reply: Reply) -> tuple[Verdict, str, str] | None:
-    """Return the verdict if a test has noticed the edit."""
+def _killed(name: str, before: Facts, reply: Reply) -> tuple[Verdict, str, str] | None:
+    """Return the verdict if a test has killed the edit."""
     after = reply.facts.get(name)
     if after is None or (after.how == "passed" and after.value == before.value):
         return None
@@ -86,7 +86,7 @@ class Judged:
         mutant: The mutant.
         verdict: The verdict.
         words: Why, in a few words; empty if the verdict says it all.
-        test: The test that has noticed it; empty if none has.
+        test: The test that has killed it; empty if none has.
         tests: The tests that reach it.
     """
 
@@ -97,8 +97,8 @@ class Judged:
     tests: tuple[str, ...] = ()
 
     @property
-    def is_noticed(self) -> bool:
-        """True if something has noticed it."""
+    def is_killed(self) -> bool:
+        """True if something has killed it."""
         return self.verdict in NOTICED
 
     def to_dict(self) -> dict[str, Any]:
@@ -135,34 +135,34 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The numbers of noticed mutants and of others.
+    """The numbers of killed mutants and of others.
 
     Args:
-        noticed: Those that were.
+        killed: The killed ones.
         survived: Those that were not.
     """
 
-    noticed: int
+    killed: int
     survived: int
 
     @classmethod
     def of(cls, judged: Iterable[Judged]) -> Score:
-        """Return the score of some mutants; those that did not land do not count."""
-        landed = [one for one in judged if one.verdict != "did not land"]
-        noticed = sum(one.is_noticed for one in landed)
-        return cls(noticed, len(landed) - noticed)
+        """Return the score of some mutants; those without coverage don't count."""
+        reached = [one for one in judged if one.verdict != "no coverage"]
+        killed = sum(one.is_killed for one in reached)
+        return cls(killed, len(reached) - killed)
 
     @property
     def share(self) -> float:
-        """The share that was noticed, from 0 to 1; 1 if there was none."""
-        return self.noticed / (self.noticed + self.survived) if self.noticed + self.survived else 1.0
+        """The share that was killed, from 0 to 1; 1 if there was none."""
+        return self.killed / (self.killed + self.survived) if self.killed + self.survived else 1.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
-        return {"noticed": self.noticed, "survived": self.survived, "score": round(self.share, 4)}
+        return {"killed": self.killed, "survived": self.survived, "score": round(self.share, 4)}
 
     def __str__(self) -> str:
-        return f"{self.noticed} of {self.noticed + self.survived}"
+        return f"{self.killed} of {self.killed + self.survived}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,22 +191,22 @@ class MutationScore:
 
     @property
     def score(self) -> Score:
-        """The score of all mutants that landed."""
+        """The score of all mutants with coverage."""
         return Score.of(self.judged)
 
     @property
     def survivors(self) -> list[Judged]:
-        """The mutants that no test noticed: gaps in the coverage of the cassettes."""
+        """The mutants that no test killed: gaps in the coverage of the cassettes."""
         return [one for one in self.judged if one.verdict == "survived"]
 
     @property
     def unreached(self) -> list[Judged]:
         """The mutants that no test reaches."""
-        return [one for one in self.judged if one.verdict == "did not land"]
+        return [one for one in self.judged if one.verdict == "no coverage"]
 
     @property
     def ok(self) -> bool:
-        """True if all edits that landed were noticed, and each test took part that has a cassette."""
+        """True if all edits with coverage were killed, and each test took part that has a cassette."""
         return not (self.survivors or self.excluded)
 
     def to_checked(self) -> list[Checked]:
@@ -218,14 +218,14 @@ class MutationScore:
         return [judged_by("mutants", self.program, "", found)]
 
     def by(self, key: Callable[[Mutant], str]) -> dict[str, Score]:
-        """Return the scores of groups of mutants that landed.
+        """Return the scores of groups of mutants with coverage.
 
         Args:
             key: Returns the name of the group of a mutant.
         """
         groups: dict[str, list[Judged]] = {}
         for one in self.judged:
-            if one.verdict != "did not land":
+            if one.verdict != "no coverage":
                 groups.setdefault(key(one.mutant), []).append(one)
         return {name: Score.of(group) for name, group in groups.items()}
 
@@ -241,12 +241,12 @@ class MutationScore:
         return self.by(lambda one: one.file)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data: survivors first, then those that did not land, then the others."""
-        order = {"survived": 0, "did not land": 1}
+        """Return it as plain data: survivors first, then those without coverage, then the others."""
+        order = {"survived": 0, "no coverage": 1}
         return {
             "program": self.program,
             **self.score.to_dict(),
-            "did_not_land": len(self.unreached),
+            "no_coverage": len(self.unreached),
             "reachable": self.reachable,
             "seed": self.seed,
             "is_whole": self.is_whole,
@@ -264,15 +264,15 @@ class MutationScore:
     def lines(self) -> list[str]:
         """Return it as text: the score, the survivors, then what no test reaches."""
         score = self.score
-        share = f" edits noticed ({score.share:.0%})" if score.noticed + score.survived else " edits"
+        share = f" killed ({score.share:.0%})" if score.killed + score.survived else " edits"
         lines = [f"{self.program}: {score}{share}"]
         lines += [f"  {name}: {each}" for name, each in self.by_kind.items()]
         if len(self.by_file) > 1:
             lines += [f"  {name}: {each}" for name, each in self.by_file.items()]
         if self.survivors:
-            lines += ["survived: no cassette notices these", *_indented(self.survivors)]
+            lines += ["survived: no test catches these", *_indented(self.survivors)]
         if self.unreached:
-            lines += ["did not land: no test reaches these", *(f"  {line}" for line in _places(self.unreached))]
+            lines += ["no coverage: no test reaches these", *(f"  {line}" for line in _places(self.unreached))]
         lines += [f"excluded: {test}: {why}" for test, why in self.excluded.items()]
         return [*lines, *self.notes]
 

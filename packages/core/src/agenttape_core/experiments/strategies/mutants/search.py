@@ -61,7 +61,7 @@ class Chosen:
 
 @dataclass(slots=True)
 class Search:
-    """The search for edits that no cassette notices.
+    """The search for edits that no test catches.
 
     Args:
         workers: Run the program, several at the same time.
@@ -91,7 +91,7 @@ class Search:
         drawn = sampled(landing, self.chosen.most, self.chosen.seed)
         limits = (_SECONDS + _SLOWER * traced.seconds, _SECONDS + _SLOWER * traced.cpu)
         judged, is_whole = self._judged(drawn, evidence, limits, {Path(file) for file in traced.files})
-        judged += [Judged(one.mutant, "did not land", one.why) for one in reaching if one.why]
+        judged += [Judged(one.mutant, "no coverage", one.why) for one in reaching if one.why]
         judged.sort(key=lambda one: (one.mutant.file, one.mutant.line))
         return MutationScore(
             program=self._name(len(before)),
@@ -259,7 +259,7 @@ class Search:
             apart = ", ".join(f"{counted(count, 'test')} {what}" for what, count in self.apart.items())
             notes.append(f"took no part: {apart}")
         if tools := list(dict.fromkeys(tool for one in before.values() for tool in one.not_run)):
-            notes.append(f"replayed, not run, so edits of their code do not land: {', '.join(tools)}")
+            notes.append(f"replayed, not run, so edits of their code have no coverage: {', '.join(tools)}")
         return notes
 
 
@@ -294,7 +294,7 @@ def mutants(
     on_run: Callable[[], object] = lambda: None,
     **options: Any,
 ) -> MutationScore:
-    """Edit a program in many small ways, one at a time, and find the edits that no cassette notices.
+    """Edit a program in many small ways, one at a time, and find the edits that no test catches.
 
     Each edit is made when the file is imported, in its own process; no file changes. The tests that reach it
     replay their cassettes strictly: only the named calls are executed, and none is recorded. An interruption by
