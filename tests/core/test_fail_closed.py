@@ -17,7 +17,7 @@ from ..kit.injecting import Injected, injected
 
 pytestmark = [pytest.mark.process, pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")]
 
-COMMAND = "sitecustomize.py:_begin,agenttape_startup.py:begin,agenttape_startup.py:Process._open"
+COMMAND = "sitecustomize.py:_or_end,agenttape_startup.py:begin,agenttape_startup.py:Process._open"
 """The functions that set up a process of a command."""
 
 RAN = """

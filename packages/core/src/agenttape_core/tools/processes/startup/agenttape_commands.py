@@ -51,7 +51,7 @@ _KEYWORDS = frozenset({"if", "then", "elif", "else", "while", "until", "do", "{"
 _NO_COMMANDS = frozenset({"fi", "done", "}", "for"})
 """The words of a shell that begin something without a command."""
 _CLEARING = frozenset({"sudo", "doas", "su", "runuser", "systemd-run", "at", "batch"})
-"""The programs that start others in an environment of their own."""
+"""The programs that start others in another environment."""
 _HARMLESS = frozenset(
     {
         *("cd", "echo", "printf", "exit", "return", "set", "shift", "true", "false", "test", "[", ":", "wait", "pwd"),
@@ -138,7 +138,7 @@ class _UnguardedError(Exception):
 
 
 def _judge(words: Sequence[str], environment: dict[str, str], depth: int = 0) -> None:
-    """Follow a command to what it starts in the end."""
+    """Follow a command to the programs that it starts in the end."""
     name = os.path.basename(words[0]) if words else ""  # noqa: PTH119
     if name.startswith(_PYTHONS):  # a wrapper of that name starts a Python in its own way
         _judge_python(words, environment)

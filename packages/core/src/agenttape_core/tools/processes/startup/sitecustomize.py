@@ -14,21 +14,27 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 
 def _begin() -> Callable[[], object]:
-    try:
-        import agenttape_startup  # type: ignore[import-not-found] # beside this, as it must not import the package
+    import agenttape_startup  # type: ignore[import-not-found] # beside this, as it must not import the package
 
-        sys.path[:] = [entry for entry in sys.path if entry != os.path.dirname(__file__)]  # noqa: PTH120
-        check: Callable[[], object] = agenttape_startup.begin()  # which ends the process if it fails
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the program must not run
+    sys.path[:] = [entry for entry in sys.path if entry != os.path.dirname(__file__)]  # noqa: PTH120
+    check: Callable[[], object] = agenttape_startup.begin()
+    return check
+
+
+def _or_end(step: Callable[[], Any]) -> Any:
+    """Take a step, or end the process: whatever it raises, the program must not run."""
+    try:
+        return step()
+    except BaseException as error:  # noqa: BLE001 - as above
         try:
             sys.stderr.write(f"agenttape: not run, as AgentTape could not be set up: {type(error).__name__}: {error}\n")
             sys.stderr.flush()
         finally:
             os._exit(2)
-    return check
 
 
 def _make_way() -> None:
@@ -42,8 +48,8 @@ def _make_way() -> None:
 
 
 if __name__ == "sitecustomize":  # not when it is imported as a part of the package
-    _check = _begin()
+    _check = _or_end(_begin)
     try:
         _make_way()
     finally:  # whatever other start-up code has done
-        _check()
+        _or_end(_check)
