@@ -43,6 +43,8 @@ class Result(Protocol):
         """Return its findings."""
 
 
+SEED = 7
+"""The seed of all that is drawn at random, unless another one is given."""
 _FREE = "it only replays, which costs nothing"
 SHARED: Mapping[str, str] = {
     "runs": "how often it replays follows from what is recorded, or from the samples",

@@ -110,6 +110,11 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
+def problem_of(error: BaseException | None) -> str:
+    """Return the class and the first line of an error; empty if there is none."""
+    return f"{type(error).__name__}: {error}".partition("\n")[0] if error is not None else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A recorded call, named for people.
@@ -200,6 +205,11 @@ class Run:
     def failure(self) -> Failure | None:
         """The failure of the program; `None` if it ended well, or left the recorded world."""
         return None if self.error is None or self.left is not None else failure_of(self.error)
+
+    @property
+    def problem(self) -> str:
+        """The class and the first line of its error; empty if it ended well."""
+        return problem_of(self.error)
 
     @property
     def left(self) -> str | None:

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from agenttape_core.cli.labs import experiment, with_jobs, with_max_usd, with_plan, with_seed
+from agenttape_core.experiments.engine import SEED
 from agenttape_core.experiments.program import Program
-from agenttape_core.experiments.strategies.flaky import PROCESSES, SAMPLES, SEED, FlakyParts
+from agenttape_core.experiments.strategies.flaky import PROCESSES, SAMPLES, FlakyParts
 from agenttape_core.experiments.strategies.flaky import flaky as run_flaky
 
 

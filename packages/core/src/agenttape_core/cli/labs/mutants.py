@@ -17,9 +17,10 @@ from agenttape_core.cli.labs import (
     with_seed,
 )
 from agenttape_core.cli.output import progress_bar
+from agenttape_core.experiments.engine import SEED
 from agenttape_core.experiments.strategies.mutants import MutationScore
 from agenttape_core.experiments.strategies.mutants import mutants as run_mutants
-from agenttape_core.experiments.strategies.mutants.search import MOST, SEED
+from agenttape_core.experiments.strategies.mutants.search import MOST
 
 
 @lab_command("agenttape lab mutants tests --only prompts,tools --base main --fail-under 0.8")

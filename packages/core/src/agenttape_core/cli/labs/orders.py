@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from agenttape_core.cli.labs import experiment, with_runs, with_seed
+from agenttape_core.experiments.engine import SEED
 from agenttape_core.experiments.program import Program
 from agenttape_core.experiments.strategies.order_search import Exploration
-from agenttape_core.experiments.strategies.orders import ORDERS, SEED
+from agenttape_core.experiments.strategies.orders import ORDERS
 from agenttape_core.experiments.strategies.orders import orders as run_orders
 
 

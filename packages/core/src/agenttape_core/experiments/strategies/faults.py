@@ -48,11 +48,6 @@ MARKS: dict[Verdict, str] = {
 """The verdicts as the matrix shows them."""
 
 
-def first_line(error: BaseException | None) -> str:
-    """Return the class and the first line of an error; empty if there is none."""
-    return f"{type(error).__name__}: {error}".partition("\n")[0] if error is not None else ""
-
-
 def verdict_of(run: Run, number: int, *, is_same: bool | None = None) -> Verdict:
     """Return the verdict on a run in which one call failed.
 
@@ -87,7 +82,7 @@ def words_of(run: Run, verdict: Verdict) -> str:
     if verdict == "silent":
         left = len(report.judged)
         return f"ended well, and {left} recorded calls were not made" if left else "ended well with another answer"
-    return first_line(run.error)
+    return run.problem
 
 
 FAILING: frozenset[Verdict] = frozenset({"silent"})
@@ -338,11 +333,11 @@ def _script(path: Path, chosen: _Chosen) -> Experiment[FaultMatrix]:
     before = yield Variation(path)
     replayed = _replayed(before)
     control = before
-    why = first_line(before.error) if chosen.test else _difference(before)
+    why = before.problem if chosen.test else _difference(before)
     if not why:
         neutral = {item.number: CONTROL.change(item) for item in replayed if CONTROL.applies(item)}
         control = yield Variation(path, changes=neutral)
-        why = first_line(control.error) or str(next(iter((*control.session.report.divergences, *control.failed)), ""))
+        why = control.problem or str(next(iter((*control.session.report.divergences, *control.failed)), ""))
     if why and not chosen.test:
         raise ConfigurationError(
             f"faults: the run fails without a fault, so faults would show nothing: {why}\n"
@@ -388,7 +383,7 @@ def _difference(run: Run) -> str:
     """Return how a run of a function differs from its recording; empty if it doesn't."""
     report = run.session.report
     several = (*report.divergences, *report.judged, *run.failed)
-    return first_line(run.error) or str(next(iter(several), ""))
+    return run.problem or str(next(iter(several), ""))
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from agenttape_core.errors import AgentTapeError, BudgetExceededError, counted, shown_path
-from agenttape_core.experiments.engine import Experiment, drive, independent, refuse_below_one, refuse_jobs
+from agenttape_core.experiments.engine import SEED, Experiment, drive, independent, refuse_below_one, refuse_jobs
 from agenttape_core.experiments.program import Program, Run, opened, recorded, takes_tests
 from agenttape_core.experiments.verdicts import share_of
 from agenttape_core.lifecycle.project import project_settings
@@ -77,6 +76,11 @@ class Lane:
         return sum(sample.end == end for sample in self.samples)
 
     @property
+    def reasons(self) -> list[str]:
+        """The reasons why samples did not pass, each once."""
+        return list(dict.fromkeys(sample.why for sample in self.samples if sample.why))
+
+    @property
     def interval(self) -> tuple[float, float]:
         """The bounds of the share of failures; each holds with a probability of 95 %."""
         low, high = share_of(self.count("failed"), len(self.samples))
@@ -88,12 +92,10 @@ class Lane:
             "part": self.part,
             "name": self.name or None,
             "samples": len(self.samples),
-            "passed": self.count("passed"),
-            "failed": self.count("failed"),
-            "left": self.count("left"),
+            **{end: self.count(end) for end in get_args(End)},
             "moved": sum(sample.moved for sample in self.samples),
             "interval": list(self.interval),
-            "reasons": list(dict.fromkeys(sample.why for sample in self.samples if sample.why)),
+            "reasons": self.reasons,
             "skipped": self.skipped or None,
             "dollars": round(self.dollars, 6),
             "calls": self.calls,
@@ -172,28 +174,23 @@ class FlakyParts:
 
     def to_checked(self) -> list[Checked]:
         """Return it for the reporters of checks: a finding for each part in which something has failed."""
-        found = [
-            Finding(str(lane), found="; ".join(_reasons(lane.samples))) for lane in self.lanes if lane.count("failed")
-        ]
+        failed = [lane for lane in self.lanes if lane.count("failed")]
+        found = [Finding(str(lane), found="; ".join(lane.reasons[:_SHOWN])) for lane in failed]
         return [judged_by("flaky", self.program, self.cassette, found)]
 
     def __str__(self) -> str:
         lines = [f"{self.program}, replayed from {self.cassette}: {self.verdict}", *map(str, self.lanes)]
-        for lane in self.lanes:
-            lines += [f"{lane.title}: {why}" for why in _reasons(lane.samples)]
+        lines += [f"{lane.title}: {why}" for lane in self.lanes for why in lane.reasons[:_SHOWN]]
         return "\n  ".join([*lines, *self.notes])
-
-
-def _reasons(samples: Sequence[Sample]) -> list[str]:
-    return list(dict.fromkeys(sample.why for sample in samples if sample.why))[:3]
 
 
 SAMPLES = 10
 """The samples of each lane, unless another number is given."""
 PROCESSES = 3
 """The replays in processes whose environment differs."""
-SEED = 7
 _ORDERS = 200
+_SHOWN = 3
+_INTERRUPTED = "interrupted"
 _BY_ADDRESS = ("exact", "request", "address")
 
 
@@ -255,14 +252,18 @@ def flaky(
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         run = _Running(program, path, calls, Path(folder), samples, jobs, budget, held_back, judge, on_run, dry_run)
         try:
-            for lane in chain(run.free(processes, orders, seed), run.paid()):
+            for lane in run.lanes(processes, orders, seed):
                 lanes.append(lane)
+                is_whole = lane.skipped != _INTERRUPTED
+                if not is_whole:
+                    break
                 if lane.part == "code" and lane.count("failed"):
                     notes.append("in the lane of the code nothing varies, so what fails there needs no others")
                     break
         except KeyboardInterrupt:
             is_whole = False
-            notes.append("interrupted: not all parts were tried")
+    if not is_whole:
+        notes.append("interrupted: not all parts were tried")
     unpriced = sum(lane.calls for lane in lanes) if not sum(lane.dollars for lane in lanes) else 0
     if unpriced:
         notes.append(f"the price of {unpriced} calls of models is not known: they count as nothing")
@@ -285,39 +286,32 @@ class _Running:
     on_run: Callable[[], object] | None
     is_dry: bool
 
-    def free(self, processes: int, orders: int, seed: int) -> Iterator[Lane]:
-        """Yield the lanes in which no model is asked."""
+    def lanes(self, processes: int, orders: int, seed: int) -> Iterator[Lane]:
+        """Yield the lanes, those in which no model is asked first."""
         code = self._driven("code", "", {}, ())
-        if processes and not (self.is_dry or code.count("failed")):
+        if processes and not (code.skipped or code.count("failed")):
             code = self._in_environments(code, processes)
         yield code
         yield self._orders(orders, seed)
-        for name, why in self.tools.items():
-            varied = {"match_on": _BY_ADDRESS}
-            yield Lane("tool", name, skipped=why) if why else self._driven("tool", name, varied, (name,))
+        for part, name, options, called, why in self._executing():
+            yield Lane(part, name, skipped=why) if why else self._driven(part, name, options, called)
 
-    def paid(self) -> Iterator[Lane]:
-        """Yield the lanes in which models are asked."""
-        for part, options, called in self._paid():
-            if self.budget is None and not self.is_dry:
-                yield Lane(part, skipped="as models are asked only within a limit: give max_usd (--max-usd)")
-            else:
-                yield self._driven(part, "", options, called)
-
-    def _paid(self) -> list[tuple[Part, Mapping[str, Any], tuple[str, ...]]]:
-        """Return the lanes in which models are asked: the part, options, and the calls that are made."""
+    def _executing(self) -> Iterator[tuple[Part, str, Mapping[str, Any], tuple[str, ...], str]]:
+        """Yield the lanes in which calls are made: the part, its name, options, those calls, and why it's not tried."""
         rows, judge = self.calls.entries, self.judge
+        for name, why in self.tools.items():
+            yield "tool", name, {"match_on": _BY_ADDRESS}, (name,), why
         names = {row.name for row in rows if row.kind in MODELS and row.kind != "embeddings"}
         kinds = tuple(sorted({row.kind for row in rows if row.name in names}))
-        parts: list[tuple[Part, Mapping[str, Any], tuple[str, ...]]] = []
-        if names - {judge}:
-            parts.append(("model", {"replay_only": [judge]} if judge else {}, kinds))
+        is_allowed = self.budget is not None or self.is_dry
+        why = "" if is_allowed else "as models are asked only within a limit: give max_usd (--max-usd)"
+        if has_model := bool(names - {judge}):
+            yield "model", "", {"replay_only": [judge]} if judge else {}, kinds, why
         if judge:
-            parts.append(("judge", {}, (judge,)))
-        tools = [name for name, why in self.tools.items() if not why]
-        if len(parts) + bool(tools) > 1:
-            parts.append(("together", {}, (*kinds, *tools, *([judge] if judge else []))))
-        return parts
+            yield "judge", "", {}, (judge,), why
+        tools = [name for name, held_back in self.tools.items() if not held_back]
+        if has_model + bool(judge) + bool(tools) > 1:
+            yield "together", "", {}, (*kinds, *tools, *([judge] if judge else [])), why
 
     def _driven(self, part: Part, name: str, options: Mapping[str, Any], live: tuple[str, ...]) -> Lane:
         if self.is_dry:
@@ -346,7 +340,11 @@ class _Running:
         varied = independent(Variation(self.cassette, options, write_to=to, keeps=False, live=live) for to in kept)
         with self.budget.held() if live and self.budget is not None else nullcontext():
             for variation in varied:
-                ending = yield variation
+                try:
+                    ending = yield variation
+                except KeyboardInterrupt:
+                    skipped = _INTERRUPTED
+                    break
                 calls += sum(crossed.kind in MODELS for crossed in ending.session.report.recorded)
                 if isinstance(ending.session.failure, BudgetExceededError):
                     skipped = "the limit of the cost was reached"
@@ -371,6 +369,8 @@ class _Running:
         except AgentTapeError as error:
             first = str(error).partition("\n")[0]
             return replace(code, skipped=f"other environments were not tried: {first}")
+        except KeyboardInterrupt:
+            return replace(code, skipped=_INTERRUPTED)
         more = (Sample("passed"),) * len(found.runs)
         if not found.ok and (one := found.first) is not None:
             more = (Sample("failed", f"{one.what}: {one.cause.name}: {one.cause.why}"),)
@@ -387,12 +387,12 @@ class _Running:
             return Lane("order", skipped=str(error).partition("\n")[0])
         if not found.overlapping and found.ok:
             return Lane("order", skipped="as no recorded calls wait side by side")
-        passed = (Sample("passed"),) * (found.orders - found.failing)
+        passed, skipped = (Sample("passed"),) * (found.orders - found.failing), "" if found.is_whole else _INTERRUPTED
         if found.smallest is None:
-            return Lane("order", samples=passed)
+            return Lane("order", samples=passed, skipped=skipped)
         told = found.smallest.told.partition("\n")[0].removeprefix("then ")
         failed = (Sample("failed", f"in the order {found.smallest.order}, {told}"),) * found.failing
-        return Lane("order", samples=(*failed, *passed))
+        return Lane("order", samples=(*failed, *passed), skipped=skipped)
 
 
 def _sample(ending: Run) -> Sample:

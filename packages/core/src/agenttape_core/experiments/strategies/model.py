@@ -27,6 +27,7 @@ from agenttape_core.experiments.strategies.trials.sampling import (
     planned,
     refuse_unpriced,
     take_samples,
+    taken_of,
     unrecorded_inside,
 )
 from agenttape_core.lifecycle.candidates import candidates_of, nothing_to_try
@@ -186,21 +187,17 @@ class ProgramRun:
         ended = self.program.run(Variation(self.path, options, write_to=target, live=live, candidate=candidate))
         if isinstance(ended.session.failure, BudgetExceededError):
             raise ended.session.failure
-        unrecorded = [one.to_dict() for one in ended.session.report.unrecorded] + [
-            unrecorded_inside(one) for one in ended.failed
-        ]
-        problem = "" if ended.error is None else f"{type(ended.error).__name__}: {ended.error}".partition("\n")[0]
-        problem, differences = _of_server(ended) if isinstance(ended.result, Answered) else (problem, ())
-        kept = target if target.is_file() else None
-        return Taken(kept, not problem, unrecorded, problem, differences, ended.session.report.run_id)
+        facts = _of_server(ended) if isinstance(ended.result, Answered) else {}
+        return taken_of(ended, derived=target if target.is_file() else None, **facts)
 
 
-def _of_server(ended: Run) -> tuple[str, tuple[str, ...]]:
+def _of_server(ended: Run) -> dict[str, Any]:
     """Return why a server has failed, and the lines in which its answer differed, without secrets."""
     problem = "" if ended.error is None else str(ended.error).partition("\n")[0]
     if ended.result.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         problem = f"the server answered with {ended.result.status}"
-    return problem, tuple(map(ended.session.redactor.text, ended.result.differences))
+    differences = tuple(map(ended.session.redactor.text, ended.result.differences))
+    return {"passed": not problem, "problem": problem, "differences": differences}
 
 
 class CommandRun:

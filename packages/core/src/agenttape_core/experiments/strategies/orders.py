@@ -17,7 +17,7 @@ from agenttape_core.errors import (
     SessionStateError,
     shown_path,
 )
-from agenttape_core.experiments.engine import drive, refuse_below_one
+from agenttape_core.experiments.engine import SEED, drive, refuse_below_one
 from agenttape_core.experiments.program import Call, Program, Run, recorded, takes_tests
 from agenttape_core.experiments.strategies.order_search import (
     Exploration,
@@ -103,7 +103,6 @@ def _numbered(text: str) -> str:
 
 ORDERS = 200
 """Orders that are tried by default."""
-SEED = 7
 _SHRINKING = 40
 """Replays that make an order smaller, at most."""
 

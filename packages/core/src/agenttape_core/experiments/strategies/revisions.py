@@ -18,8 +18,17 @@ from threading import Lock
 from typing import Any, Literal, NamedTuple, Self
 
 from agenttape_core.errors import BudgetExceededError, ConfigurationError, VerificationError
-from agenttape_core.experiments.program import Program, Run, opened, program_of, recorded, recording, with_test
-from agenttape_core.experiments.strategies.trials.sampling import Taken
+from agenttape_core.experiments.program import (
+    Program,
+    Run,
+    opened,
+    problem_of,
+    program_of,
+    recorded,
+    recording,
+    with_test,
+)
+from agenttape_core.experiments.strategies.trials.sampling import Taken, taken_of
 from agenttape_core.experiments.worker import SECONDS, Worker
 from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.project import Project, confine_process, project_settings
@@ -267,7 +276,7 @@ def run(program: dict[str, Any]) -> dict[str, Any]:
             return {"plan": plan_of(ended.session, prices).to_dict()}
         return asdict(_judged(_ended(target, Variation(cassette, {"on_unused": "fail"}))))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever keeps it from being run is reported
-        return asdict(Replayed("unjudged", f"{type(error).__name__}: {error}".partition("\n")[0]))
+        return asdict(Replayed("unjudged", problem_of(error)))
 
 
 def _ended(target: str, variation: Variation) -> Run:
@@ -295,9 +304,5 @@ def _sampled(target: str, cassette: Path, sampling: Sampling, prices: Prices) ->
     )
     with Budget(sampling.max_usd, prices).held() as budget:
         ended = _ended(target, variation)
-    report = ended.session.report
-    unrecorded = [one.to_dict() for one in report.unrecorded]
-    unrecorded += [{"kind": "call", "name": line, "reason": line} for line in (*report.missed, *ended.failed)]
-    problem = "" if ended.error is None else f"{type(ended.error).__name__}: {ended.error}".partition("\n")[0]
     is_over = isinstance(ended.session.failure, BudgetExceededError)
-    return Taken(None, not problem, unrecorded, problem, (), report.run_id, budget.spent, is_over)
+    return taken_of(ended, ended.session.report.missed, spent=budget.spent, is_over=is_over)

@@ -30,7 +30,7 @@ from agenttape_core.errors import (
     UnusedInteractionsError,
     counted,
 )
-from agenttape_core.experiments.engine import drive
+from agenttape_core.experiments.engine import SEED, drive
 from agenttape_core.experiments.program import Run
 from agenttape_core.experiments.verify.calls import Calls
 from agenttape_core.lifecycle.failed_blocks import watch_failed_blocks
@@ -236,7 +236,7 @@ def outcomes_in_other_orders(once: Callable[[], Ending], orders: int) -> dict[st
     strategy: Any = import_module("agenttape_core.experiments.strategies.orders")  # it builds on this module
     exploring = strategy.Exploring("", "", Variation(), (), str, holds_threads=False)
     try:
-        found: Any = drive(_Opening(once), exploring.search(orders, strategy.SEED))
+        found: Any = drive(_Opening(once), exploring.search(orders, SEED))
     except ConfigurationError:
         return {}
     if not found.is_whole:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, UnusedInteractionsError
-from agenttape_core.experiments.program import program_of
+from agenttape_core.experiments.program import problem_of, program_of
 from agenttape_core.experiments.strategies.mutants.edits import Mutant, mutated
 from agenttape_core.experiments.worker import SECONDS, Worker
 from agenttape_core.guard.caller import is_library
@@ -198,8 +198,7 @@ class Reached:
         self._root = f"{root.resolve()}/"
         self._own: dict[str, str | None] = {}
         self._part = AT_IMPORT
-        self.lines: dict[str, dict[str, dict[int, int]]] = {}
-        """The number of times that each line was run, by the part of the run and the file."""
+        self._lines: dict[str, dict[str, set[int]]] = {}
 
     def begin(self, part: str) -> None:
         """Begin another part of the run: a test, by its id."""
@@ -257,8 +256,12 @@ class Reached:
         return None
 
     def _note(self, file: str, line: int) -> None:
-        found = self.lines.setdefault(self._part, {}).setdefault(file, {})
-        found[line] = found.get(line, 0) + 1
+        self._lines.setdefault(self._part, {}).setdefault(file, set()).add(line)
+
+    @property
+    def lines(self) -> dict[str, dict[str, list[int]]]:
+        """The numbers of the lines that were run, by the part of the run and the file."""
+        return {part: {file: sorted(lines) for file, lines in files.items()} for part, files in self._lines.items()}
 
 
 TESTS = "agenttape_core.pytest_plugin.mutated"
@@ -275,7 +278,7 @@ class Reply:
         ended: Why the run was ended by force; empty if it wasn't.
         is_loaded: Whether the edited file was imported.
         files: The files that hold tests.
-        lines: How often each line was run, by the test and the file.
+        lines: The lines that were run, by the test and the file.
         seconds: Its duration.
         cpu: The time of the processor that it took, in seconds.
     """
@@ -285,7 +288,7 @@ class Reply:
     ended: str = ""
     is_loaded: bool = True
     files: Sequence[str] = ()
-    lines: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    lines: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     seconds: float = 0.0
     cpu: float = 0.0
 
@@ -436,7 +439,7 @@ def _function(program: dict[str, Any], *, begin: Callable[[str], object], stops:
         began = time.perf_counter()
         ending = loaded.run(Variation(Path(program["cassette"])))
     except (Exception, SystemExit) as raised:  # noqa: BLE001 - whatever the import of the program raises is reported
-        found["problem"] = f"{type(raised).__name__}: {raised}".partition("\n")[0]
+        found["problem"] = problem_of(raised)
         return found
     error = ending.error
     ours = error if isinstance(error, AgentTapeError) else None

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from agenttape_core.errors import AgentTapeError, ConfigurationError, counted, shown_path
-from agenttape_core.experiments.engine import earlier, refuse_below_one
+from agenttape_core.experiments.engine import SEED, earlier, refuse_below_one
 from agenttape_core.experiments.program import recording
 from agenttape_core.experiments.strategies.mutants.edits import Mutant, mutants_of, read_source
 from agenttape_core.experiments.strategies.mutants.result import Judged, MutationScore, verdict_of
@@ -29,7 +29,6 @@ from agenttape_core.tools.target import target_of
 
 MOST = 200
 """The mutants that are tried, unless another number is given."""
-SEED = 7
 _SLOWER = 20
 """A run may take so many times as long as it takes without an edit, and some seconds more."""
 _SECONDS = 30.0

@@ -102,7 +102,7 @@ class Evidence:
     """
 
     facts: Mapping[str, Facts]
-    lines: Mapping[str, Mapping[str, Mapping[str, int]]]
+    lines: Mapping[str, Mapping[str, Sequence[int]]]
     requests: dict[str, Requests] = field(default_factory=dict)
     compared: dict[str, Requests] = field(default_factory=dict)
 
@@ -139,8 +139,8 @@ class Evidence:
         return ""
 
     def _runs(self, name: str, file: str, mutant: Mutant) -> bool:
-        lines = self.lines.get(name, {}).get(file, {})
-        return any(str(line) in lines for line in range(mutant.lines[0], mutant.lines[1] + 1))
+        first, last = mutant.lines
+        return any(first <= line <= last for line in self.lines.get(name, {}).get(file, ()))
 
     def _found(self, mutant: Mutant, names: Sequence[str]) -> Reaching:
         return Reaching(mutant, tuple(sorted(names, key=lambda name: (self.facts[name].seconds, name))))

@@ -15,6 +15,7 @@ from agenttape_core.checks.check_file import CheckFile
 from agenttape_core.checks.gate import judge
 from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.errors import BudgetExceededError, CassetteError, ConfigurationError, counted, shown_path
+from agenttape_core.experiments.program import Run
 from agenttape_core.experiments.strategies.trials.judging import LOST, NO_CALL, Lane, Sample, Trial, parts_at
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import MODEL_KINDS, Interaction
@@ -48,6 +49,20 @@ class Taken(NamedTuple):
     run_id: str = ""
     spent: float = 0.0
     is_over: bool = False
+
+
+def taken_of(ended: Run, more: Sequence[str] = (), **facts: Any) -> Taken:
+    """Return a run of a program as one of a trial.
+
+    Args:
+        ended: The run.
+        more: The first lines of further calls that left the recorded world.
+        facts: Other fields, in the place of what the run shows.
+    """
+    report = ended.session.report
+    unrecorded = [one.to_dict() for one in report.unrecorded] + [*map(unrecorded_inside, (*more, *ended.failed))]
+    known = {"passed": ended.error is None, "problem": ended.problem, "run_id": report.run_id}
+    return Taken(unrecorded=unrecorded, **{**known, **facts})
 
 
 class Case(NamedTuple):
