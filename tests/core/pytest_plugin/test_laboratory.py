@@ -11,6 +11,8 @@ import agenttape_core.experiments.strategies.flaky
 import agenttape_core.experiments.strategies.shrink
 import agenttape_core.experiments.strategies.why
 import agenttape_core.pytest_plugin.experimenting  # noqa: F401 - runs in this process forget what only they have imported
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.experiments import change
 
 from .conftest import Project
 
@@ -65,7 +67,7 @@ def test_in_one_run(recorded: Project) -> None:
 
 
 @pytest.mark.process
-def test_revisions(recorded: Project) -> None:
+def test_revisions(recorded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that replays no more under an edit is compared with its base, and its first bad commit is found."""
     who = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-C", str(recorded.path)]
 
@@ -82,7 +84,16 @@ def test_revisions(recorded: Project) -> None:
     ended.assert_outcomes(passed=2, failed=1)
     shown = ended.stdout.str()
     assert "HEAD against HEAD~1: 1 recording, 1 SAME" in shown
+    assert "HEAD against HEAD~1: 1 recording, 1 CHANGED" in shown, "a test that fails by the edit is the case for it"
     assert "is the first that does not replay" in shown
+    monkeypatch.chdir(recorded.path)
+    found = change("test_it.py", base="HEAD~1", to="HEAD")
+    assert [(one.target, one.verdict) for one in found.cases] == [
+        ("test_it.py::test_found", "SAME"),
+        ("test_it.py::test_lost", "CHANGED"),
+    ]
+    with pytest.raises(ConfigurationError, match=r"agent\.py has no test with a cassette"):
+        change("agent.py", base="HEAD~1")
 
 
 @pytest.mark.parametrize(

@@ -451,6 +451,21 @@ def _as_main(module: ModuleType | None) -> Iterator[None]:
         sys.modules["__main__"] = before
 
 
+def tests_in(target: str) -> list[str]:
+    """Return the ids of the tests with a cassette in a file or a folder; any other target is its own.
+
+    Args:
+        target: The target of an experiment.
+
+    Raises:
+        ConfigurationError: If there is none, or pytest isn't installed.
+    """
+    if ":" in target or not Path(target).exists():
+        return [target]
+    found: list[str] = _tests().tests_in(target)
+    return found
+
+
 def with_test(target: str, work: Callable[[Program], Found]) -> Found:
     """Do something with a test as a program: pytest is started, and collects it.
 
@@ -461,14 +476,17 @@ def with_test(target: str, work: Callable[[Program], Found]) -> Found:
     Raises:
         ConfigurationError: If this is the id of no test or of several, or pytest isn't installed.
     """
+    found: Found = _tests().with_test(target, work)
+    return found
+
+
+def _tests() -> Any:
     try:
-        tests = import_module(_TESTS)
+        return import_module(_TESTS)
     except ModuleNotFoundError as error:
         if error.name != "pytest":
             raise
         raise ConfigurationError("a test needs pytest, which is not installed") from None
-    found: Found = tests.with_test(target, work)
-    return found
 
 
 def takes_tests(experiment: Callable[Given, Found]) -> Callable[Given, Found]:

@@ -30,7 +30,7 @@ from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.pytest_plugin.costs import prices_of
 from agenttape_core.pytest_plugin.naming import safe
 from agenttape_core.pytest_plugin.programs import TestProgram, replays_of
-from agenttape_core.pytest_plugin.replayed import LOOKED_AT
+from agenttape_core.pytest_plugin.replayed import HAS_FAILED, LOOKED_AT
 from agenttape_core.pytest_plugin.rerun import show_progress
 from agenttape_core.pytest_plugin.running import named
 from agenttape_core.schema import MODEL_KINDS
@@ -144,9 +144,9 @@ def look_at(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKe
                     item.stash[key] = running
             if found is not None:
                 problem = _problem(item, name, found)
-                _keep(item, name, found, str(found), is_told=bool(problem))
+                _keep(item, name, found, str(found), is_told=bool(problem) and not item.stash[HAS_FAILED])
                 failing += [problem] if problem else []
-    if failing:
+    if failing and not item.stash[HAS_FAILED]:
         pytest.fail("\n".join(failing), pytrace=False)
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core.pytest_plugin.replayed import AGAIN, KEEPS_SESSIONS, LOOKED_AT
+from agenttape_core.pytest_plugin.replayed import AGAIN, HAS_FAILED, KEEPS_SESSIONS, LOOKED_AT
 
 if TYPE_CHECKING:
     from agenttape_core.pytest_plugin.running import Running
 
-_OF_FAILURES = frozenset({"shrink", "bisect"})
-"""The experiments that look at tests that fail."""
+_OF_FAILURES = frozenset({"shrink", "bisect", "change"})
+"""The experiments that look at tests that fail; the last one also at those that pass, as its revisions judge."""
 
 
 def wants_changes(item: pytest.Item) -> bool:
@@ -31,9 +31,10 @@ def note_end(item: pytest.Item, report: pytest.TestReport) -> None:
     """Note which experiments look at a test that has ended, and that faults leave it out if it has failed."""
     if item.stash.get(AGAIN, False) or report.skipped:
         return
-    wanted = _wanted_of(item)
+    wanted, has_failed = _wanted_of(item), bool(report.failed)
+    item.stash[HAS_FAILED] = has_failed
     item.stash[LOOKED_AT] = {
-        name: given for name, given in wanted.items() if (name in _OF_FAILURES) == bool(report.failed)
+        name: given for name, given in wanted.items() if (name in _OF_FAILURES) == has_failed or name == "change"
     }
     if report.failed and "faults" in wanted:
         from agenttape_core.pytest_plugin.experimenting import exclude

@@ -21,6 +21,7 @@ from agenttape_core.pytest_plugin.cassette_options import chosen_by
 from agenttape_core.pytest_plugin.failures import ours_in
 from agenttape_core.pytest_plugin.replayed import REPLAYED
 from agenttape_core.pytest_plugin.rerun import run_again, tear_down_for
+from agenttape_core.pytest_plugin.running import named
 from agenttape_core.session import Session
 
 Result = TypeVar("Result")
@@ -28,6 +29,7 @@ Result = TypeVar("Result")
 _SHOWN = 20
 _KNOWN = "ignore::pytest.PytestAssertRewriteWarning"
 """The warning that we are imported before pytest, which many projects turn into an error."""
+_QUIETLY = ("-o", "addopts=", "-p", "no:cacheprovider", "-q", "-W", _KNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,33 @@ def _case_of(item: Any) -> dict[str, int]:
     return found
 
 
+def tests_in(target: str) -> list[str]:
+    """Return the ids of the tests with a cassette in a file or a folder, as pytest collects them.
+
+    Args:
+        target: The file or the folder.
+
+    Raises:
+        ConfigurationError: If there is none.
+    """
+    collecting, said = _Collecting(), io.StringIO()
+    with contextlib.redirect_stdout(said):
+        pytest.main([target, "--collect-only", *_QUIETLY], plugins=[collecting])
+    if not collecting.found:
+        raise ConfigurationError(f"{target} has no test with a cassette\n{_last(said.getvalue())}")
+    return collecting.found
+
+
+class _Collecting:
+    """A plugin that notes the tests with a cassette."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.found = [named(item) for item in session.items if item.get_closest_marker("cassette") is not None]
+
+
 def with_test(nodeid: str, work: Callable[[TestProgram], Result]) -> Result:
     """Do something with a test as a program: pytest is started, and collects it.
 
@@ -171,9 +200,8 @@ def with_test(nodeid: str, work: Callable[[TestProgram], Result]) -> Result:
     """
     driver = _Driver(work)
     said = io.StringIO()
-    arguments = [nodeid, "-o", "addopts=", "-p", "no:cacheprovider", "--capture=no", "-q", "-W", _KNOWN]
     with contextlib.redirect_stdout(said):
-        code = pytest.main(arguments, plugins=[driver])
+        code = pytest.main([nodeid, "--capture=no", *_QUIETLY], plugins=[driver])
     if driver.error is not None:
         raise driver.error
     if driver.done is None:

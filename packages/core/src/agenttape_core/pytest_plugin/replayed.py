@@ -16,6 +16,9 @@ REPLAYED: pytest.StashKey[Variation] = pytest.StashKey()
 LOOKED_AT: pytest.StashKey[Mapping[str, Mapping[str, Any]]] = pytest.StashKey()
 """The experiments on a test that has ended, by their functions, with their options."""
 
+HAS_FAILED: pytest.StashKey[bool] = pytest.StashKey()
+"""True if a test has failed before experiments look at it."""
+
 KEEPS_SESSIONS: pytest.StashKey[bool] = pytest.StashKey()
 """True if the sessions of each test are kept until it has been reported."""
 

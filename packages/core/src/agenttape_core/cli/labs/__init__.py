@@ -194,39 +194,43 @@ def is_of_tests(target: str) -> bool:
     return ":" not in target and Path(target).exists()
 
 
-def found_in_tests(tests: Sequence[str]) -> tuple[dict[str, Any], bool]:
-    """Return the results of this command's experiment on tests, in a run of pytest, and whether that was stopped.
+def found_in_tests(
+    tests: Sequence[str], lab: str | None = None, options: Sequence[str] = ()
+) -> tuple[dict[str, Any], int]:
+    """Return the results of this command's experiment on tests, in a run of pytest, and the exit code of that.
 
     Args:
         tests: Files, folders and ids; all that pytest finds if there are none.
+        lab: The experiment and its options, as for `--cassette-lab`; by default those of this command.
+        options: More options of pytest.
 
     Raises:
         ConfigurationError: If pytest finds no test, or ends with an error.
     """
     context = click.get_current_context()
-    given = {
-        name: ",".join(value) if isinstance(value, tuple) else str(value)
-        for name, value in context.params.items()
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE and name not in _OF_COMMANDS
-    }
-    words = ",".join(f"{name}={value}" for name, value in given.items())
-    resume = context.params.get("resume")
+    if lab is None:
+        given = {
+            name: ",".join(value) if isinstance(value, tuple) else str(value)
+            for name, value in context.params.items()
+            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE and name not in _OF_COMMANDS
+        }
+        words = ",".join(f"{name}={value}" for name, value in given.items())
+        lab, resume = f"{context.info_name}:{words}".rstrip(":"), context.params.get("resume")
+        options = [f"--cassette-resume={resume}"] if resume is not None else []
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
-        file = Path(folder) / "found.json"
-        lab = f"--cassette-lab={context.info_name}" + (f":{words}" if words else "")
-        options = [lab, f"--cassette-report={file}", *([f"--cassette-resume={resume}"] if resume is not None else [])]
-        jobs = context.params.get("jobs", 1)
-        ended = run_pytest(tests, options, quietly=True, until_it_ends=True, jobs=jobs)
+        file, jobs = Path(folder) / "found.json", context.params.get("jobs", 1)
+        wanted = [f"--cassette-lab={lab}", f"--cassette-report={file}", *options]
+        ended = run_pytest(tests, wanted, quietly=True, until_it_ends=True, jobs=jobs)
         if ended.returncode not in {OK, FINDINGS, _STOPPED} or not file.exists():
             why = "found no tests" if ended.returncode == NO_TESTS else f"ended with {ended.returncode}"
             raise ConfigurationError(f"pytest {why}\n{ended.stdout.strip()}\n{ended.stderr.strip()}".strip())
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found, ended.returncode == _STOPPED
+    return found, INTERRUPTED if ended.returncode == _STOPPED else ended.returncode
 
 
 def finished_tests(tests: Sequence[str], reports: tuple[str, ...], *, as_json: bool) -> int:
     """Do the experiment of this command on tests, print its results, write them to files, and return the exit code."""
-    plain, is_stopped = found_in_tests(tests)
+    plain, code = found_in_tests(tests)
     results = plain.get("results", [])
     text = "\n".join(one["text"] for one in results) or "no test of a cassette was looked at"
     if as_json:
@@ -236,6 +240,6 @@ def finished_tests(tests: Sequence[str], reports: tuple[str, ...], *, as_json: b
     for file in reports:
         checked = [Checked(one["test"], "", "", tuple(map(Judged.from_dict, one["checked"]))) for one in results]
         write_report(file, checked, plain, text)
-    if is_stopped:
-        return INTERRUPTED
+    if code == INTERRUPTED:
+        return code
     return OK if results and all(one["ok"] for one in results) else FINDINGS

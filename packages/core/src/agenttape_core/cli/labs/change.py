@@ -8,8 +8,6 @@ import click
 
 from agenttape_core.cli.labs import (
     finished,
-    finished_tests,
-    is_of_tests,
     lab_command,
     recording_of,
     with_jobs,
@@ -45,8 +43,6 @@ def change(
     change affects are made by both revisions in pairs, and all others are replayed. Exits with 1 if a recording is
     WORSE, CHANGED, or can't be compared.
     """
-    if any(map(is_of_tests, targets)):
-        return finished_tests(targets, reports, as_json=as_json)
     paths = [recording_of(one) or one for one in cassettes] or None
     with progress_bar(None, "replaying") as advance:
         found = run_change(targets, paths, on_run=advance, **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from agenttape_core.cli.app import INTERRUPTED
 from agenttape_core.cli.labs import (
     finished,
     found_in_tests,
@@ -56,8 +57,9 @@ def faults(
         chosen_kinds(chosen)
     path = recording_of(cassette)
     if path is None:
-        plain, is_stopped = found_in_tests(targets)
-        tests = FaultMatrices(tuple(map(FaultMatrix.from_dict, plain["tests"])), is_stopped=is_stopped)
+        plain, code = found_in_tests(targets)
+        matrices = tuple(map(FaultMatrix.from_dict, plain["tests"]))
+        tests = FaultMatrices(matrices, is_stopped=code == INTERRUPTED)
         return finished(tests, reports, as_json=as_json)
     if len(targets) != 1:
         raise click.UsageError("--cassette is for one function: name it, and nothing else")

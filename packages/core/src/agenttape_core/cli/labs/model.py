@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agenttape_core.cli.cassettes import runs_in
-from agenttape_core.cli.labs import Experiment, finished, lab_command, with_jobs, with_plan, with_report, with_resume
-from agenttape_core.cli.output import progress_bar
+from agenttape_core.cli.labs import (
+    Experiment,
+    finished,
+    found_in_tests,
+    lab_command,
+    with_jobs,
+    with_plan,
+    with_report,
+    with_resume,
+)
+from agenttape_core.cli.output import print_json, progress_bar
 from agenttape_core.cli.programs import from_here
 from agenttape_core.cli.running import run_pytest
 
@@ -84,7 +93,7 @@ def model(
         raise click.UsageError("name one: tests, a function, --app or --asgi, or a command after --")
     if targets and not recordings:
         options |= {"resume": resume, "live": ",".join(live), "to": output}
-        return _by_pytest(candidate, targets, options, reports, plans=dry_run)
+        return _by_pytest(candidate, targets, options, reports, plans=dry_run, as_json=as_json)
     if len(targets) > 1 or not (command or recordings):
         raise click.UsageError("name one function or program, and its recordings: --run PATH")
     from agenttape_core.experiments.strategies.model import Trying, Wanted
@@ -125,9 +134,15 @@ def _runs(wanted: Wanted, command: tuple[str, ...], name: str, paths: list[Path]
 
 
 def _by_pytest(
-    candidate: str, tests: tuple[str, ...], options: dict[str, Any], reports: tuple[str, ...], *, plans: bool
+    candidate: str,
+    tests: tuple[str, ...],
+    options: dict[str, Any],
+    reports: tuple[str, ...],
+    *,
+    plans: bool,
+    as_json: bool,
 ) -> int:
-    """Run tests with pytest, which prints the table."""
+    """Run tests with pytest, which prints the table, if it's not printed as JSON."""
     for name in ("oracle", "checks"):
         if options[name]:
             raise click.UsageError(f"--{name} is for functions and commands: a test judges by its own assertions")
@@ -136,4 +151,8 @@ def _by_pytest(
     most = options["samples"] if options["baseline"] is None else f"{options['samples']}/{options['baseline']}"
     given += [f"--cassette-samples={most}", *(f"--cassette-report={file}" for file in reports)]
     given += ["--cassette-dry-run"] if plans else []
+    if as_json:
+        plain, code = found_in_tests(tests, f"model:{candidate}{words}", given)
+        print_json(plain)
+        return code
     return run_pytest(tests, [f"--cassette-lab=model:{candidate}{words}", *given], jobs=options["jobs"]).returncode

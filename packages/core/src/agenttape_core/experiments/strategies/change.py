@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 from agenttape_core.checks.check_file import read_checks
 from agenttape_core.errors import BudgetExceededError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import refuse_below_one
+from agenttape_core.experiments.program import tests_in
 from agenttape_core.experiments.strategies.revisions import Replayed, Revisions, Sampling, target_and_recording
 from agenttape_core.experiments.strategies.trials import Trials
 from agenttape_core.experiments.strategies.trials.judging import Lane, Trial, judged, read_trials, samples_before
@@ -198,7 +199,7 @@ def change(
     it, and what was found is returned.
 
     Args:
-        target: The program: `module:function`, `path/to/file.py:function`, or ids of tests.
+        target: The program: `module:function`, `path/to/file.py:function`, or files and ids of tests.
         cassette: The recording of a function, or several; by default the test's own.
         base: The revision to compare with, in git's words.
         to: The changed revision; by default the working tree.
@@ -215,7 +216,7 @@ def change(
         ConfigurationError: If there's no such revision, program or recording, the limit can't be kept, or the report is
             of another revision.
     """
-    targets = [target] if isinstance(target, str) else list(target)
+    targets = [one for each in ([target] if isinstance(target, str) else target) for one in tests_in(each)]
     given = [cassette] if cassette is None or isinstance(cassette, str | Path) else list(cassette)
     if not targets or not given:
         raise ConfigurationError("change: name a program and its recording")

@@ -101,14 +101,12 @@ class FaultKind:
         words: The fault in words.
         applies: Returns whether a recorded call can fail like this.
         change: Makes the change of it.
-        damages: Whether the call returns a bad answer instead of raising.
     """
 
     name: str
     words: str
     applies: Callable[[Interaction], bool]
     change: Callable[[Interaction], Change]
-    damages: bool = False
 
 
 def _raising(name: Trouble, words: str) -> FaultKind:
@@ -120,7 +118,7 @@ def _damaging(name: str, words: str, how: How, applies: Callable[[Interaction], 
         return damaged(how, answer, text)
 
     damage.__name__ = name
-    return FaultKind(name, words, applies, lambda _: edits(damage), damages=True)
+    return FaultKind(name, words, applies, lambda _: edits(damage))
 
 
 def _reaches_out(item: Interaction) -> bool:
@@ -236,4 +234,4 @@ def _lasting(kind: FaultKind, name: str) -> FaultKind:
     def change(item: Interaction) -> Change:
         return always(kind.change(item))
 
-    return FaultKind(name, f"{kind.words}, each time", kind.applies, change, kind.damages)
+    return FaultKind(name, f"{kind.words}, each time", kind.applies, change)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
-from agenttape_core.errors import VerificationError, counted
+from agenttape_core.errors import counted
 from agenttape_core.experiments.program import Call
 from agenttape_core.scheduling import ChoicePoint
 from agenttape_core.tools.reporting import findings as reporting
@@ -213,16 +213,6 @@ class Exploration:
     def smallest(self) -> Finding | None:
         """The change by the smallest order; `None` if there is none."""
         return self.findings[0] if self.findings else None
-
-    def raise_if_different(self) -> Exploration:
-        """Return this exploration if all is well.
-
-        Raises:
-            VerificationError: If an order changes the outcome, or there is none; the message is the report.
-        """
-        if not self.ok:
-            raise VerificationError(str(self))
-        return self
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain data."""

@@ -334,9 +334,6 @@ def orders(
         on_run: Called after each run.
         options: More options of `use_cassette`.
 
-    Returns:
-        What was found. `raise_if_different()` makes an error of it.
-
     Raises:
         ConfigurationError: If an argument is not valid, or no call of the program can be reordered.
         SessionStateError: If it is called while a session is open, or in an event loop.
