@@ -16,6 +16,7 @@ from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.pytest_plugin import TestCassette as Fixture
 from agenttape_core.pytest_plugin import pytest_addoption
 from agenttape_core.settings import Settings
+from agenttape_core.storage import SNAPSHOT
 
 ROOT = Path(__file__).resolve().parents[2]
 _, _, NOTES = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("#### Renames\n")
@@ -55,7 +56,7 @@ OPTIONS = {name for options in COMMANDS.values() for name in options}
 
 def test_kinds_of_rows_are_checked() -> None:
     """Each row has three cells, and a kind that a test below reads."""
-    kinds = {"option, setting, marker", "mode", "command", "option of a command", "pytest option", "fixture"}
+    kinds = {"option, setting, marker", "mode", "command", "option of a command", "pytest option", "fixture", "file"}
     kinds |= {"error, warning", "Python", "reports", "what-if", "mutants", "serve", "integration", "event"}
     assert {row[0] for row in ROWS} == kinds
     assert {len(row) for row in ROWS} == {3}
@@ -121,6 +122,12 @@ def test_the_fixture() -> None:
     """No old method of the fixture is left, and each new one exists."""
     assert not [name for name in of("fixture", 1) if hasattr(Fixture, name)]
     assert all(hasattr(Fixture, name) for name in of("fixture", 2))
+
+
+def test_files() -> None:
+    """Snapshots have the new suffix."""
+    assert [name.removeprefix("NAME") for name in of("file", 2)] == [SNAPSHOT]
+    assert SNAPSHOT not in of("file", 1)
 
 
 def test_errors() -> None:

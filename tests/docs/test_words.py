@@ -5,15 +5,27 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def test_no_budget_is_exceeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each pattern is found at most as often as its budget in `docs/words.toml` allows."""
+@pytest.fixture
+def words(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The script of `make words`."""
     monkeypatch.syspath_prepend(DOCS)
     for name in ("english", "words"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    assert import_module("words").exceeded() == []
+    return import_module("words")
+
+
+def test_no_budget_is_exceeded(words: Any) -> None:
+    """Each pattern is found at most as often as its budget in `docs/words.toml` allows."""
+    assert words.exceeded() == []
+
+
+def test_every_goal_is_reached(words: Any) -> None:
+    """Pages, docstrings, the command, pytest's options, `use_cassette` and messages are as `make words` wants them."""
+    assert words.missed() == []

@@ -72,7 +72,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     record(tmp_path / "cassettes" / "weather.yaml")
     (tmp_path / "docker.yaml").write_text("services: {}\n")
-    (tmp_path / "cassettes" / "weather.golden.yaml").write_text("value: 1\n")
+    (tmp_path / "cassettes" / "weather.snapshot.yaml").write_text("value: 1\n")
     return tmp_path
 
 

@@ -229,7 +229,7 @@ def test_cassettes_of_no_test(command: Any, folder: Path, tests: Path) -> None:
     assert ended.out.startswith("found cassette cassettes/test_it/test_gone.yaml: it belongs to no test\n")
     old(cassettes / "test_it" / "test_gone.yaml.assets" / HASH)
     assert command("cassette", "prune", "--tests", ".").code == 0
-    assert files(cassettes) == {"weather.yaml", "weather.golden.yaml", "test_it", "test_it/test_kept[1].yaml"}
+    assert files(cassettes) == {"weather.yaml", "weather.snapshot.yaml", "test_it", "test_it/test_kept[1].yaml"}
 
 
 @pytest.mark.process

@@ -477,9 +477,9 @@ def test_the_hooks_of_our_repository_are_those_that_init_writes() -> None:
 def test_the_hooks_find_what_is_wrong(repository: Repository, capfd: pytest.CaptureFixture[str]) -> None:
     """The hooks, given the files that pre-commit would give them, pass what is good and stop what is not."""
     record("Paris")
-    Path("cassettes/a.golden.yaml").write_text("value: 1\n")
+    Path("cassettes/a.snapshot.yaml").write_text("value: 1\n")
     Path("docker.yaml").write_text("a: 1\n")
-    files = ["docker.yaml", "cassettes/a.golden.yaml", RUN]
+    files = ["docker.yaml", "cassettes/a.snapshot.yaml", RUN]
     (entry,) = yaml.safe_load(hooks("cassettes"))
 
     def ended() -> list[int]:

@@ -65,7 +65,7 @@ def test_unchanged_services(recorded: Project, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ('return f"{city}: twenty {unit}"', "*the value differs from*test_city.golden.yaml*"),
+        ('return f"{city}: twenty {unit}"', "*the value differs from*test_city.snapshot.yaml*"),
         ('raise RuntimeError("gone")', "*the test fails when it is run for real: RuntimeError: gone*"),
         ('return ask(city) and f"{city}: 20 {unit}"', "*its calls part: the end → call ask*"),
     ],
@@ -193,8 +193,8 @@ def test_it(cassette):
 """
 
 
-def test_a_golden_value_leaves_out_what_differs_each_time(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ignored paths of a golden value are not compared, also with one that was written with them; the rest is."""
+def test_a_snapshot_leaves_out_what_differs_each_time(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ignored paths of a snapshot are not compared, also with one that was written with them; the rest is."""
     project.tests(GOLDEN % "()")
     monkeypatch.setenv("ID", "a")
     monkeypatch.setenv("WORDS", "hello")
@@ -204,7 +204,7 @@ def test_a_golden_value_leaves_out_what_differs_each_time(project: Project, monk
     project.tests(GOLDEN % '["**.id"]')
     project.run().assert_outcomes(passed=1)
     project.run("--rerecord").assert_outcomes(passed=1)
-    assert "id:" not in next(project.path.rglob("*.golden.yaml")).read_text(encoding="utf-8")
+    assert "id:" not in next(project.path.rglob("*.snapshot.yaml")).read_text(encoding="utf-8")
     monkeypatch.setenv("ID", "c")
     project.run().assert_outcomes(passed=1)
     monkeypatch.setenv("WORDS", "other")

@@ -122,28 +122,28 @@ def test_it(cassette):
 """
 
 
-def test_golden_values(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A golden value is written by a test that records, redacted, and compared by one that replays."""
+def test_snapshots(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot is written by a test that records, redacted, and compared by one that replays."""
     key = "sk-proj-" + "a1B2" * 12
     monkeypatch.setenv("KEY", key)
     project.tests(GOLDEN)
     project.record()
-    (path,) = (project.path / "cassettes").rglob("*.golden.yaml")
-    assert path.name == "test_it.plan.golden.yaml"
+    (path,) = (project.path / "cassettes").rglob("*.snapshot.yaml")
+    assert path.name == "test_it.plan.snapshot.yaml"
     assert key not in path.read_text()
     project.run("--cassette-strict=orphans").assert_outcomes(passed=1)
     monkeypatch.setenv("WHAT", "three")
     result = project.run()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*the value differs from *test_it.plan.golden.yaml", "*-*two", "*+*three", "*--rerecord"]
+        ["*the value differs from *test_it.plan.snapshot.yaml", "*-*two", "*+*three", "*--rerecord"]
     )
     path.unlink()
-    project.run().stdout.fnmatch_lines(["*there is no golden value*"])
+    project.run().stdout.fnmatch_lines(["*there's no snapshot*"])
 
 
-def test_golden_values_of_a_failing_test(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test that fails while it records writes no golden value."""
+def test_snapshots_of_a_failing_test(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that fails while it records writes no snapshot."""
     monkeypatch.setenv("KEY", "1")
     project.tests(f"{GOLDEN}    assert False\n")
     project.run("--cassette-mode=all").assert_outcomes(failed=1)

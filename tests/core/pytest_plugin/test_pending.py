@@ -46,7 +46,7 @@ def edited(project: Project) -> Project:
 
 
 def test_a_recording_waits_and_is_proved(edited: Project) -> None:
-    """A test that records again passes and is proved, its cassette and golden value stay; accepted, it replays."""
+    """A test that records again passes and is proved, its cassette and snapshot stay; accepted, it replays."""
     before = {name: (edited.path / "cassettes" / name).read_bytes() for name in edited.cassettes()}
     result = edited.run("--rerecord=changed", "--cassette-review", "--cassette-strict=replay-check")
     result.assert_outcomes(passed=3)
@@ -58,7 +58,7 @@ def test_a_recording_waits_and_is_proved(edited: Project) -> None:
     )
     after = {name: (edited.path / "cassettes" / name).read_bytes() for name in edited.cassettes()}
     assert {name: text for name, text in after.items() if name in before} == before
-    assert after.keys() - before.keys() == {"test_it/test_a.pending.yaml", "test_it/test_a.pending.golden.yaml"}
+    assert after.keys() - before.keys() == {"test_it/test_a.pending.yaml", "test_it/test_a.pending.snapshot.yaml"}
     edited.go_offline()
     edited.run().assert_outcomes(passed=2, failed=1)
     for path in pending_in([edited.path]):

@@ -42,7 +42,7 @@ def readable() -> list[Path]:
     found = []
     for path in GOLDEN:
         try:
-            if not path.name.endswith(".golden.yaml") and list(open_cassette(path).records()):
+            if not path.name.endswith(".snapshot.yaml") and list(open_cassette(path).records()):
                 found.append(path)
         except CassetteError:
             continue

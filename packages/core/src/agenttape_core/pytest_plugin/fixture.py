@@ -20,18 +20,18 @@ from agenttape_core.pytest_plugin.naming import safe
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Interaction, Plain
 from agenttape_core.session import Report, Session, plain_value, runs
-from agenttape_core.storage import GOLDEN, is_pending, stem_of
+from agenttape_core.storage import SNAPSHOT, is_pending, stem_of
 from agenttape_core.storage.atomic import make_folder, replace_file
 from agenttape_core.tools.reading.summary import MODELS
 
 if TYPE_CHECKING:
     from agenttape_core.checks import AnyCheck, Checked
 
-# -- Golden values: the results of a test when it was recorded.
+# -- Snapshots: the results of a test when it was recorded.
 
 
-class Golden:
-    """The golden values of one test.
+class Snapshots:
+    """The snapshots of one test.
 
     Args:
         session: The session of the test, whose redactor replaces secrets as in the cassette.
@@ -66,10 +66,10 @@ class Golden:
         if self._session.policy.records and not self._compares:
             self._made[name] = text
             return
-        assert path.is_file(), f"there is no golden value {shown_path(path)}\n  record it:  {self._again}"
+        assert path.is_file(), f"there's no snapshot {shown_path(path)}\n  record it:  {self._again}"
         recorded = path.read_text(encoding="utf-8")
         if ignore:
-            with suppress(Malformed, ValueError):  # what is no golden value differs, and the difference shows it
+            with suppress(Malformed, ValueError):  # a file that isn't a snapshot differs, and the difference shows it
                 loaded = load_yaml(recorded.encode())
                 recorded = (
                     _written(loaded["value"], ignored) if isinstance(loaded, dict) and "value" in loaded else recorded
@@ -92,8 +92,8 @@ class Golden:
 
     def _path(self, cassette: Path | str, name: str) -> Path:
         if not isinstance(cassette, Path):
-            raise ConfigurationError(f"golden values lie beside the cassette, and {cassette} isn't a local file")
-        return cassette.with_name(f"{stem_of(cassette)}{f'.{safe(name)}' if name else ''}{GOLDEN}")
+            raise ConfigurationError(f"snapshots are kept next to the cassette, and {cassette} isn't a local file")
+        return cassette.with_name(f"{stem_of(cassette)}{f'.{safe(name)}' if name else ''}{SNAPSHOT}")
 
 
 def _written(value: Plain, ignored: Ignored) -> str:
@@ -148,7 +148,7 @@ class TestCassette:
         self.nodeid = nodeid
         self.checked: list[Checked] = []
         """The results of checks of the run so far."""
-        self._golden = Golden(session, command, compares=is_apart)
+        self._snapshots = Snapshots(session, command, compares=is_apart)
         self._happened: list[Interaction] | None = None
 
     def __repr__(self) -> str:
@@ -289,8 +289,8 @@ class TestCassette:
     def assert_matches_snapshot(self, value: Any, name: str = "", *, ignore: Collection[str] = ()) -> None:
         """Assert that a value is equal to the one when the test was recorded.
 
-        It is kept beside the cassette, redacted, as `CASSETTE.golden.yaml` or `CASSETTE.NAME.golden.yaml`. A test that
-        records and passes writes it.
+        It's kept next to the cassette, redacted, as `CASSETTE.snapshot.yaml` or `CASSETTE.NAME.snapshot.yaml`. A test
+        that records and passes writes it.
 
         Args:
             value: A result of the agent: plain data, or a value of a registered codec.
@@ -298,7 +298,7 @@ class TestCassette:
             ignore: Paths in the value that are neither compared nor written, such as `**.id`.
         """
         __tracebackhide__ = True
-        self._golden.compare(value, name, ignore)
+        self._snapshots.compare(value, name, ignore)
 
     def assert_all_replayed(self) -> None:
         """Assert that every call so far was replayed, and none made for real."""
@@ -329,9 +329,9 @@ class TestCassette:
         timings = [self.session.recordings.timing_of(crossed.number) for crossed in replayed]
         self.saved_seconds = sum([timing.duration_ms for timing in timings if timing is not None]) / 1000
 
-    def write_golden(self) -> None:
-        """Write the golden values of a test that has recorded and passed."""
-        self._golden.write()
+    def write_snapshots(self) -> None:
+        """Write the snapshots of a test that has recorded and passed."""
+        self._snapshots.write()
 
     def _differ(self, what: str, expected: Any, found: Any) -> str:
         lines = (f"expected  {expected}", f"found     {found}")

@@ -366,7 +366,7 @@ class Running:
             self._block.__exit__(type(broken) if broken is not None else None, broken, None)
             is_written = cassette.session.policy.records and cassette.session.written is not None
             if error is None or is_written:
-                cassette.write_golden()
+                cassette.write_snapshots()
             self._is_recorded = error is None and is_written
         finally:
             if judges:

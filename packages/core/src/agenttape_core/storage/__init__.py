@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agenttape_core.storage.location import CassetteUrl, Location, location_of
     from agenttape_core.storage.lock import real_location, recording_process
     from agenttape_core.storage.names import (
-        GOLDEN,
+        SNAPSHOT,
         SUFFIXES,
         cassette_path,
         derived_path,
@@ -50,13 +50,13 @@ if TYPE_CHECKING:
     from agenttape_core.storage.writer import convert, pieces_of, write_cassette
 
 __all__ = [
-    "GOLDEN",
     "MAX_DEPTH",
     "MAX_FILE_BYTES",
     "MAX_INT_DIGITS",
     "MAX_RECORD_BYTES",
     "MAX_VALUES",
     "MIN_ASSET_BYTES",
+    "SNAPSHOT",
     "SUFFIXES",
     "Carried",
     "Cassette",
@@ -112,7 +112,7 @@ __getattr__ = late_names(
         ".location": ("CassetteUrl", "Location", "location_of"),
         ".lock": ("real_location", "recording_process"),
         ".names": (
-            "GOLDEN",
+            "SNAPSHOT",
             "SUFFIXES",
             "cassette_path",
             "derived_path",

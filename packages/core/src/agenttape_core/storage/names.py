@@ -22,8 +22,8 @@ _FOREIGN = frozenset(
 
 ASSETS = ".assets"
 """The end of the name of a folder of assets, after the name of its cassette."""
-GOLDEN = ".golden.yaml"
-"""The end of the names of golden values, which aren't cassettes."""
+SNAPSHOT = ".snapshot.yaml"
+"""The end of the names of snapshots, which aren't cassettes."""
 _LEFT_OUT = (ASSETS, "__pycache__", "node_modules", "site-packages")
 """The ends of names of folders that hold no cassettes of a project."""
 
@@ -99,8 +99,8 @@ def _refuse_odd(name: str) -> None:
 
 
 def may_be_cassette(name: str) -> bool:
-    """Return True if a file has the name of a cassette, and neither waits for review nor holds golden values."""
-    return name.endswith(SUFFIXES) and not name.startswith(".") and not name.endswith(GOLDEN) and not is_pending(name)
+    """Return True if a file has the name of a cassette, and neither waits for review nor holds snapshots."""
+    return name.endswith(SUFFIXES) and not name.startswith(".") and not name.endswith(SNAPSHOT) and not is_pending(name)
 
 
 def files_below(folder: Path) -> list[Path]:

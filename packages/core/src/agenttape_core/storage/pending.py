@@ -1,4 +1,4 @@
-"""The files of a recording that waits for review: itself, its assets and its golden values."""
+"""The files of a recording that waits for review: itself, its assets and its snapshots."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agenttape_core.storage.asset_files import assets_of
-from agenttape_core.storage.names import GOLDEN, pending_path, stem_of
+from agenttape_core.storage.names import SNAPSHOT, pending_path, stem_of
 
 
-def golden_values_of(cassette: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield the golden values that wait for review with a recording, each with the file whose place it would take.
+def snapshots_of(cassette: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield the snapshots that wait for review with a recording, each with the file whose place it would take.
 
     Args:
         cassette: The cassette whose place the recording would take.
@@ -20,7 +20,7 @@ def golden_values_of(cassette: Path) -> Iterator[tuple[Path, Path]]:
     stem = stem_of(cassette)
     start = f"{stem}.pending."
     for path in sorted(cassette.parent.iterdir()) if cassette.parent.is_dir() else ():
-        if path.name.startswith(start) and path.name.endswith(GOLDEN):
+        if path.name.startswith(start) and path.name.endswith(SNAPSHOT):
             yield path, path.with_name(f"{stem}.{path.name.removeprefix(start)}")
 
 
@@ -33,8 +33,8 @@ def remove_pending(cassette: Path) -> None:
     pending = pending_path(cassette)
     if not pending.exists():
         return
-    for golden, _ in list(golden_values_of(cassette)):
-        golden.unlink(missing_ok=True)
+    for snapshot, _ in list(snapshots_of(cassette)):
+        snapshot.unlink(missing_ok=True)
     pending.unlink(missing_ok=True)
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(assets_of(pending))

@@ -110,7 +110,7 @@ def hooks(folder: str) -> str:
     entry: agenttape check
     language: system
     files: '{files}'
-    exclude: '\\.golden\\.yaml$'
+    exclude: '\\.snapshot\\.yaml$'
 """
 
 

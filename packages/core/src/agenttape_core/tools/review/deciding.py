@@ -13,7 +13,7 @@ from agenttape_core.errors import CassetteError
 from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing
 from agenttape_core.storage import Cassette, pending_path, real_location, write_cassette
 from agenttape_core.storage.lock import WriterLock
-from agenttape_core.storage.pending import golden_values_of, remove_pending
+from agenttape_core.storage.pending import remove_pending, snapshots_of
 from agenttape_core.tools.compare.comparison import Compared
 from agenttape_core.tools.review.calls import PendingCall
 from agenttape_core.tools.review.pending import Pending, digest_of
@@ -217,8 +217,8 @@ def _write(pending: Pending, taken: Sequence[PendingCall], left: Sequence[Pendin
     is_whole = len(taken) == len(pending.calls)
     if is_whole:
         write_cassette(target, now.header, list(now.records()))
-        for golden, place in list(golden_values_of(path)):
-            golden.replace(place)
+        for snapshot, place in list(snapshots_of(path)):
+            snapshot.replace(place)
     elif taken:
         write_cassette(target, *_mixed(pending, taken))
     if not left:

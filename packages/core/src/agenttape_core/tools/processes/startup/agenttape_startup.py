@@ -44,7 +44,7 @@ answered differently than in the recording, which isn't a failure."""
 _WRONG, _INTERRUPTED = 2, 130
 """The exit codes of a process that cannot be set up, and of one that is interrupted meanwhile."""
 
-REFUSED = "refused, which is no failure: "
+REFUSED = "refused, which is fine: "
 """The beginning of a line about telemetry."""
 
 _REACHING = frozenset(
