@@ -5,7 +5,7 @@ candidate passed, worse if only the baseline did, and equal otherwise.
 
 Each hypothesis is tested by betting against it: a gambler starts with 1 and bets on every pair, at odds that give no
 expected gain if the hypothesis is true. So the capital reaches 20 with a probability of at most 5 %, at whatever moment
-you look (Ville, 1939), and a trial may stop at that moment, or go on later.
+you look (Ville, 1939), and a trial may stop at that moment, or continue later.
 
 The bets are a grid of constant fractions, whose capitals are averaged, as in GridKelly of Waudby-Smith and Ramdas,
 "Estimating means of bounded random variables by betting", Journal of the Royal Statistical Society B 86 (2024), 1-27.

@@ -50,7 +50,7 @@ def replay_source(
             ASGI application.
         thread_id: The thread to run again, where the recording holds several.
         given: An input to use instead of the recorded one.
-        headers: Headers to send in addition to those of a recorded request, as `Name: value`.
+        headers: Headers to send in addition to the recorded ones, as `Name: value`.
         options: More options of `use_cassette`, such as `candidate`.
 
     Raises:

@@ -37,7 +37,7 @@ class Source(NamedTuple):
         entry: The call that began it.
         thread_id: The thread to run again, where the recording holds several.
         is_replaced: Whether the user gave an input instead of the recorded one.
-        headers: Headers to send in addition to those of a recorded request, as `Name: value`.
+        headers: Headers to send in addition to the recorded ones, as `Name: value`.
     """
 
     cassette: Cassette
@@ -91,7 +91,7 @@ def source_of(
         cassette: Its recording.
         thread_id: The thread to run again, where it holds several.
         given: An input to use instead of the recorded one, as plain data.
-        headers: Headers to send in addition to those of a recorded request, as `Name: value`.
+        headers: Headers to send in addition to the recorded ones, as `Name: value`.
 
     Raises:
         ConfigurationError: If the recording has no input.

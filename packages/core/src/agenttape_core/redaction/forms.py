@@ -42,7 +42,7 @@ class Form(NamedTuple):
     Args:
         kind: The kind of secrets whose pseudonyms have this form.
         read: Reads a value; returns `None` for a text that does not have this form.
-        made: Returns the essence of a pseudonym, by that of the secret and 32 bytes that follow from it and the key.
+        made: Returns the essence of a pseudonym, by the one of the secret and 32 bytes that follow from it and the key.
         is_pseudonym: Returns True for the essence of a pseudonym.
         is_example: Returns True for a value that is reserved, or documented as an example, and so no secret.
         styles: Returns what is put back for pseudonyms of other styles, which programs make of the one that was seen.

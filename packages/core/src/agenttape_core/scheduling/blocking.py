@@ -84,7 +84,7 @@ WAITING: dict[int, dict[Participant, None]] = {}
 
 
 def register(participant: Participant, wait: Wait) -> None:
-    """Let a participant be told when what it waits for is released."""
+    """Notify a participant when its wait is over."""
     if wait.key:
         WAITING.setdefault(wait.key, {})[participant] = None
 
@@ -120,7 +120,7 @@ def released(key: int, *, is_left_out: bool = False) -> None:
 
 
 def taking_part() -> Participant | None:
-    """Return the participant of the caller, if what it waits for is part of an order."""
+    """Return the participant of the caller, if its wait is part of an order."""
     participant = HERE.participant
     if participant is None or participant.is_out or HERE.is_internal or not participant.threads.is_on:
         return None

@@ -360,7 +360,7 @@ class VirtualTime:
         self._clock.pass_to(self._clock() + seconds)
 
     def select(self, timeout: float | None, pauses: Sequence[float]) -> Any:
-        """Return what has become ready, as the selector of the loop does, without waiting for time to pass.
+        """Return the ready events, as the selector of the loop does, without waiting for time to pass.
 
         Args:
             timeout: The time to the next timer; `None` without any.

@@ -14,7 +14,7 @@ from typing import Any
 EXECUTING: ContextVar[Any] = ContextVar("agenttape_executing", default=None)
 """The innermost call that is executed for real around what runs here."""
 PASSED_ON: ContextVar[bool] = ContextVar("agenttape_passed_on", default=False)
-"""True for code of a connection that outlives a call: what it sends is recorded above, and a replay has none of it."""
+"""True for code of a connection that outlives a call: its requests are recorded above, and a replay has none of it."""
 
 
 def is_outside_program(crossing: Any) -> bool:

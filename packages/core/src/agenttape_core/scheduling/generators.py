@@ -5,7 +5,7 @@ a moment of the collector's. A generator that raises keeps all that it held in a
 task; so it's the collector that decides when the streams next to one that fails are closed.
 
 A recording notes when that
-was, and a replay calls the collector where such an end is what comes next.
+was, and a replay calls the collector where such an end is the next arrival.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class InSession:
 
 
 def in_session(callback: Any, context: Context) -> Any:
-    """Return what a loop is to call in a context, for a callback that was given to it in the caller's.
+    """Return the callback for a loop to call in a context, for a callback that was given to it in the caller's.
 
     Args:
         callback: The callback.

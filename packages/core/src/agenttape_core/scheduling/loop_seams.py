@@ -164,7 +164,7 @@ class UnseenRoom(Room):
                 self.rests()
 
     def passes_to(self, key: Key) -> bool:
-        """Offer a timer before it's due, if that is what comes next."""
+        """Offer a timer before it's due, if that's the next arrival."""
         timer = self.timers.get(key)
         if timer is None or not self.owner.rests:
             return timer is not None
@@ -181,7 +181,7 @@ def _real(loop: Any) -> Any:
 
 
 def counting(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the method by which such a loop is given what it calls next."""
+    """Wrap the method by which such a loop gets its next callbacks."""
 
     def call_soon(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
         held = context if context is not None else copy_context()

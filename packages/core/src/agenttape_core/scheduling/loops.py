@@ -95,7 +95,7 @@ class Room:
         self.rounds = 0
         """The number of rounds without a rest."""
         self._is_amid = False
-        """True while answers come that came while the program went on."""
+        """True while answers come that came while the program continued."""
         self.generators = Generators(self)
         """The generators of the program."""
         self.virtual: VirtualTime | None = None
@@ -321,7 +321,7 @@ class Room:
         self.turn.take_back(key)
 
     def passes_to(self, key: Key) -> bool:
-        """Let the clock pass to a timer, if that is what comes next."""
+        """Let the clock pass to a timer, if that's the next arrival."""
         timer = self.timers.get(key)
         if timer is None or not self.owner.rests:
             return timer is not None
@@ -333,7 +333,7 @@ class Room:
         return True
 
     def seeks(self, key: Key) -> bool:
-        """Let the end of a generator come, if that is what comes next."""
+        """Let the end of a generator come, if that's the next arrival."""
         return self.generators.seek(key)
 
     def seeks_again(self, key: Key) -> bool:
@@ -488,7 +488,7 @@ class Rooms:
 
     @property
     def is_kept(self) -> bool:
-        """True if the order of what is executed is recorded."""
+        """True if the order of executed calls is recorded."""
         return self._turn.log is not None
 
     def close(self) -> None:
@@ -551,7 +551,7 @@ class Selector:
         return self._time
 
     def select(self, timeout: float | None = None) -> Any:
-        """Return what is ready."""
+        """Return the ready events."""
         loop, rooms = self._loop, tuple(self.rooms)
         if self._deferred or any([room.code for room in rooms]):  # noqa: C419 - a generator is a call more in each round
             self._defer_code(rooms)
@@ -572,7 +572,7 @@ class Selector:
         return self._blocking(timeout, rooms)
 
     def _blocking(self, timeout: float | None, rooms: Sequence[Room]) -> Any:
-        """Return what is ready when something is: the program rests."""
+        """Return the ready events once there are any: the program rests."""
         loop, time = self._loop, self._time
         if loop._scheduled:  # noqa: SLF001 - a clock may have passed to a timer
             left = loop._scheduled[0].when() - loop.time()  # noqa: SLF001

@@ -31,7 +31,7 @@ class TakingTurns(Protocol):
     """Their waits: see `threads`."""
 
     def fork(self, above: Participant, pool: Any, *, is_own: bool) -> Participant:
-        """Return a participant for what a participant begins now."""
+        """Return a participant for a thread or work that a participant begins now."""
 
     def begin(self, participant: Participant) -> None:
         """Begin a participant in the caller's thread."""
@@ -199,7 +199,7 @@ def begun_here(code: Any, pool: Any = None) -> Participant | None:
 
 
 def is_of_program(code: Any) -> bool:
-    """Return whether what is run is code of the program, and not of a library."""
+    """Return whether the running code is the program's, and not a library's."""
     while isinstance(code, functools.partial):
         is_context = isinstance(getattr(code.func, "__self__", None), Context)
         code = code.args[0] if is_context and code.args else code.func

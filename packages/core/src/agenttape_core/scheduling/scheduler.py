@@ -28,7 +28,7 @@ class Order(NamedTuple):
 
     Args:
         admissions: The order of all that arrived.
-        unordered: The labels of what came in no order.
+        unordered: The labels of arrivals without an order.
         answers: The addresses of calls that overlapped, in the order in which they were answered, if no more is known.
         schedule: What an observer saw of the calls of event loops.
         at_once: The addresses of calls that answered without letting their event loop continue.
@@ -56,7 +56,7 @@ class Times(NamedTuple):
 
 
 class Scheduler:
-    """Decides when what comes from outside reaches the program of one session. Thread-safe.
+    """Decides when an arrival from outside reaches the program of one session. Thread-safe.
 
     Args:
         order: The order that was recorded.
@@ -88,7 +88,7 @@ class Scheduler:
         self._choices = choices
         self._session: Callable[[], Any] = lambda: None
         self.notes_loops = notes
-        """True if the order of what is executed is recorded."""
+        """True if the order of executed calls is recorded."""
         self._rows = times
         keys = keys_of(order.admissions) if imposes and order.admissions is not None else ()
         self._times: Counter[str] = Counter()
@@ -185,7 +185,7 @@ class Scheduler:
             self.loops.room()
 
     def comes_at_once(self) -> bool:
-        """Return True if what comes reaches the caller's thread right away, as nothing else continues."""
+        """Return True if an arrival reaches the caller's thread right away, as nothing else continues."""
         if self.turn.is_on or self._choices is not None:
             return False
         self.threads.calling.add(threading.get_ident())
@@ -225,7 +225,7 @@ class Scheduler:
             self.turn.admit()
 
     def forget(self) -> None:
-        """Forget what was noted so far: it's with the sink."""
+        """Forget the notes so far: the sink has them."""
 
     def block(self, address: str) -> None:
         """Note that a replay answers a call as a whole: nothing inside of it arrives there."""

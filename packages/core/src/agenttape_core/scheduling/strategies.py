@@ -30,7 +30,7 @@ def timer(key: Key) -> bool:
 
 
 class AsTheyCome:
-    """Admits what was offered first: a recording, or a run that has no order to keep."""
+    """Admits the first offer: a recording, or a run that has no order to keep."""
 
     is_led = False
     has_threads = False
@@ -46,7 +46,7 @@ class AsTheyCome:
         """Note that an arrival was admitted."""
 
     def pick_amid(self, turn: Turn) -> Key | None:  # noqa: ARG002 - some do
-        """Return nothing: what comes is admitted when nothing else can continue."""
+        """Return `None`: arrivals are admitted when nothing else can continue."""
         return None
 
     def goes_on(self) -> None:
@@ -57,7 +57,7 @@ class AsTheyCome:
         return False
 
     def reached(self, base: str) -> None:
-        """Note that what came of a call has reached the program."""
+        """Note that an arrival of a call has reached the program."""
 
     def unstick(self, turn: Turn) -> bool:
         """Let a call that waits to be cancelled again wait no more; or let time pass, where that may cancel it."""
@@ -137,7 +137,7 @@ class Recorded(AsTheyCome):
             self._inside[key] = None
 
     def unstick(self, turn: Turn) -> bool:
-        """Skip what does not come, up to what is there."""
+        """Skip arrivals that don't come, up to the ones that are there."""
         head = self.head
         free = [key for key, entry in turn.ready.items() if entry.is_free]
         listed = [key for key in free if self._places.get(key, -1) >= self._at and key not in self._passed]
@@ -211,7 +211,7 @@ class OfAnswers(AsTheyCome):
             self._group |= dict.fromkeys(keys, number)
 
     def pick(self, turn: Turn) -> Key | None:
-        """Return what is in no order, or the next answer of its group."""
+        """Return an arrival without an order, or the next answer of its group."""
         for key, entry in turn.ready.items():
             if entry.is_free and (key not in self._group or self._left[self._group[key]][0] == key):
                 return key
@@ -300,7 +300,7 @@ class _Observed:
                 self._doubtful.add(key)
 
     def _follow(self, keys: Sequence[Key], deliveries: Sequence[Delivery], place: int) -> None:
-        """Find what an answer follows: the last before it, but for a beginning in the same round."""
+        """Find the predecessor of an answer: the last before it, but for a beginning in the same round."""
         rounds, base = 0, place
         while (after := deliveries[base].after) is not None and base:
             rounds += after
@@ -450,7 +450,7 @@ class ByTime(AsTheyCome):
         return key.number > 1 and any(one.came_at_once(key) for one in self._observed)
 
     def reached(self, base: str) -> None:
-        """Note that what came of a call has reached the program."""
+        """Note that an arrival of a call has reached the program."""
         self._reached[base] += 1
         for one in self._observed:
             one.reached(Key(base, self._reached[base]))

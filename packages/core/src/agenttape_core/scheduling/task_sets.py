@@ -208,7 +208,7 @@ def swap_in() -> None:
 
 
 def swap_out() -> None:
-    """Make all what it was."""
+    """Restore everything."""
     for function, real, _ in _CODES:
         function.__code__ = real
     for module in _OF_ALL:

@@ -427,7 +427,7 @@ class Waits:
         self._turn.is_due, self._turn.expire = lambda: bool(self._due()), self._expire_due
 
     def wait(self, participant: Participant, wait: Wait) -> bool | None:
-        """Let others have the turn until a participant gets what it waits for.
+        """Let others have the turn until a participant's wait is over.
 
         Returns:
             Whether it got it before its time had passed; `None` if it has to wait by itself.
@@ -523,7 +523,7 @@ class Waits:
                 self._threads.offer(one)
 
     def released(self, participant: Participant, *, is_left_out: bool = False) -> None:
-        """Let a participant continue, as what it waits for is released."""
+        """Let a participant continue, as its wait is over."""
         one = participant
         with self._turn.lock:
             if one.wait is None:
@@ -554,7 +554,7 @@ class Waits:
             self._threads.take_turn(one)
 
     def expire(self, key: Key) -> bool:
-        """Let the time of a wait pass, if that is what comes next."""
+        """Let the time of a wait pass, if that's the next arrival."""
         for one in self._sleeping():
             if key.base == f"{one.base}~":
                 one.wait.expire()

@@ -86,7 +86,7 @@ class Strategy(Protocol):
         """True while there is an order to keep: then time passes when it did in that order."""
 
     has_threads: bool
-    """True if its order has threads, so that even one of a library may be what is next."""
+    """True if its order has threads, so that even one of a library may be next."""
 
     def pick(self, turn: Turn) -> Key | None:
         """Return the arrival to admit; `None` to wait for another one."""
@@ -95,7 +95,7 @@ class Strategy(Protocol):
         """Note that an arrival was admitted."""
 
     def pick_amid(self, turn: Turn) -> Key | None:
-        """Return the arrival to admit while a loop has the turn and goes on, if there is one."""
+        """Return the arrival to admit while a loop has the turn and continues, if there is one."""
 
     def goes_on(self) -> None:
         """Note that a loop makes another round."""
@@ -104,10 +104,10 @@ class Strategy(Protocol):
         """Return whether a chunk was there when the program asked for it, which it does now."""
 
     def reached(self, base: str) -> None:
-        """Note that what came of a call has reached the program, in an event loop."""
+        """Note that an arrival of a call has reached the program, in an event loop."""
 
     def unstick(self, turn: Turn) -> bool:
-        """Go on although what is next cannot come; return false if nothing can continue at all."""
+        """Continue although the next arrival can't come; return false if nothing can continue at all."""
 
     def depart(self) -> None:
         """Keep no order from now on: the run isn't the recorded one."""
@@ -126,7 +126,7 @@ class Turn:
     """The turn of one session. Thread-safe.
 
     Args:
-        strategy: Decides what is admitted next.
+        strategy: Chooses the next arrival to admit.
         is_noted: Whether the order is noted, to be recorded.
         stalled: Called with the label of a participant that has lost the turn.
     """
@@ -232,7 +232,7 @@ class Turn:
             return self.running is owner
 
     def admit(self) -> None:
-        """Admit what is next, if no participant has the turn."""
+        """Admit the next arrival, if no participant has the turn."""
         with self.lock:
             self._admit()
 
@@ -315,7 +315,7 @@ class Turn:
         return seconds * (1 + self._pauses % (1 + len(self.live) // _WATCHERS))
 
     def look(self) -> None:
-        """Look whether the one that has the turn is blocked, or what is next cannot come. Called while waiting."""
+        """Look whether the one that has the turn is blocked, or the next arrival can't come. Called while waiting."""
         if monotonic() - self._looked < _LOOK / 2:  # of a hundred threads that wait, one has just looked
             return
         with self.lock:

@@ -42,7 +42,7 @@ SIGNAL = f"{ROOT}.{zlib.crc32(b'signal')}"
 """The label of signals that came to handlers of the program."""
 SIGNALLED = "a signal came to a handler of the program, at a moment that is in no recorded order"
 OLDER = f"{ROOT}.{zlib.crc32(b'older thread')}"
-"""The label of threads of the program that are older than the session, and have gone on beside it."""
+"""The label of threads of the program that are older than the session, and have continued beside it."""
 WENT_ON = "{}, older than the session, went on beside it, in no recorded order"
 EFFECT = f"{ROOT}.{zlib.crc32(b'effect')}"
 """The label of effects of awaited calls that came while the program had steps to make."""
@@ -118,7 +118,7 @@ class OlderThreads:
         self._threads = list(map(_Thread, _threads_of_program()))
 
     def look(self, known: Collection[int], unordered: Unordered, tell: Callable[[str], object] | None) -> None:
-        """Note that some have gone on, if they have.
+        """Note that some have continued, if they have.
 
         Args:
             known: The threads that have made calls.
@@ -227,13 +227,13 @@ def _exchange(by: Callable[[Any], Any]) -> None:
 
 
 class Unordered:
-    """The labels of what is in no order in one session.
+    """The labels of everything without an order in one session.
 
     Args:
         recorded: Those of the recording, as text.
         is_replay: Whether its order is kept.
         is_noted: Whether those of this run are recorded.
-        tell: Called with what is in no order in a replay, in words.
+        tell: Called with each thing without an order in a replay, in words.
     """
 
     def __init__(self, recorded: str, *, is_replay: bool, is_noted: bool, tell: Callable[[str], object]) -> None:
@@ -335,7 +335,7 @@ class Unordered:
             self._tell(_SAID.get(label) or _UNSEEN.format(label, ""))
 
     def _report_recorded(self, label: str) -> None:
-        """Report what was in no order when it was recorded, as it begins again."""
+        """Report recorded things without an order as they begin again."""
         if label in self._recorded_labels:
             self._tell(_SAID.get(label) or _UNSEEN.format(label, " when it was recorded"))
 

@@ -288,7 +288,7 @@ def unused_explanation(
 
 
 def _missing(source: Source, request: CanonicalRequest, address: str, *, is_permuted: bool) -> list[str]:
-    """Return what the cassette lists as missing: the call at this location, or all calls of a kind.
+    """Return the missing calls that the cassette lists: the call at this location, or all calls of a kind.
 
     What a handler froze doesn't matter where the same parts come in another order: the advice names the hash seed.
     """

@@ -179,7 +179,7 @@ def _holders_of(spelt: str, days: Iterable[dt.date]) -> Iterator[tuple[str, str]
 def _named_in(written: str, holders: Iterable[tuple[str, str]], spelt: str) -> str | None:
     """Return the name of a global whose date is in the request; `None` if there is none.
 
-    The text around the date in a global must also surround it there, at least as far as the line goes, and likewise the
+    The text around the date in a global must also surround it there, at least as far as the line goes, and so must the
     text between two fields of a template. So a log file named by the date isn't suspected where a function draws it for
     a prompt. `written` is the request as JSON in ASCII.
     """

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Slot(Generic[T]):
-    """A typed place for what an integration keeps with each session. Define one as a constant of a module.
+    """A typed place for an integration's data about each session. Define one as a constant of a module.
 
     Args:
         make: Makes the value for a session when it is first read.

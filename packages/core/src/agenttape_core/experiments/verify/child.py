@@ -247,7 +247,7 @@ def outcomes_in_other_orders(once: Callable[[], Ending], orders: int) -> dict[st
 
 @contextmanager
 def _undone(job: dict[str, Any]) -> Iterator[None]:
-    """Discard what a block prints and writes: it isn't a part of the output of the replay that counts."""
+    """Discard the output of a block: it isn't a part of the output of the replay that counts."""
     here = Path.cwd()
     streams = (sys.stdout, sys.stderr)
     kept = [os.dup(stream.fileno()) for stream in streams]
