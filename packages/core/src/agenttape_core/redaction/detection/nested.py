@@ -10,18 +10,20 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.redaction.detection.assigned import Assignment, closing, find_value
-from agenttape_core.redaction.detection.findings import NUMBER
+from agenttape_core.redaction.detection.findings import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand
 from agenttape_core.redaction.detection.values import (
     is_description,
+    is_key_like,
     is_keyword,
+    is_of_lexers,
+    is_of_models,
     is_placeholder,
     is_told,
     is_told_number,
     reaches_down,
 )
-from agenttape_core.redaction.walk import InTexts, redact_denied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,21 +47,14 @@ _REACH = 16_384
 _DEEPEST = 32
 
 
-class _Text(str):
-    """A string in a text, with its place."""
-
-    start: int
-    end: int
-    __slots__ = ("end", "start")
-
-
-class _Number(float):
-    """A number in a text, with its place, and the quote that its pseudonym is put between."""
+class _Leaf(NamedTuple):
+    """A string or a number in a text."""
 
     start: int
     end: int
     quote: str
-    __slots__ = ("end", "quote", "start")
+    """The quote of a string, or the one that a pseudonym of a number is put between."""
+    is_number: bool = False
 
 
 class _Parser:
@@ -82,10 +77,7 @@ class _Parser:
         if token["quote"]:
             return self._string(token)
         if token["number"]:
-            number = _Number(token["number"])
-            number.start, number.end = token.span("number")
-            number.quote = self._close
-            return number
+            return _Leaf(*token.span("number"), self._close, is_number=True)
         self._is_over |= token["word"] not in _WORDS
         return None
 
@@ -95,14 +87,12 @@ class _Parser:
         self.at = token.end() if token else self.at
         return token
 
-    def _string(self, token: re.Match[str]) -> _Text:
+    def _string(self, token: re.Match[str]) -> _Leaf:
         start = token.end()
         end = min(closing(self._text, start, token["quote"]), self._limit)
         self.at = end + len(token["quote"])
         self._is_over = self.at > self._limit
-        text = _Text(self._text[start:end])
-        text.start, text.end = start, end
-        return text
+        return _Leaf(start, end, token["quote"])
 
     def _sign(self, expected: str) -> bool:
         """Return True if one of some signs comes next; else nothing more is read."""
@@ -135,7 +125,7 @@ class _Parser:
             name = self._string(key)
             if not self._sign(":"):
                 break
-            items[str(name)] = self.value(depth + 1)
+            items[self._text[name.start : name.end]] = self.value(depth + 1)
             if not self._sign(",}"):
                 break
         return items
@@ -166,35 +156,60 @@ class Nested:
         parser = _Parser(text, found.value, found.close or '"')
         value = parser.value()
         self._end = parser.at
-        noted = _Noted(self._view, self._names)
-        redact_denied(value, found.kind, noted, found.name)
-        yield from noted.found
+        yield from self._denied(value, found.name, found.kind)
 
+    def _denied(self, value: object, name: str, kind: str, key: str | None = None) -> Iterator[Finding]:
+        if isinstance(value, _Leaf):
+            yield from self._leaf(value, kind, key)
+        elif isinstance(value, list):
+            for item in value:
+                yield from self._denied(item, name, kind, key)
+        elif isinstance(value, dict):
+            for inner, item in value.items():
+                if self._names.demand_of(inner) is Demand.NOTHING:
+                    yield from self._denied(item, inner, self._names.kind_of(inner) or kind)
+                elif self._is_below(value, inner, name):
+                    yield from self._denied(item, name, kind, inner)
+                else:
+                    yield from self._own(item)
 
-class _Noted(InTexts):
-    """Notes the places of what would be replaced in parsed data."""
+    def _own(self, value: object) -> Iterator[Finding]:
+        """Find the secrets in what is judged by its own names, such as the properties of a schema."""
+        if isinstance(value, list):
+            for item in value:
+                yield from self._own(item)
+        elif isinstance(value, dict):
+            for inner, item in value.items():
+                if self._names.demand_of(inner) is Demand.NOTHING:
+                    yield from self._denied(item, inner, self._names.kind_of(inner) or SECRET)
+                else:
+                    yield from self._own(item)
 
-    def __init__(self, view: View, names: Names) -> None:
-        super().__init__(lambda _: [])
-        self._view = view
-        self._names = names
-        self.found: list[Finding] = []
+    def _is_below(self, plain: dict[str, object], key: str, name: str) -> bool:
+        """Return True if a value in a dict below a denied name is a secret; see `walk.kind_below`."""
+        value = plain[key]
+        text = self._text(value) if isinstance(value, _Leaf) else None
+        if is_of_models(name, plain.keys()):
+            return False
+        if is_of_lexers(name, plain.keys(), key):
+            return text is not None and is_key_like(text)
+        sort = plain.get("type")
+        if is_description(plain.keys(), self._text(sort) if isinstance(sort, _Leaf) else None):
+            return not is_keyword(key)
+        if text is None or not isinstance(value, _Leaf) or value.is_number:
+            return True
+        return not is_told(key, text)
 
-    def kind_of(self, name: str) -> str | None:
-        """Return the kind of all values under a name."""
-        return self._names.kind_of(name)
+    def _leaf(self, leaf: _Leaf, kind: str, key: str | None) -> Iterator[Finding]:
+        text = self._text(leaf)
+        if leaf.is_number:
+            if not is_told_number(key or "", float(text)):
+                yield self._view.finding(leaf.start, leaf.end, NUMBER, leaf.quote)
+        elif leaf.start < leaf.end and not is_placeholder(text):
+            yield self._view.finding(leaf.start, leaf.end, kind)
 
-    def whole(self, text: str, kind: str) -> str:
-        """Note a text under a denied name, unless it is a placeholder."""
-        if isinstance(text, _Text) and text and not is_placeholder(text):
-            self.found.append(self._view.finding(text.start, text.end, kind))
-        return text
-
-    def number(self, number: float) -> float:
-        """Note a number under a denied name."""
-        if isinstance(number, _Number) and not is_told_number("", number):
-            self.found.append(self._view.finding(number.start, number.end, NUMBER, number.quote))
-        return number
+    def _text(self, leaf: _Leaf) -> str:
+        return self._view.text[leaf.start : leaf.end]
 
 
 _LINE = Lazy(
