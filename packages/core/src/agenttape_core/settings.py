@@ -262,6 +262,8 @@ def _combined(file: _File, own: Iterable[tuple[str, str]], variables: Mapping[st
         origins[key] = f"the environment variable {variable}"
     if _RULES in values:
         values[_RULES] = rules_of(values[_RULES], origins[_RULES], variables)
+    if values.keys() <= {"cassette_dir"} and isinstance(values.get("cassette_dir", ""), str):
+        return Settings.model_construct(**values)  # else pydantic builds all that checks a setting
     try:
         return Settings.model_validate(values)
     except ValidationError as error:

@@ -26,8 +26,9 @@ from samples import SAMPLES  # type: ignore[import-not-found]
 
 from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError
-from agenttape_core.matching import NOTHING, Candidate, recorded_request
+from agenttape_core.matching import NOTHING, Candidate, Position, recorded_request
 from agenttape_core.redaction import Redactor, new_key
+from agenttape_core.scheduling import Scheduler
 from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing, class_name
 from agenttape_core.session import AnsweredCall, Boundary, Session, Setup, runs
 from agenttape_core.storage import Journal, open_cassette, recover, write_cassette
@@ -118,7 +119,17 @@ class Reader:
         """Serve each recording: its value, the error it holds, or an error of ours."""
         policy = Policy(Mode.REPLAY, recorded=True)
         session = Session(
-            Setup(path=cassette.path, policy=policy, redactor=Redactor(new_key()), source=cassette, remedy=list)
+            Setup(
+                path=cassette.path,
+                policy=policy,
+                redactor=Redactor(new_key()),
+                source=cassette,
+                remedy=list,
+                root=Position(),
+                began=0.0,
+                scheduler=Scheduler(),
+                fakes={},
+            )
         )
         for item in interactions:
             for stream in (False, True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,11 +12,13 @@ from agenttape_core.format.continuation import Delta
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.timings import dump_step_timings, dump_timings, load_step_timings, load_timings
 from agenttape_core.format.written_steps import Stored, WrittenStep
-from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Outcome, Step, StepTiming, Timing
+from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Outcome, Step, StepTiming, Timing, Usage
 from agenttape_core.schema.record import Record, set_extra, set_given, set_private, set_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
+
+    from pydantic.fields import FieldInfo
 
 R = TypeVar("R", bound=Record)
 AnyRecord = Interaction | Step | WrittenStep
@@ -30,8 +33,8 @@ _FIRST = 1
 _SINCE_SECOND = frozenset({"step", "metadata", "fidelity", "fidelity_note"})
 """The keys of records that version 1 does not have."""
 _REQUIRED: Any = object()
-_FREE = frozenset({"status", "value"})
-"""The keys of an outcome that returned, and did nothing else: any value will do."""
+_FREE = frozenset({"status", "value", "usage"})
+"""The keys of an outcome that returned, and did nothing else."""
 _OPTIONAL = ("parent", "ids", "tags", "metadata", "fidelity", "fidelity_note", "acts")
 INTERACTION_KEYS = {*HEAD, *_OPTIONAL, "continues", "keep", "without", "request", "outcome"}
 """The keys that a stored interaction may have."""
@@ -152,7 +155,8 @@ def header_from_dict(value: dict[str, Any]) -> Header:
     if isinstance(volatile, dict):
         loaded = {key: load(volatile[key]) for key, load in _TIMINGS.items() if key in volatile}
         fields["volatile"] = {**volatile, **loaded}
-    return _validate(Header, fields)
+    taken = _taken(Header, fields)
+    return taken if taken is not None else _validate(Header, fields)
 
 
 def with_timings(header: Header, timings: dict[int, Timing], steps: dict[int, StepTiming]) -> Header:
@@ -199,8 +203,11 @@ def outcome_from_dict(value: Any) -> Outcome:
     """Check a stored outcome."""
     if type(value) is not dict or value.get("status") != "returned" or not value.keys() <= _FREE:
         return _validate(Outcome, value)
+    usage = value.get("usage")
+    if usage is not None and (usage := _taken(Usage, usage)) is None:
+        return _validate(Outcome, value)
     made = Outcome.__new__(Outcome)  # as `model_construct` does: nothing can be wrong, and each call is answered by one
-    set_state(made, {**_nothing_else(), "effects": [], "arguments": {}, **value})
+    set_state(made, {**_nothing_else(), "effects": [], "arguments": {}, **value, "usage": usage})
     set_given(made, set(value))
     set_extra(made, None)
     set_private(made, None)
@@ -246,6 +253,61 @@ def _defaults(model: type[Record]) -> list[tuple[str, Any]]:
         (name, _REQUIRED if field.is_required() else field.get_default(call_default_factory=True))
         for name, field in fields
     ]
+
+
+_TAKEN: dict[Any, Callable[[Any], bool]] = {
+    Any: lambda _: True,
+    bool: lambda value: type(value) is bool,
+    str: lambda value: type(value) is str,
+    str | None: lambda value: value is None or type(value) is str,
+    int | None: lambda value: value is None or type(value) is int,
+    float | None: lambda value: value is None or type(value) is float,
+    list[str]: lambda value: type(value) is list and {*map(type, value)} <= {str},
+    dict[str, Any]: lambda value: type(value) is dict and {*map(type, value)} <= {str},
+    dict[str, str]: lambda value: type(value) is dict and {*map(type, (*value, *value.values()))} <= {str},
+    dict[int, Timing]: lambda _: True,  # made of their text, as those of steps
+    dict[int, StepTiming]: lambda _: True,
+}
+"""Whether pydantic takes a value as it is, by the type of its field."""
+
+
+def _taken(model: type[R], value: Any) -> R | None:
+    """Return a record, if pydantic would take all of its values as they are; `None` if it has to look at them.
+
+    To build what pydantic checks a header with takes longer than all that a replay of one call reads.
+    """
+    if type(value) is not dict:
+        return None
+    left, state = dict(value), {}
+    for name, default in _defaults(model):
+        if name not in left:
+            state[name] = default.copy() if type(default) in {list, dict} else default
+            if default is _REQUIRED:
+                return None
+            continue
+        item = left.pop(name)
+        if isinstance(default, Record):
+            item = _taken(type(default), item)
+            if item is None:
+                return None
+        elif not _is_taken(model.model_fields[name], item):
+            return None
+        state[name] = item
+    if left:
+        return None
+    record = model.__new__(model)
+    set_state(record, state)
+    set_given(record, set(value))
+    set_extra(record, None)
+    set_private(record, None)
+    return record
+
+
+def _is_taken(field: FieldInfo, value: Any) -> bool:
+    """Return whether pydantic takes the value of a field as it is."""
+    if field.annotation not in _TAKEN or not _TAKEN[field.annotation](value):
+        return False
+    return all(re.fullmatch(rule.pattern, value) for rule in field.metadata if hasattr(rule, "pattern"))
 
 
 def _validate(model: type[R], value: Any) -> R:

@@ -100,9 +100,10 @@ class _Seen:
         """The modules of the last time. They are kept alive, so that no other one gets the identity of a dead one."""
         self._sizes: dict[int, int] = {}
         """The numbers of globals, by the identities of modules."""
-        self._of_program: list[types.ModuleType] = []
-        self._contents: list[dict[str, Any]] = []
-        """The globals of the program's modules."""
+        self._found: list[tuple[types.ModuleType, dict[str, Any]]] = []
+        """All modules with their globals."""
+        self._of_program: list[tuple[types.ModuleType, dict[str, Any]]] | None = None
+        """Those of the program; `None` until they are first compared, as most imports come before."""
 
     def changed(self) -> list[tuple[types.ModuleType, dict[str, Any]]]:
         """Give the modules that are new or have another number of globals, and count them as searched."""
@@ -110,8 +111,10 @@ class _Seen:
         # By identity: to compare them would ask what is no module.
         if len(now) != len(self._last) or not all(map(operator.is_, now, self._last)):
             return self._look(now)
-        sizes, pairs = self._sizes, zip(self._of_program, self._contents, strict=True)
-        changed = [(each, content) for each, content in pairs if len(content) != sizes[id(each)]]
+        if self._of_program is None:
+            self._of_program = [found for found in self._found if _is_of_program(found[1])]
+        sizes = self._sizes
+        changed = [(each, content) for each, content in self._of_program if len(content) != sizes[id(each)]]
         for each, content in changed:
             sizes[id(each)] = len(content)
         return changed
@@ -120,13 +123,9 @@ class _Seen:
         before, self._last = self._sizes, now
         # What is no module may run code when asked anything, so it is recognised by its type alone.
         modules = {id(each): cast("types.ModuleType", each) for each in now if issubclass(type(each), types.ModuleType)}
-        found = [(module, content_of(module)) for module in modules.values()]
+        self._found = found = [(module, content_of(module)) for module in modules.values()]
+        self._of_program = None
         self._sizes = {key: len(content) for key, (_, content) in zip(modules, found, strict=True)}
-        self._of_program, self._contents = [], []
-        for module, content in found:
-            if _is_of_program(content):
-                self._of_program.append(module)
-                self._contents.append(content)
         return [(module, content) for module, content in found if before.get(id(module)) != len(content)]
 
 

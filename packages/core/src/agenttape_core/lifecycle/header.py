@@ -15,23 +15,16 @@ from agenttape_core.redaction import Rule
 from agenttape_core.redaction.detection.encoded import tells_pseudonym
 from agenttape_core.redaction.path_placeholders import Places
 from agenttape_core.redaction.rules import keeping
-from agenttape_core.scheduling import Order
-from agenttape_core.schema import (
-    Freeze,
-    Header,
-    Plain,
-    Redaction,
-    Scheduled,
-    StepTiming,
-    Timing,
-    Volatile,
-)
-from agenttape_core.session import RunInput, hash_seed, zone_at
+from agenttape_core.schema import Freeze, Header, Plain, Redaction, Volatile
+from agenttape_core.session import hash_seed, zone_at
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Location, stem_of
 
 if TYPE_CHECKING:
     from agenttape_core.redaction import Redactor
+    from agenttape_core.scheduling import Order
+    from agenttape_core.schema import Scheduled, StepTiming, Timing
+    from agenttape_core.session import RunInput
 
 
 class _LateRedactor:

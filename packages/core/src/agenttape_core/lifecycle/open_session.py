@@ -20,10 +20,9 @@ from agenttape_core.lifecycle.header import new_header, redactor_for
 from agenttape_core.lifecycle.prepared import Prepared
 from agenttape_core.lifecycle.project import Project, this_project
 from agenttape_core.lifecycle.request import SessionRequest
-from agenttape_core.lifecycle.running_test import this_test
+from agenttape_core.lifecycle.running_test import this_test, variation_for
 from agenttape_core.lifecycle.shape_only import refuse_shape
 from agenttape_core.lifecycle.start_session import Opened, start
-from agenttape_core.lifecycle.variation import variation_for
 from agenttape_core.matching import NO_CALLS, Key, Selector, refuse_unselected
 from agenttape_core.on_demand import WAITING, load_late
 from agenttape_core.redaction.path_placeholders import HOME, PROJECT, WORKING, Places, can_be_place

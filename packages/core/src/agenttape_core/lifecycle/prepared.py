@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from agenttape_core.engine import Policy
 from agenttape_core.guard import of_program
-from agenttape_core.lifecycle.request import SessionRequest
-from agenttape_core.schema import Header, Timing
-from agenttape_core.session import (
-    Candidates,
-)
-from agenttape_core.settings import Settings
-from agenttape_core.storage import Cassette, Location
 
 if TYPE_CHECKING:  # most sessions change nothing, and no run was cut off before
+    from agenttape_core.engine import Policy
     from agenttape_core.interventions import Placed
+    from agenttape_core.lifecycle.request import SessionRequest
     from agenttape_core.redaction import Redactor
-    from agenttape_core.storage import LeftOver
+    from agenttape_core.schema import Header, Timing
+    from agenttape_core.session import Candidates
+    from agenttape_core.settings import Settings
+    from agenttape_core.storage import Cassette, LeftOver, Location
 
 
 class Prepared(NamedTuple):

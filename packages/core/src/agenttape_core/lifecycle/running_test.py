@@ -1,4 +1,4 @@
-"""The test that runs in this process, if one does: its folder, and the mode that the command line gives.
+"""What surrounds the sessions of this process: the test that runs, if one does, and a difference of its replays.
 
 The plugin of pytest sets it around each test of any project, so this module has no slow imports.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -105,3 +106,24 @@ def during(test: RunningTest) -> Iterator[None]:
         yield
     finally:
         _running[0] = before
+
+
+# -- The difference between replays and plain ones, where something surrounds them that varies them.
+
+
+class Around(NamedTuple):
+    """A difference that holds for what is replayed inside: see `varying`."""
+
+    variation: Any  # a `Variation`, whose module most sessions do without
+    cassette: str | None
+
+
+AROUND: ContextVar[Around | None] = ContextVar("agenttape_variation", default=None)
+
+
+def variation_for(path: str) -> Any:
+    """Return the `Variation` that holds for replays of a cassette; `None` if they are plain."""
+    around = AROUND.get()
+    if around is None and (test := this_test()) is not None and test.varied:
+        around = test.varied[-1]
+    return around.variation if around is not None and around.cassette in {None, path} else None

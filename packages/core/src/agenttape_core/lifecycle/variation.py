@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.chosen_order import Imposing, Order
 from agenttape_core.lifecycle.request import Derivation, SessionRequest, no_remedy
-from agenttape_core.lifecycle.running_test import this_test
+from agenttape_core.lifecycle.running_test import AROUND, Around, this_test
 from agenttape_core.schema import Plain
 
 if TYPE_CHECKING:  # most sessions change nothing
@@ -129,14 +128,6 @@ class Variation:
         return {"changes": {str(key): str(change) for key, change in self.changes.items()}}
 
 
-class _Around(NamedTuple):
-    variation: Variation
-    cassette: str | None
-
-
-_around: ContextVar[_Around | None] = ContextVar("agenttape_variation", default=None)
-
-
 @contextmanager
 def varying(variation: Variation, cassette: str | None = None) -> Iterator[None]:
     """Let replays that are opened inside differ from plain ones, whoever opens them: in their changes and their order.
@@ -145,21 +136,13 @@ def varying(variation: Variation, cassette: str | None = None) -> Iterator[None]
         variation: The difference.
         cassette: The path of the only cassette for which it holds; by default it holds for all.
     """
-    test, around = this_test(), _Around(variation, cassette)
-    token = _around.set(around)
+    test, around = this_test(), Around(variation, cassette)
+    token = AROUND.set(around)
     if test is not None:
         test.varied.append(around)  # it runs in another context
     try:
         yield
     finally:
-        _around.reset(token)
+        AROUND.reset(token)
         if test is not None:
             test.varied.remove(around)
-
-
-def variation_for(path: str) -> Variation | None:
-    """Return the difference that holds for replays of a cassette; `None` if they are plain."""
-    around = _around.get()
-    if around is None and (test := this_test()) is not None and test.varied:
-        around = test.varied[-1]
-    return around.variation if around is not None and around.cassette in {None, path} else None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agenttape_core.session.session import Session  # the type alone: a session makes its calls
 
 _NO_IDS = IdMap((), ())
-_NOT_RECORDED = Outcome(status="returned")
+_NOT_RECORDED = Outcome.model_construct(status="returned")
 _RIGHT_AWAY = nullcontext(RIGHT_AWAY)
 
 
