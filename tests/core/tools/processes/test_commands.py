@@ -391,7 +391,7 @@ def test_broken_cassette_is_recorded_anew(folder: Path, program: Program, agentt
     [
         (["record"], "Missing argument"),
         (["record", "no-such-command"], "there is no command no-such-command"),
-        (["record", "--", "python", "-I", "ask.py"], "its option -I keeps it from importing"),
+        (["record", "--", "python", "-I", "ask.py"], "the option -I keeps Python from importing"),
         (["record", "no_such_file.py:ask"], "there is no file no_such_file.py"),
         (["record", "tools:nothing"], "tools:nothing is not a function"),
         (["record", "--mode", "none", "tools:look_up"], "'none' is not one of"),

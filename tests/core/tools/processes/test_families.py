@@ -238,7 +238,7 @@ def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape) -> No
     assert agenttape("replay", "--", "env", "-i", "python", script, "env").code == 2
     allowed = agenttape("replay", "--allow-hosts", "subprocess", "--", "python", script, "an option")
     assert allowed.code == 0
-    assert "is not guarded: its option -S keeps it from importing" in allowed.err
+    assert "is not guarded: the option -S keeps Python from importing" in allowed.err
 
 
 @pytest.mark.usefixtures("forked_python")

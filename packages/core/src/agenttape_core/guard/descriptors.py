@@ -103,8 +103,10 @@ def look() -> None:
 
 def _leads_out(one: _Identity, pipes: dict[int, _Identity]) -> bool:
     """Return True if the other end of a pipe belongs to a process that isn't an ancestor of this one."""
+    if one in _older.given:
+        return False
     modes = [_mode(Path(_OPEN, str(number))) for number, other in pipes.items() if other == one]
-    if one in _older.given or all(any(mode & bit for mode in modes) for bit in (_READS, _WRITES)):
+    if all(any(mode & bit for mode in modes) for bit in (_READS, _WRITES)):
         return False
     if one not in _older.seen:
         other = _READS if any(mode & _WRITES for mode in modes) else _WRITES

@@ -218,11 +218,11 @@ def _unknown(name: str) -> NoReturn:
 def _judge_python(words: Sequence[str], environment: Mapping[str, str]) -> None:
     deaf = sorted(_DEAF & set(what_runs(words)[0]))
     if deaf:
-        reason = f"its option -{''.join(deaf)} keeps it from importing what is on PYTHONPATH"
+        reason = f"the option -{''.join(deaf)} keeps Python from importing what is on PYTHONPATH"
         raise _UnguardedError(reason, is_deaf=True)
     folders = environment.get("PYTHONPATH", "").split(os.pathsep)
     if RUN not in environment or FOLDER not in folders:
-        raise _UnguardedError("it is not given the environment of the process that starts it", is_deaf=True)
+        raise _UnguardedError("Python is not given the environment of the process that starts it", is_deaf=True)
     for folder in folders[: folders.index(FOLDER)]:
         if any(os.path.exists(os.path.join(folder, f"sitecustomize{end}")) for end in ("", ".py")):  # noqa: PTH110, PTH118
             raise _UnguardedError(f"the sitecustomize in {folder} comes before AgentTape's", is_deaf=True)
