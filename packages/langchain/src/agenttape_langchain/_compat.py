@@ -115,19 +115,20 @@ def enclosing_run_id() -> UUID | None:
     return getattr(config.get("callbacks"), "parent_run_id", None) if config else None
 
 
-_OF_MODELS = frozenset({"langchain_core.language_models.chat_models", "langchain_core.language_models.llms"})
+def is_for_model(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return True if a model calls `CallbackManager.configure`, and so begins no chain; False if that isn't certain.
+
+    Models pass what's for everyone by position, and what's for LangSmith by name. Runnables pass everything by name.
+    """
+    return bool(args) and "langsmith_inheritable_metadata" in kwargs
 
 
 def config_of_caller() -> dict[str, Any]:
     """Return the config of which the caller of `CallbackManager.configure` makes a callback manager; empty without one.
 
     All functions of LangChain and LangGraph that do so have it in a variable `config`, and pass only a part of it on.
-    Those of models need none: the runs that they begin are no chains.
     """
-    frame = sys._getframe(2)
-    if frame.f_globals.get("__name__") in _OF_MODELS:  # to make a dict of the variables takes longer than this
-        return {}
-    config = frame.f_locals.get("config")
+    config = sys._getframe(2).f_locals.get("config")
     return config if isinstance(config, dict) else {}
 
 

@@ -15,7 +15,7 @@ from uuid import UUID
 from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler, CallbackManager
 
 from agenttape_core.integration import Session, current_session
-from agenttape_langchain._compat import config_of_caller
+from agenttape_langchain._compat import config_of_caller, is_for_model
 
 _KEY = "__agenttape_configurable__"
 _OF_FRAMEWORKS = ("__", "checkpoint_")
@@ -46,7 +46,7 @@ def noting(real: Callable[..., Any], handler_of: Callable[[Session], BaseCallbac
         if session is None:
             return manager
         manager.add_handler(handler_of(session), inherit=True)
-        if manager.parent_run_id is None:
+        if manager.parent_run_id is None and not is_for_model(args, kwargs):
             config = config_of_caller()
             if config.get("configurable") and (given := of_config(config)):
                 setattr(manager, _KEY, given)

@@ -185,6 +185,7 @@ class RunTree(InlineHandler):
         *,
         forks: bool = True,
     ) -> None:
+        self._me = ref(self)
         self._forks = forks
         self._root = root
         self.inputs = Inputs(first_input if first_input is not None else FirstInput(is_kept=False))
@@ -295,7 +296,7 @@ class RunTree(InlineHandler):
         name = run_name(serialized, kwargs)
         is_model = kwargs.get("run_type") == "llm"
         run = self.begin(run_id, parent_run_id, name, tags, metadata, given=inputs, is_model=is_model)
-        _chains.set(_Chain(ref(self), run_id, run, self._open_chain()))
+        _chains.set(_Chain(self._me, run_id, run, self._open_chain()))
         facts = ChainFacts(name, inputs, tags or (), metadata or {}, begun_with())
         if parent_run_id is None:
             self.inputs.began(run_id, inputs, facts.configurable)
@@ -363,7 +364,7 @@ class RunTree(InlineHandler):
         tags, metadata = kwargs.get("tags"), kwargs.get("metadata")
         run = self.begin(run_id, parent_run_id, name, tags, metadata, params=invocation_params)
         self._waiting_models[run_id] = run
-        _announced.set((*_announced.get(), (ref(self), run_id)))
+        _announced.set((*_announced.get(), (self._me, run_id)))
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End a model call."""

@@ -29,12 +29,13 @@ ObjectT = TypeVar("ObjectT")
 
 def is_alias(value: object) -> bool:
     """Return whether an object is taped already."""
-    return hasattr(type(value), _MARK)
+    return is_alias_class(type(value))
 
 
 def is_alias_class(cls: type) -> bool:
     """Return whether the objects of a class are taped already."""
-    return hasattr(cls, _MARK)
+    method: Any = cls.__reduce_ex__  # which every class has; pydantic's take long to say that they have no mark
+    return method is _reduce
 
 
 def alias_class(cls: type, methods: dict[str, Any], make: Callable[[Any], type]) -> type:
