@@ -114,7 +114,7 @@ def test_errors_of_clients(recorded: dict[str, Path], client: Any, trouble: Trou
     """A recorded class of a provider fails with an error of its client, with the attributes that programs look at."""
     name = {openai: "AzureChatOpenAI", anthropic: "ChatAnthropic"}[client]
     error: Any = provider_error(trouble, name)
-    kind = FaultKind("mine", "mine", lambda item: item.kind == "chat", lambda _: _raising(error))
+    kind = FaultKind("mine", lambda item: item.kind == "chat", lambda _: _raising(error))
     seen: list[BaseException] = []
 
     def run() -> str:

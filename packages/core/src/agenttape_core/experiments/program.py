@@ -352,11 +352,7 @@ class FunctionProgram:
 
 
 class _Running:
-    """A run of a function. As a context manager it catches the outcome, if the session has begun.
-
-    Args:
-        block: The session.
-    """
+    """A run of a function. As a context manager it catches the outcome, if the session has begun."""
 
     def __init__(self, block: ContainedBlock) -> None:
         self.block = block

@@ -98,14 +98,7 @@ def bisect(
 
 
 class _Search:
-    """The search among commits.
-
-    Args:
-        trees: Replays commits.
-        target: The program.
-        cassette: Its recording.
-        commits: The commits, oldest first.
-    """
+    """The search among commits."""
 
     def __init__(self, trees: Revisions, target: str, cassette: Path, commits: list[str]) -> None:
         self._trees, self._target, self._cassette, self._commits = trees, target, cassette, commits

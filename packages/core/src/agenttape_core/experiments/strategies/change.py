@@ -270,15 +270,7 @@ class _Open(NamedTuple):
 
 
 class _Paying:
-    """Samples of both revisions.
-
-    Args:
-        trees: Runs them.
-        commits: The base, and the changed revision.
-        wanted: The options.
-        free: The verdicts so far.
-        paths: The recordings of its cases.
-    """
+    """Samples of both revisions."""
 
     def __init__(
         self,

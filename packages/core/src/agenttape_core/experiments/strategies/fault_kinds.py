@@ -98,27 +98,25 @@ class FaultKind:
 
     Args:
         name: Its name.
-        words: The fault in words.
         applies: Returns whether a recorded call can fail like this.
         change: Makes the change of it.
     """
 
     name: str
-    words: str
     applies: Callable[[Interaction], bool]
     change: Callable[[Interaction], Change]
 
 
-def _raising(name: Trouble, words: str) -> FaultKind:
-    return FaultKind(name, words, _reaches_out, lambda item: raises(provider_error(name, item.name)))
+def _raising(name: Trouble) -> FaultKind:
+    return FaultKind(name, _reaches_out, lambda item: raises(provider_error(name, item.name)))
 
 
-def _damaging(name: str, words: str, how: How, applies: Callable[[Interaction], bool], text: str = "") -> FaultKind:
+def _damaging(name: str, how: How, applies: Callable[[Interaction], bool], text: str = "") -> FaultKind:
     def damage(answer: object) -> object:
         return damaged(how, answer, text)
 
     damage.__name__ = name
-    return FaultKind(name, words, applies, lambda _: edits(damage))
+    return FaultKind(name, applies, lambda _: edits(damage))
 
 
 def _reaches_out(item: Interaction) -> bool:
@@ -164,25 +162,23 @@ def _fails_as_tool(item: Interaction) -> bool:
 KINDS: dict[str, FaultKind] = {
     kind.name: kind
     for kind in (
-        _raising("rate_limit", "the provider refuses the call: too many requests"),
-        _raising("timeout", "the call times out"),
-        _raising("connection_reset", "the connection breaks before an answer comes"),
-        FaultKind("cut_stream", "the stream breaks in the middle", _streams, _cut),
-        _damaging("cut_tool_call", "the last tool call of the model is cut off", "cut_tool_call", _calls_tools),
-        _damaging(
-            "malformed_tool_call", "the last tool call has no arguments that fit", "malformed_tool_call", _calls_tools
-        ),
-        _damaging("empty", "the answer is empty", "empty", _answers),
-        FaultKind("tool_error", "the tool fails", _fails_as_tool, lambda _: raises(RuntimeError("the tool failed"))),
-        _damaging("inject", "what a tool brings holds an instruction", "add", _brings_text, INJECTED),
+        _raising("rate_limit"),
+        _raising("timeout"),
+        _raising("connection_reset"),
+        FaultKind("cut_stream", _streams, _cut),
+        _damaging("cut_tool_call", "cut_tool_call", _calls_tools),
+        _damaging("malformed_tool_call", "malformed_tool_call", _calls_tools),
+        _damaging("empty", "empty", _answers),
+        FaultKind("tool_error", _fails_as_tool, lambda _: raises(RuntimeError("the tool failed"))),
+        _damaging("inject", "add", _brings_text, INJECTED),
     )
 }
 """The kinds of faults by their names."""
 
-CONTROL = FaultKind("control", "the recorded answers are replayed as changes", _has_ended_well, lambda _: _same())
+CONTROL = FaultKind("control", _has_ended_well, lambda _: _same())
 """The neutral control, which shows that the harness itself has no effect."""
 
-NOTE = _damaging("note", "what a tool brings holds harmless words", "add", _brings_text, NOTED)
+NOTE = _damaging("note", "add", _brings_text, NOTED)
 """The control of `inject`."""
 
 
@@ -234,4 +230,4 @@ def _lasting(kind: FaultKind, name: str) -> FaultKind:
     def change(item: Interaction) -> Change:
         return always(kind.change(item))
 
-    return FaultKind(name, f"{kind.words}, each time", kind.applies, change)
+    return FaultKind(name, kind.applies, change)

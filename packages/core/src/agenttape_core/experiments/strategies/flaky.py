@@ -12,7 +12,10 @@ from typing import Any, Literal, get_args
 from agenttape_core.errors import AgentTapeError, BudgetExceededError, counted, shown_path
 from agenttape_core.experiments.engine import SEED, Experiment, drive, independent, refuse_below_one, refuse_jobs
 from agenttape_core.experiments.program import Program, Run, opened, recorded, takes_tests
+from agenttape_core.experiments.strategies.orders import ORDERS
+from agenttape_core.experiments.strategies.orders import orders as in_other_orders
 from agenttape_core.experiments.verdicts import share_of
+from agenttape_core.experiments.verify import verify
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.matching import Key, Selector, refuse_unselected
@@ -155,9 +158,8 @@ class FlakyParts:
     @property
     def verdict(self) -> str:
         """The parts, in words."""
-        if found := self.culprits:
-            return "several together" if found == ["together"] else " and ".join(found)
-        return "nothing has failed"
+        found = self.culprits
+        return "several together" if found == ["together"] else " and ".join(found) or "nothing has failed"
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -188,7 +190,6 @@ SAMPLES = 10
 """The samples of each lane, unless another number is given."""
 PROCESSES = 3
 """The replays in processes whose environment differs."""
-_ORDERS = 200
 _SHOWN = 3
 _INTERRUPTED = "interrupted"
 _BY_ADDRESS = ("exact", "request", "address")
@@ -204,7 +205,7 @@ def flaky(
     live: Collection[Key] | None = None,
     judge: str | None = None,
     processes: int = PROCESSES,
-    orders: int = _ORDERS,
+    orders: int = ORDERS,
     seed: int = SEED,
     jobs: int = 1,
     dry_run: bool = False,
@@ -226,8 +227,7 @@ def flaky(
         live: The tools that may be executed, by name, node or pattern. By default those of which the recording shows
             that they did nothing outside of the process.
         judge: The name of the boundary that judges: it is held still while the model varies.
-        processes: The replays in new processes in other environments, of a function that these can import; 0 for
-            none.
+        processes: The replays in new processes in other environments, if these can import the function; 0 for none.
         orders: The most orders that are tried.
         seed: The seed of the orders that are drawn at random.
         jobs: How many samples of a lane run at the same time, if the program is a function.
@@ -319,10 +319,8 @@ class _Running:
         return drive(self.program, self._lane(part, name, options, live), self.on_run, self.jobs)
 
     def _planned(self, part: Part, options: Mapping[str, Any], live: tuple[str, ...]) -> str:
-        if part == "code":
-            return f"{counted(self.samples, 'replay')}, for free"
-        if part == "tool":
-            return f"{counted(self.samples, 'run')} that call it"
+        if part in {"code", "tool"}:
+            return counted(self.samples, "run") + (" that call it" if live else ", for free")
         prices, still = load_prices(project_settings().prices), options.get("replay_only", ())
         costs = [
             cost_of(self.calls.interaction(row.number), prices)
@@ -360,8 +358,6 @@ class _Running:
         source = self.program.source
         if source is None or source.is_test:
             return code
-        from agenttape_core.experiments.verify import verify
-
         try:
             found = verify(
                 f"{source.file}:{source.name}", self.cassette, runs=max(times, 2), timeout=120, on_run=self.on_run
@@ -379,8 +375,6 @@ class _Running:
     def _orders(self, orders: int, seed: int) -> Lane:
         if self.is_dry:
             return Lane("order", skipped="in a dry run: a replay for each order, for free")
-        from agenttape_core.experiments.strategies.orders import orders as in_other_orders
-
         try:
             found = in_other_orders(self.program, self.cassette, runs=orders, seed=seed, on_run=self.on_run)
         except AgentTapeError as error:

@@ -276,12 +276,7 @@ def _traced(calls: Cassette, path: Path, program: Program, text: str | None, run
 
 
 class _Tracer:
-    """Notes the changed requests in runs with one answer changed.
-
-    Args:
-        cassette: Its cassette.
-        before: The end of an unchanged replay.
-    """
+    """Notes the changed requests in runs with one answer changed."""
 
     def __init__(self, cassette: Cassette, before: Run) -> None:
         self._cassette = cassette

@@ -199,11 +199,7 @@ _UNUSED = f"raised {UnusedInteractionsError.__module__}.{UnusedInteractionsError
 
 
 class _Opening:
-    """A program that opens its cassettes itself, so that only its endings are known.
-
-    Args:
-        once: Runs it once.
-    """
+    """A program that opens its cassettes itself, so that only its endings are known."""
 
     def __init__(self, once: Callable[[], Ending]) -> None:
         self._once = once
