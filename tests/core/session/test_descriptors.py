@@ -199,6 +199,38 @@ def test_nothing_is_written_as_text_to_an_older_process() -> None:
         process.kill()
 
 
+def test_a_thread_beside_the_session_reads_on(older: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    """The log of a server comes at any time; a thread that the program starts in the block gets nothing."""
+    stdin, stdout = older.stdin, older.stdout
+    assert stdin is not None
+    assert stdout is not None
+    asked, lines = threading.Event(), []
+
+    def pump() -> None:
+        asked.wait()
+        lines.append(stdout.readline())
+
+    thread = threading.Thread(target=pump)
+    thread.start()
+    stdin.write(b"log\n")
+    stdin.flush()
+    with use_cassette("c") as session:
+        look("Paris")
+        asked.set()
+        thread.join()
+    assert (lines, session.report.blocked) == ([b"log\n"], ())
+    with pytest.raises(NetworkBlockedError, match="receive from"), use_cassette("c", on_unused="ignore"):
+        thread = threading.Thread(target=lambda: suppressed(stdout.readline))
+        thread.start()
+        thread.join()
+
+
+def suppressed(way: Callable[[], object]) -> None:
+    """Do something whose refusal is only seen at the end of the session."""
+    with suppress(NetworkBlockedError):
+        way()
+
+
 def test_the_end_of_an_older_process_is_nothing(older: subprocess.Popen[bytes]) -> None:
     """It may end at any time; a reader that doesn't wait gets nothing, either."""
     assert older.stdout is not None

@@ -29,7 +29,7 @@ from typing import Any
 
 from agenttape_core.errors import NetworkBlockedError
 from agenttape_core.guard.caller import in_debugger, is_own
-from agenttape_core.guard.handovers import HANDOVERS, OLDER_PROCESS, Handover, moment
+from agenttape_core.guard.handovers import HANDOVERS, OLDER_PROCESS, Age, Handover, moment
 from agenttape_core.guard.immutable import Exchange
 from agenttape_core.guard.receives import show_receipt
 from agenttape_core.guard.sends import show_send
@@ -261,8 +261,14 @@ def _show(use: str, number: int, one: _Identity) -> None:
     if since is not None:
         if use == _RECEIVE and _brings_nothing(number):
             return
+        is_beside = use == _RECEIVE and not _is_of_loop()
+
+        def is_older(age: Age) -> bool:
+            # A thread beside the session may read on: from the log of a server, for example.
+            return not age.precedes(since) and (age.owns_caller() or not is_beside)
+
         for watcher in HANDOVERS.all:
-            watcher(Handover(use, OLDER_PROCESS, lambda age: not age.precedes(since), _ADVICE))
+            watcher(Handover(use, OLDER_PROCESS, is_older, _ADVICE))
         return
     with socket.socket(fileno=os.dup(number)) as sock:
         if use == _SEND:

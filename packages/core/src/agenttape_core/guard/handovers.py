@@ -48,9 +48,14 @@ def moment() -> int:
 
 
 class Age:
-    """The moment at which a session begins, and the child processes that are there already."""
+    """The moment at which a session begins, and the child processes that are there already.
 
-    def __init__(self) -> None:
+    Args:
+        owns_caller: Returns True if the caller is surely part of the session's program.
+    """
+
+    def __init__(self, owns_caller: Callable[[], bool]) -> None:
+        self.owns_caller = owns_caller
         self._since = next(_numbers)
         self._children = weakref.WeakSet(_children(is_alive=True))
 

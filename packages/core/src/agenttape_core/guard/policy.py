@@ -51,7 +51,7 @@ class Guard:
     ) -> None:
         self.name = name
         look()
-        self.age = Age()
+        self.age = Age(owns_caller)
         """The moment at which the session began."""
         self.is_over = False
         """True if the session has ended, and the guard only covers work that it started."""

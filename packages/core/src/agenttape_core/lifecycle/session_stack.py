@@ -120,7 +120,8 @@ class SessionStack:
     def _record_side_effects(self) -> None:
         if not self._opened.session.watches_side_effects:
             settings = self._opened.prepared.settings
-            as_replayed = Guard(name="", allow_hosts=settings.hosts, besides=tracer_hosts() if settings.traces else ())
+            besides = tracer_hosts() if settings.traces else ()
+            as_replayed = Guard(name="", allow_hosts=settings.hosts, besides=besides, owns_caller=lambda: True)
             self._around.enter_context(recording_side_effects(self._opened.session, as_replayed))
 
     def close(self) -> None:
