@@ -124,8 +124,8 @@ def _read_result(plain: Plain, nested: Nested) -> Any:
             raise UnreadableValueError("$chat_result", "expected a message or a list of generations, found neither")
         return build(class_in(body, ChatResult), fields, read_extra(body, nested))
     chat = {key: body[key] for key in _MESSAGE_KEYS if key in body}
-    rest = {key: item for key, item in body.items() if key not in chat}
-    fields = read_fields(rest, nested) if rest else {}
+    rest = len(chat) < len(body)
+    fields = read_fields({key: item for key, item in body.items() if key not in chat}, nested) if rest else {}
     message = read_message(body["message"], nested)
     fields["generations"] = [_read_chat(ChatGeneration, chat, message, nested)]
     return build(ChatResult, fields)
