@@ -268,7 +268,7 @@ _TAKEN: dict[Any, Callable[[Any], bool]] = {
     dict[int, Timing]: lambda _: True,  # made of their text, as those of steps
     dict[int, StepTiming]: lambda _: True,
 }
-"""Whether pydantic takes a value as it is, by the type of its field."""
+"""Functions that tell values which pydantic takes as they are, by the type of the field."""
 
 
 def _taken(model: type[R], value: Any) -> R | None:

@@ -1,4 +1,4 @@
-"""What surrounds the sessions of this process: the test that runs, if one does, and a difference of its replays.
+"""The surroundings of a session in its process: the test that runs, if one does, and a difference of its replays.
 
 The plugin of pytest sets it around each test of any project, so this module has no slow imports.
 """
