@@ -5,7 +5,8 @@ which the blocks of a page share. Its commands begin with `$ `. A project that i
 and a block such as ```` ```python {project="trip" file="agent.py"} ```` is a file that the reader writes there. To
 write the output anew after an edit: `pytest tests/docs/test_console.py --update-examples`.
 
-The commands `agenttape` and `pytest` run in forks of one process that has loaded what takes long (`kit/forks.py`).
+The commands `agenttape`, `pytest` and `python` run in forks of one process that has loaded what takes long
+(`kit/forks.py`).
 """
 
 from __future__ import annotations
@@ -60,12 +61,16 @@ def environment(
 ) -> Iterator[dict[str, str]]:
     """The environment of a reader's shell, in which the examples' server stands for OpenAI's service."""
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    if page.name != "llamaindex.md":  # there, verify compares a recording of `python` with replays of new processes
+        forks.shims(tmp_path / "bin", str(commands.parent / "socket"), "python")
     with import_module("weather_agent.server").OpenAILoopback() as server:
         others = ("AGENTTAPE_", "PYTEST_", "CI", "BUILD_NUMBER")  # where these are set, pytest prints more
         kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
         yield {
             **kept,
-            "PATH": os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "PATH": os.pathsep.join(
+                [str(commands), str(tmp_path / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
+            ),
             "OPENAI_BASE_URL": server.base_url,
             "OPENAI_API_KEY": "any-text",
             "GIT_CONFIG_GLOBAL": os.devnull,
