@@ -703,7 +703,7 @@ def test_an_example_project(folder: Path, command: Any, monkeypatch: pytest.Monk
         words = [commands / "pytest", "-q", "-p", "no:cacheprovider", *options]
         return subprocess.run(words, cwd=shop, check=False, capture_output=True).returncode
 
-    loaded = ("pytest", *(f"agenttape_core.lifecycle.{name}" for name in ("open_cassette", "proof", "missing")))
+    loaded = ("pytest", *(f"agenttape_core.lifecycle.{name}" for name in ("open_cassette", "replay_check", "missing")))
     with forks.commands(folder / "commands", loaded, "pytest") as commands:
         assert (ended(), ended("--cassette-mode=once"), ended()) == (1, 0, 0)
         agent = shop / "support.py"

@@ -15,7 +15,7 @@ for each in (  # runs in this process forget what only they have imported
     "agenttape_core.lifecycle.everywhere",
     "agenttape_core.lifecycle.open_cassette",
     "agenttape_core.lifecycle.missing",
-    "agenttape_core.lifecycle.proof",
+    "agenttape_core.lifecycle.replay_check",
     "agenttape_core.pytest_plugin.causes",
     "agenttape_core.pytest_plugin.experimenting",
     "agenttape_core.pytest_plugin.plain_imports",

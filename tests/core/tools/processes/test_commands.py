@@ -238,15 +238,15 @@ def test_proof(program: Program, agenttape: Agenttape) -> None:
     Path("once").touch()
     first = agenttape("record", "--check-replay", "--", "python", script)
     assert (first.code, first.out.count("Paris")) == (1, 1)
-    assert "proof: cassettes/ask.yaml: 1 replayed, 0 recorded\n" in first.err
+    assert "replay check: cassettes/ask.yaml: 1 replayed, 0 recorded\n" in first.err
     assert (
         "the recording does not replay:\nagenttape: the run didn't make 1 recorded call in cassettes/ask.yaml"
         in first.err
     )
     assert "agenttape record" not in first.err
     proved = agenttape("record", "--check-replay", "--json", "--live", "look_up", "--", "python", script)
-    assert (proved.code, proved.json["proof"]["differences"]) == (0, [])
-    assert [each["replayed"] for each in proved.json["proof"]["processes"]] == [1]
+    assert (proved.code, proved.json["replay_check"]["differences"]) == (0, [])
+    assert [each["replayed"] for each in proved.json["replay_check"]["processes"]] == [1]
 
 
 def test_swallowed_miss(program: Program, agenttape: Agenttape) -> None:

@@ -77,26 +77,26 @@ def replayed_with(options: dict[str, Any]) -> dict[str, Any]:
     return {**given({name: options[name] for name in _SEVERAL}), "live": []}
 
 
-def report(outcome: Outcome, *, as_json: bool, proof: Outcome | None = None) -> int:
+def report(outcome: Outcome, *, as_json: bool, check: Outcome | None = None) -> int:
     """Print how a command ended: on standard error, or as JSON on standard output.
 
     Args:
         outcome: The outcome.
         as_json: Whether it is printed as JSON.
-        proof: The outcome of the replay that proves the recording, if there was one.
+        check: The outcome of the replay check, if there was one.
 
     Returns:
         The exit code.
     """
-    differs = list(_differences(outcome, proof)) if proof is not None else []
+    differs = list(_differences(outcome, check)) if check is not None else []
     code = FINDINGS if differs else outcome.exit_code
     if as_json:
-        proved = {} if proof is None else {"proof": {**proof.to_dict(), "differences": differs}}
-        print_json({**outcome.to_dict(), **proved, "exit_code": code})
+        checked = {} if check is None else {"replay_check": {**check.to_dict(), "differences": differs}}
+        print_json({**outcome.to_dict(), **checked, "exit_code": code})
         return code
     lines = [*outcome.lines(), *outcome.failures()]
-    if proof is not None:
-        lines += [f"proof: {line}" for line in proof.lines()]
+    if check is not None:
+        lines += [f"replay check: {line}" for line in check.lines()]
     if differs:
         lines += ["the recording does not replay:", *differs]
     for line in lines:
@@ -104,11 +104,11 @@ def report(outcome: Outcome, *, as_json: bool, proof: Outcome | None = None) -> 
     return code
 
 
-def _differences(outcome: Outcome, proof: Outcome) -> Iterator[str]:
+def _differences(outcome: Outcome, check: Outcome) -> Iterator[str]:
     """Yield how the replay of a command differs from its recording."""
-    if proof.code != outcome.code:
-        yield f"the command ended with {proof.code}, and with {outcome.code} when it was recorded"
-    yield from proof.failures()
+    if check.code != outcome.code:
+        yield f"the command ended with {check.code}, and with {outcome.code} when it was recorded"
+    yield from check.failures()
 
 
 def run_pytest(

@@ -86,7 +86,7 @@ def _settle(opened: Opened, journal: Journal, failed: BaseException | None) -> N
 
 
 def _note_pending(prepared: Prepared, session: Session) -> None:
-    """Let a proof find a recording that waits for review, and drop one that is older than what took its place."""
+    """Let a replay check find a waiting recording, and drop one that is older than the recording in its place."""
     path, written = prepared.path, session.written
     if isinstance(written, Path) and is_pending(written.name):
         if (test := this_test()) is not None:

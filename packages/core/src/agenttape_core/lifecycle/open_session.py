@@ -173,7 +173,7 @@ def _settings(project: Project, request: SessionRequest) -> Settings:
 def _path(project: Project, request: SessionRequest, settings: Settings) -> Location:
     if request.reads:
         path = project.recording(request.cassette, settings.cassette_dir)
-        # What was just recorded is what a proof replays, wherever it is.
+        # What was just recorded is what a replay check replays, wherever it is.
         return test.pending.get(path, path) if project.replays_only and (test := this_test()) is not None else path
     return project.written(request.cassette, settings.cassette_dir)
 

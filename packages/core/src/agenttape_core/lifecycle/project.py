@@ -65,7 +65,7 @@ class Project(NamedTuple):
     def written(self, name_or_path: str | Path, cassette_dir: str) -> Location:
         """Return the file of a cassette that is written and not read: where the program works.
 
-        A child process that proves a replay must not replace a file of the project, which its settings name.
+        A child process that checks a replay must not replace a file of the project, which its settings name.
 
         Raises:
             ConfigurationError: If it names no file.
@@ -107,7 +107,7 @@ def project_settings() -> Settings:
 def confine_process(project: Project) -> None:
     """Let all sessions of this process belong to one project, wherever the process works.
 
-    For child processes that prove a replay. It is not passed to each session, because the program that runs there
+    For child processes that check a replay. It is not passed to each session, because the program that runs there
     opens its own: a `mode="once"` in its code must not record, and a relative path must not depend on the scratch
     folder that the child works in.
     """

@@ -17,7 +17,7 @@ from agenttape_core.garbage import collecting_late_before
 if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` stays quick
     from agenttape_core.engine import Mode, OnMiss
     from agenttape_core.lifecycle.open_cassette import CassetteInUse
-    from agenttape_core.lifecycle.proof import Proof
+    from agenttape_core.lifecycle.replay_check import ReplayCheck
     from agenttape_core.lifecycle.request import SessionRequest
     from agenttape_core.lifecycle.sinks import EventsOption
     from agenttape_core.lifecycle.start_session import Opened
@@ -288,16 +288,16 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         super().__init__(vary.applied_to(request) if vary is not None else request)
 
     def __enter__(self) -> Session:
-        self._refuse_proof()
+        self._refuse_check()
         return super().__enter__()
 
     async def __aenter__(self) -> Session:
-        self._refuse_proof()
+        self._refuse_check()
         return await super().__aenter__()
 
-    def _refuse_proof(self) -> None:
+    def _refuse_check(self) -> None:
         if "check_replay" in self.request.options:
-            from agenttape_core.lifecycle.proof import refuse_block
+            from agenttape_core.lifecycle.replay_check import refuse_block
 
             refuse_block(self.request)
 
@@ -351,11 +351,11 @@ def _decorated(function: Callable[..., Any], request: SessionRequest) -> Callabl
         async def use_async(*args: Any, **kwargs: Any) -> Any:
             async with CassetteBlock(request) as session:
                 result = await function(*args, **kwargs)
-            if (proof := _proof(request, session, result)) is not None:
-                with proof:
-                    async with CassetteBlock(proof.request):
+            if (check := _replay_check(request, session, result)) is not None:
+                with check:
+                    async with CassetteBlock(check.request):
                         replayed = await function(*args, **kwargs)
-                    proof.compare(replayed)
+                    check.compare(replayed)
             return result
 
         return use_async
@@ -364,18 +364,18 @@ def _decorated(function: Callable[..., Any], request: SessionRequest) -> Callabl
     def use(*args: Any, **kwargs: Any) -> Any:
         with CassetteBlock(request) as session:
             result = function(*args, **kwargs)
-        if (proof := _proof(request, session, result)) is not None:
-            with proof:
-                with CassetteBlock(proof.request):
+        if (check := _replay_check(request, session, result)) is not None:
+            with check:
+                with CassetteBlock(check.request):
                     replayed = function(*args, **kwargs)
-                proof.compare(replayed)
+                check.compare(replayed)
         return result
 
     return use
 
 
-def _proof(request: SessionRequest, session: Session, result: object) -> Proof | None:
+def _replay_check(request: SessionRequest, session: Session, result: object) -> ReplayCheck | None:
     """Return the check of a call's recording, if the options ask for one."""
-    from agenttape_core.lifecycle.proof import Proof, has_recorded, proves
+    from agenttape_core.lifecycle.replay_check import ReplayCheck, checks_replay, has_recorded
 
-    return Proof(request, session, result) if proves(request) and has_recorded(session) else None
+    return ReplayCheck(request, session, result) if checks_replay(request) and has_recorded(session) else None

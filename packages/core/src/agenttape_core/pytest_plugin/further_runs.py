@@ -1,4 +1,4 @@
-"""The runs of a test that follow once it has ended: in experiments, with candidates, for real, and to prove it.
+"""The runs of a test that follow once it has ended: in experiments, with candidates, for real, and to check it.
 
 This module is imported when the first test runs; those that make the further runs are imported when one is due.
 """
@@ -60,8 +60,8 @@ def more_of(
         further.append(("experimenting", "try_candidates"))
     if running is not None and running.is_to_verify:
         further.append(("verifying", "verify"))
-    if not further and running is not None and running.is_to_prove:
-        return functools.partial(running.prove, nextitem, key)
+    if not further and running is not None and running.is_to_check:
+        return functools.partial(running.check_replay, nextitem, key)
     return functools.partial(_further, further, item, nextitem, key) if further else None
 
 

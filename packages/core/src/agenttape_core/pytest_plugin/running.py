@@ -172,7 +172,7 @@ class Running:
             options = {**options, "mode": Mode.RECORD, "check_replay": False}
         self._is_apart = live is not None
         opening = use_cassette(chosen.path, **options).request
-        # In a proof, nothing that was just recorded becomes better by recording it anew.
+        # In a replay check, nothing that was just recorded becomes better by recording it anew.
         remedy = no_remedy if this_project().replays_only else functools.partial(_remedy, item, chosen)
         wanted = opening._replace(
             remedy=remedy,
@@ -189,9 +189,9 @@ class Running:
         self._cassette: TestCassette | None = None
         self._is_open = False
         self._aftermath: Aftermath | None = None
-        self._prove: CheckReplay = False
+        self._check_replay: CheckReplay = False
         self.proving_seconds = 0.0
-        """The time that the proof took."""
+        """The time that the check took."""
         self._is_recorded = False
         self.has_failed = False
         """True once the setup of the test has failed."""
@@ -204,7 +204,7 @@ class Running:
         """Open the cassette. From now on, the context of the caller belongs to its session."""
         session = plainly(self._block.__enter__, self._item)
         self._is_open = True
-        self._prove = self._chosen_proof()
+        self._check_replay = self._chosen_check()
         self._cassette = TestCassette(session, self._item.nodeid, _command(self._item), is_apart=self._is_apart)
         if session.policy.records and not self._is_apart:
             try:
@@ -285,18 +285,18 @@ class Running:
         return self._cassette.report if self._cassette is not None else None
 
     @property
-    def is_to_prove(self) -> bool:
-        """True if the test has passed and recorded, and the recording is to be proved."""
-        return self._is_recorded and self._prove is not False and not self._is_apart
+    def is_to_check(self) -> bool:
+        """True if the test has passed and recorded, and the recording is to be checked."""
+        return self._is_recorded and self._check_replay is not False and not self._is_apart
 
-    def prove(self, nextitem: pytest.Item | None, key: pytest.StashKey[Running]) -> None:
+    def check_replay(self, nextitem: pytest.Item | None, key: pytest.StashKey[Running]) -> None:
         """Run the test again with its new recording, and keep the verdict.
 
         Args:
             nextitem: The next test.
             key: The place of this among the stashed objects of the test.
         """
-        from agenttape_core.pytest_plugin.proof import ADVICE, difference_of
+        from agenttape_core.pytest_plugin.replay_check import ADVICE, difference_of
 
         began = perf_counter()
         try:
@@ -305,13 +305,15 @@ class Running:
             self.proving_seconds = perf_counter() - began
         verdict = Verdict.from_properties(self._item.user_properties)
         assert verdict is not None
-        fails = found and self._prove == "fail"  # then the failure shows the difference
-        proved = replace(verdict, proof="differs" if found else "same", difference="" if fails else "\n".join(found))
-        _keep(proved, self._item)
+        fails = found and self._check_replay == "fail"  # then the failure shows the difference
+        checked = replace(
+            verdict, replay_check="differs" if found else "same", difference="" if fails else "\n".join(found)
+        )
+        _keep(checked, self._item)
         if fails:
             pytest.fail("\n".join([*found, *ADVICE]), pytrace=False)
 
-    def _chosen_proof(self) -> CheckReplay:
+    def _chosen_check(self) -> CheckReplay:
         """Return the treatment of the recording: the marker is specific, so it wins over the command line."""
         is_strict = "replay-check" in self._item.config.option.cassette_strict
         is_set = "check_replay" in self._chosen.options

@@ -45,7 +45,7 @@ class Verdict:
         unpriced: The number of replayed calls of models without a known price.
         put_aside: The name under which an unreadable file in its place was kept.
         refused: The first calls that got an error result, a line each.
-        proof: The result of running the test again right after it recorded: `same`, `differs`, or empty.
+        replay_check: The result of running the test again right after it recorded: `same`, `differs`, or empty.
         difference: The difference that was found, a line each; empty if the test fails with these lines.
         renewable: Whether recording again would fix a cassette that wasn't opened: it's broken, or too old.
         otherwise: The number of calls that got the answer to another request, in words; empty if none did.
@@ -69,7 +69,7 @@ class Verdict:
     unpriced: int = 0
     put_aside: str = ""
     refused: str = ""
-    proof: str = ""
+    replay_check: str = ""
     difference: str = ""
     renewable: bool = False
     otherwise: str = ""
@@ -170,7 +170,7 @@ class Verdict:
         counts = [f"{getattr(self, name)} {name.replace('_', ' ')}" for name in names if getattr(self, name)]
         counts += [self.otherwise] if self.otherwise else []
         aside = f"; the unreadable file is kept as {self.put_aside}" if self.put_aside else ""
-        word = "does not replay" if self.proof == "differs" else self.word
+        word = "does not replay" if self.replay_check == "differs" else self.word
         said = f"  {', '.join(counts)}" if counts else ""
         return f"{word:<9} {self.path}{said}{aside}"
 

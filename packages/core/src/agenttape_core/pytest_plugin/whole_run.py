@@ -352,7 +352,7 @@ def differences(verdicts: Sequence[Verdict]) -> list[str]:
     Args:
         verdicts: The verdicts on them.
     """
-    from agenttape_core.pytest_plugin.proof import ADVICE
+    from agenttape_core.pytest_plugin.replay_check import ADVICE
 
     lines = [line for verdict in verdicts for line in verdict.difference.splitlines()]
     is_left = any("step_into=" not in verdict.difference for verdict in verdicts)
@@ -369,8 +369,8 @@ def _sum(verdicts: Sequence[Verdict]) -> list[str]:
     parts += [f"{counted(live, 'live call')}"] if live else []
     if replayed:
         parts.append(_saved(verdicts))
-    proved = sum(verdict.proof == "same" for verdict in verdicts)
-    parts += [f"{counted(proved, 'recording')} {'replays' if proved == 1 else 'replay'} OK"] if proved else []
+    checked = sum(verdict.replay_check == "same" for verdict in verdicts)
+    parts += [f"{counted(checked, 'recording')} {'replays' if checked == 1 else 'replay'} OK"] if checked else []
     return ["; ".join(parts)] if parts else []
 
 

@@ -48,7 +48,7 @@ def record(
 
     Exits with the code of the command, or with 3 if a cassette cannot be written; with --check-replay also with 1 if
     the command does not replay. Its side effects happen again then. With --json, the command writes to standard error
-    only, as it does while it is proved.
+    only, as it does in the replay check.
     """
     from agenttape_core.cli.cassettes import found_one
     from agenttape_core.cli.commands.export import write_trace
@@ -57,12 +57,12 @@ def record(
     from agenttape_core.tools.processes.run import run
 
     outcome = run(words, mode=mode, cassette=cassette, options=given(options), apart=as_json)
-    proof = None
+    check = None
     if check_replay and any(is_pending(one.path.name) for one in outcome.made):
-        click.echo("agenttape: not proved: the recording waits for review; after it:  agenttape replay", err=True)
+        click.echo("agenttape: not checked: the recording waits for review; after it:  agenttape replay", err=True)
     elif check_replay and outcome.made and not outcome.exit_code:
         kept = replayed_with(options)
-        proof = run(words, mode="replay", cassette=cassette, options=kept, apart=True, proves=True)
+        check = run(words, mode="replay", cassette=cassette, options=kept, apart=True, is_check=True)
     if trace is not None and outcome.made:
         write_trace([found_one(shown_path(one.path)) for one in outcome.made], trace)
-    return report(outcome, as_json=as_json, proof=proof)
+    return report(outcome, as_json=as_json, check=check)

@@ -88,7 +88,7 @@ def replay(
         cassette, command = again.cassette, again.command
     elif source is not None or app or asgi or not words:
         raise click.UsageError("expected the words of a command, or --run with --app or --asgi")
-    ended = run(command, mode="replay", cassette=cassette, options=chosen, apart=as_json, proves=again is not None)
+    ended = run(command, mode="replay", cassette=cassette, options=chosen, apart=as_json, is_check=again is not None)
     code = report(ended, as_json=as_json)
     if code == 1 and again is not None and again.runs > 1:
         click.echo(again.advice, err=True)

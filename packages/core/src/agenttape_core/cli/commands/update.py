@@ -43,7 +43,7 @@ def plan_of_command(words: Sequence[str], cassette: str | None = None) -> list[P
         CassetteError: A cassette is not there, or cannot be read.
         ConfigurationError: If the command doesn't exist.
     """
-    outcome = run(words, mode="replay", cassette=cassette, options=dict(_OPTIONS), apart=True, proves=True)
+    outcome = run(words, mode="replay", cassette=cassette, options=dict(_OPTIONS), apart=True, is_check=True)
     settings = project_settings()
     prices, drops = load_prices(settings.prices), settings.on_unused != "ignore"
     plans = []
@@ -83,7 +83,7 @@ def update_command(
     updated = run(words, mode="update", cassette=cassette, options=options, apart=apart)
     if any(is_pending(one.path.name) for one in updated.made):
         return [updated]
-    replayed = run(words, mode="replay", cassette=cassette, options={"live": []}, apart=True, proves=True)
+    replayed = run(words, mode="replay", cassette=cassette, options={"live": []}, apart=True, is_check=True)
     return [updated, replayed]
 
 
@@ -253,7 +253,9 @@ class _Tests:
         waits = ["--cassette-review"] if self._pending else []
         updated = run_pytest(tests, ["--rerecord=changed", *limit, *waits], quietly=self._apart)
         if updated.returncode or _waits(dirty.values()):
-            return FINDINGS if updated.returncode else OK  # what waits was proved, and replays once it is accepted
+            return (
+                FINDINGS if updated.returncode else OK
+            )  # a waiting recording was checked, and replays once it's accepted
         return FINDINGS if run_pytest(tests, quietly=self._apart).returncode else OK
 
 

@@ -186,7 +186,7 @@ def run(
     cassette: str | None,
     options: Mapping[str, Any],
     apart: bool = False,
-    proves: bool = False,
+    is_check: bool = False,
     max_usd: float | None = None,
     oracle: str = "",
 ) -> Outcome:
@@ -198,7 +198,7 @@ def run(
         cassette: The name or the path of the cassette of the main process; by default the program's name.
         options: Those of `use_cassette`, as plain data.
         apart: Whether the standard output of the command goes to the standard error.
-        proves: Whether it was recorded just now, so that recording again doesn't remove a difference.
+        is_check: Whether it was recorded just now, so that recording again doesn't remove a difference.
         max_usd: The most that the calls of models of one process may cost, in US dollars.
         oracle: A file or the URL of an oracle, which answers calls of tools without a recording; empty for none.
 
@@ -223,7 +223,7 @@ def run(
         max_usd=max_usd,
         oracle=oracle,
     )
-    config = replace(config, remedies=([], [])) if proves else config
+    config = replace(config, remedies=([], [])) if is_check else config
     with _locked(path) if records else nullcontext():
         code, reports, notes, blocked, not_run, otherwise, run_id = _run_command(command, config, settings, apart=apart)
     keeps = (code == 0 and not not_run) or settings.on_error == "keep"

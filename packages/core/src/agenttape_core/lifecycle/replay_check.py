@@ -26,8 +26,8 @@ _SHOWN = 5
 """The most differences of two results that are shown."""
 
 
-def proves(request: SessionRequest) -> bool:
-    """Return whether the call that gave the options wants its recordings proved."""
+def checks_replay(request: SessionRequest) -> bool:
+    """Return whether the call that gave the options wants its recordings checked."""
     return check_replay_of(request.options.get("check_replay", False)) is not False
 
 
@@ -36,8 +36,8 @@ def has_recorded(session: Session) -> bool:
     return session.policy.records and session.written is not None
 
 
-class Proof:
-    """A proof: a context manager around the second call, whose result is to be `compare`d inside it.
+class ReplayCheck:
+    """A replay check: a context manager around the second call, whose result is to be `compare`d inside it.
 
     Args:
         request: The session that the function recorded in.
@@ -92,14 +92,14 @@ def _recorded_in(request: SessionRequest, recorded: Session) -> str | Path:
 
 
 def refuse_block(request: SessionRequest) -> None:
-    """Refuse to prove a block of code, which cannot be run again.
+    """Refuse to check a block of code, which cannot be run again.
 
     Raises:
         ConfigurationError: If the check was requested explicitly.
     """
-    if proves(request):
+    if checks_replay(request):
         raise ConfigurationError(
-            "check_replay: a block of code cannot be run again to prove its recording\n"
+            "check_replay: a block of code can't run again to check its recording\n"
             "  decorate a function instead:  @use_cassette(..., check_replay=True)\n"
             "  or mark a test (@pytest.mark.cassette), or record a command:  agenttape record --check-replay -- COMMAND"
         )

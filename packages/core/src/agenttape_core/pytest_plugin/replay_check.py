@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Reporting(Protocol):
-    """The cassette of a test in use, as far as the proof needs it."""
+    """The cassette of a test in use, as far as the check needs it."""
 
     @property
     def report(self) -> Report | None:

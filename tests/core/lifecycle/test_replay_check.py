@@ -34,7 +34,7 @@ def test_what_replays(world: World) -> None:
         with use_cassette("inner", mode="all"):
             return world.tool(name)
 
-    assert [run("a"), run("a")] == ["a 1", "a 2"]  # the inner session records in each call, and not in the proof
+    assert [run("a"), run("a")] == ["a 1", "a 2"]  # the inner session records in each call, and not in the check
     assert calls == ["a"] * 3
 
 
@@ -107,7 +107,7 @@ def test_what_does_not(world: World, function: Callable[[World], object], cause:
 @pytest.mark.usefixtures("project")
 def test_a_block_is_refused() -> None:
     """A block cannot be run again, and says what to do instead."""
-    with pytest.raises(ConfigurationError, match=r"(?s)cannot be run again.*decorate.*agenttape record --check-replay"):
+    with pytest.raises(ConfigurationError, match=r"(?s)can't run again.*decorate.*agenttape record --check-replay"):
         use_cassette("c", mode="once", check_replay=True).__enter__()
     with pytest.raises(ConfigurationError, match="expected true, false or 'fail'"):
         use_cassette("c", mode="once", check_replay="always").__enter__()  # type: ignore[arg-type]

@@ -86,7 +86,7 @@ def test_what_replays(project: Project) -> None:
     )
     result.stdout.no_fnmatch_line("*does not replay*")
     text = (project.path / "junit.xml").read_text("utf-8")
-    assert (text.count('name="asked"'), text.count('name="cassette.proof" value="same"')) == (1, 6)
+    assert (text.count('name="asked"'), text.count('name="cassette.replay_check" value="same"')) == (1, 6)
     project.go_offline()
     (path,) = (project.path / "cassettes").rglob("test_function.yaml")
     assert "read [REDACTED:tmp_path:" in path.read_text("utf-8")
@@ -255,7 +255,7 @@ def test_own(wide, own):
 
 def test_the_verdict_crosses_processes() -> None:
     """A difference is part of what a worker sends, and of the one line of its test."""
-    verdict = Verdict("c.yaml", "recorded", recorded=1, proof="differs", difference="a\nb")
+    verdict = Verdict("c.yaml", "recorded", recorded=1, replay_check="differs", difference="a\nb")
     sent = Verdict.from_properties(verdict.added_to([]))
     assert sent == verdict
     assert summary([verdict], everything=False)[0] == "does not replay c.yaml  1 recorded"
