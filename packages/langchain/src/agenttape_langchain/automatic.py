@@ -34,15 +34,16 @@ from agenttape_core.integration import (
     PatchedOnImport,
     Source,
     Wrappers,
-    atold_outside,
+    anotified_outside,
     begin,
     current_session,
     enter_branch,
     forking_pools,
     here,
     in_order,
-    is_told_at_once,
+    is_notified_directly,
     limiter_leaves,
+    notified_outside,
     plain,
     register_backoff,
     register_restart,
@@ -51,7 +52,6 @@ from agenttape_core.integration import (
     register_tracer,
     steps_in_order,
     task_branch,
-    told_outside,
     wrapping,
 )
 from agenttape_langchain import checkpoint_ids, configured_chains, tracing
@@ -296,11 +296,11 @@ def _telling_outside(handle: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(handle)
     def told(handlers: Sequence[Any], event_name: str, ignore_condition_name: Any, *args: Any, **kwargs: Any) -> None:
-        if len(handlers) == 1 and type(handlers[0]) is OurTree and is_told_at_once():
+        if len(handlers) == 1 and type(handlers[0]) is OurTree and is_notified_directly():
             if event_name != "on_llm_new_token":
                 getattr(handlers[0], event_name)(*args, **kwargs)
             return
-        with told_outside():
+        with notified_outside():
             handle(handlers, event_name, ignore_condition_name, *args, **kwargs)
 
     return told
@@ -313,11 +313,11 @@ def _atelling_outside(handle: Callable[..., Any]) -> Callable[..., Any]:
     async def told(
         handlers: Sequence[Any], event_name: str, ignore_condition_name: Any, *args: Any, **kwargs: Any
     ) -> None:
-        if len(handlers) == 1 and type(handlers[0]) is OurTree and is_told_at_once():
+        if len(handlers) == 1 and type(handlers[0]) is OurTree and is_notified_directly():
             if event_name != "on_llm_new_token":
                 getattr(handlers[0], event_name)(*args, **kwargs)
             return
-        async with atold_outside():
+        async with anotified_outside():
             await handle(handlers, event_name, ignore_condition_name, *args, **kwargs)
 
     return told

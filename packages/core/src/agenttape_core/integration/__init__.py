@@ -13,7 +13,7 @@ serves or executes it:
 The names of this module, by purpose:
 
 **Calls.** `Boundary` names a family of calls. `current_session`, `context_session` and `executing` say where a call is
-made; `told_outside` puts handlers of the program outside of the call that notifies them, and `taking_part` makes a
+made; `notified_outside` puts handlers of the program outside of the call that notifies them, and `taking_part` makes a
 session automatic for the code inside. `intercept`, `aintercept`, `intercept_stream` and `aintercept_stream` serve or
 execute a call; `serve`, `aserve`, `serve_stream` and `aserve_stream` only serve one.
 
@@ -139,7 +139,7 @@ from agenttape_core.matching import Branch, KeyedItems, Position, current_branch
 from agenttape_core.scheduling import (
     FuturesInOrder,
     in_order,
-    is_told_at_once,
+    is_notified_directly,
     register_lazy_stream,
     steps_in_order,
     taking_part,
@@ -159,9 +159,9 @@ from agenttape_core.session import (
     StepEvent,
     aintercept,
     aintercept_stream,
+    anotified_outside,
     aserve,
     aserve_stream,
-    atold_outside,
     awaited,
     below,
     candidate_of,
@@ -174,6 +174,7 @@ from agenttape_core.session import (
     intercept_stream,
     is_passed_on,
     note_side_effect,
+    notified_outside,
     passing_on,
     plain_value,
     program_call,
@@ -187,7 +188,6 @@ from agenttape_core.session import (
     register_scope,
     serve,
     serve_stream,
-    told_outside,
     value_codec,
     without_ids,
 )
@@ -237,13 +237,13 @@ __all__ = [
     "aintercept_stream",
     "alias_class",
     "alias_of",
+    "anotified_outside",
     "as_it_is",
     "as_recorded",
     "aserve",
     "aserve_stream",
     "async_generator",
     "async_stream_taking_part",
-    "atold_outside",
     "awaited",
     "awaiting_first",
     "begin",
@@ -267,9 +267,9 @@ __all__ = [
     "intercept",
     "intercept_stream",
     "is_alias",
+    "is_notified_directly",
     "is_passed_on",
     "is_sleep_ordered",
-    "is_told_at_once",
     "kept",
     "leaf_call",
     "limiter_leaves",
@@ -279,6 +279,7 @@ __all__ = [
     "named_arguments",
     "note_side_effect",
     "note_text",
+    "notified_outside",
     "original_of",
     "outcomes_of",
     "passing_on",
@@ -321,7 +322,6 @@ __all__ = [
     "times_left",
     "times_recorded",
     "tokens_in",
-    "told_outside",
     "usage_in",
     "value_codec",
     "visible",

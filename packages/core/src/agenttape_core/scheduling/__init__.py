@@ -35,7 +35,7 @@ from agenttape_core.scheduling.lazy_streams import UNREAD, Collections, collecti
 from agenttape_core.scheduling.participants import (
     in_order,
     is_in_run,
-    is_told_at_once,
+    is_notified_directly,
     steps_in_order,
     trio_here,
     visible,
@@ -78,7 +78,7 @@ __all__ = [
     "in_order",
     "is_cancellation_requested",
     "is_in_run",
-    "is_told_at_once",
+    "is_notified_directly",
     "origin_here",
     "parsed_order",
     "ranks_of",

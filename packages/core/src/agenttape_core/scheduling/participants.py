@@ -260,11 +260,10 @@ def visible() -> Iterator[None]:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def is_told_at_once() -> bool:
+def is_notified_directly() -> bool:
     """Return True if the caller is neither inside of a call nor one of several that take turns: see `in_order`.
 
-    What only an integration is told there needs none of what `told_outside` and the order of threads do for the
-    program.
+    If only an integration is notified there, neither `notified_outside` nor the order of threads is needed.
     """
     participant = HERE.participant
     is_alone = participant is None or not participant.threads.turn.is_on

@@ -49,9 +49,9 @@ from agenttape_core.session.crossing import Crossing
 from agenttape_core.session.events import Event, Events, EventSink
 from agenttape_core.session.executed_call import (
     ExecutedCall,
-    atold_outside,
+    anotified_outside,
     executing,
-    told_outside,
+    notified_outside,
 )
 from agenttape_core.session.hash_seed import hash_seed
 from agenttape_core.session.intercept import (
@@ -129,10 +129,10 @@ __all__ = [
     "aintercept",
     "aintercept_stream",
     "another_zone",
+    "anotified_outside",
     "as_observed",
     "aserve",
     "aserve_stream",
-    "atold_outside",
     "awaited",
     "below",
     "call_is_under_way",
@@ -155,6 +155,7 @@ __all__ = [
     "made_candidate",
     "not_as_recorded",
     "note_side_effect",
+    "notified_outside",
     "owning_session",
     "passing_on",
     "plain_value",
@@ -176,7 +177,6 @@ __all__ = [
     "serve_stream",
     "side_effects_skipped",
     "stop_watching",
-    "told_outside",
     "value_codec",
     "watch_answers",
     "watch_crossings",

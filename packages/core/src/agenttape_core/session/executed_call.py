@@ -540,16 +540,16 @@ def _executing_elsewhere(session: Session, position: Position | None) -> Execute
 _NOWHERE = nullcontext()
 
 
-def told_outside() -> AbstractContextManager[None]:
+def notified_outside() -> AbstractContextManager[None]:
     """While inside, the caller is outside of the calls that are executed around it, up to a tool or the like.
 
     For callbacks of a call while it runs: the callback is part of the program, and gets its clock and ids.
     """
-    return _told_outside() if EXECUTING.get() is not None else _NOWHERE
+    return _notified_outside() if EXECUTING.get() is not None else _NOWHERE
 
 
-class atold_outside:  # noqa: N801 - it's used as a function; an async generator would be one of the program's
-    """Like `told_outside`, for awaited work: a chunk that calls back has its place in the order of arrivals."""
+class anotified_outside:  # noqa: N801 - it's used as a function; an async generator would be one of the program's
+    """Like `notified_outside`, for awaited work: a chunk that calls back has its place in the order of arrivals."""
 
     async def __aenter__(self) -> None:
         self._inside = around = EXECUTING.get()
@@ -569,7 +569,7 @@ class atold_outside:  # noqa: N801 - it's used as a function; an async generator
 
 
 @contextmanager
-def _told_outside() -> Iterator[None]:
+def _notified_outside() -> Iterator[None]:
     inside = EXECUTING.get()
     around = inside
     while around is not None and not around.is_of_program:
