@@ -19,12 +19,12 @@ from hypothesis.internal.conjecture import providers
 from agenttape_core.lifecycle import session_stack
 from agenttape_core.pytest_plugin.swallowed import CAUGHT
 
-from .kit.fixtures import interruptible, often, prices, project, uncollected
+from .kit.fixtures import interruptible, often, prices, project, replays, uncollected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["interruptible", "often", "prices", "project", "uncollected"]
+__all__ = ["interruptible", "often", "prices", "project", "replays", "uncollected"]
 
 # Compiling the packages and rewriting the tests anew, in each worker and in each process that a test starts, would cost
 # more than many tests do.

@@ -29,6 +29,12 @@ def prices(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def replays(pytestconfig: pytest.Config) -> int:
+    """How often a program whose tasks or threads race is recorded, or replayed: twice, and more often at night."""
+    return int(pytestconfig.getoption("replays"))
+
+
+@pytest.fixture
 def interruptible() -> Iterator[None]:
     """Let SIGINT interrupt the processes that a test starts, also where it is ignored, as under `nohup`."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

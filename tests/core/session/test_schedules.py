@@ -342,9 +342,9 @@ PROGRAMS = (
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_replay_goes_as_the_recording_went(program: Program, tmp_path: Path) -> None:
+def test_a_replay_goes_as_the_recording_went(program: Program, tmp_path: Path, replays: int) -> None:
     """All that tasks note of each other is in the recorded order, in each of several recordings and replays."""
-    for seed in range(4):
+    for seed in range(replays):
         service, path = Service(seed), tmp_path / f"{seed}.yaml"
         with use_cassette(path, mode="once"):
             recorded = asyncio.run(program(service))  # type: ignore[arg-type]
@@ -772,14 +772,13 @@ def test_the_orders_of_older_cassettes_are_kept(kept: str, tmp_path: Path) -> No
     assert session.report.nondeterminism == ()
 
 
-async def rounds(number: int) -> None:
-    """Wait until the loop has gone round so often."""
-    for _ in range(number):
-        await asyncio.sleep(0)
-
-
 def test_what_deleted_objects_begin_is_no_step_of_the_program(tmp_path: Path) -> None:
     """The client of a model, deleted while the program goes on, closes in a task; a replay has no such client."""
+
+    async def rounds(number: int) -> None:
+        """Wait until the loop has gone round so often."""
+        for _ in range(number):
+            await asyncio.sleep(0)
 
     class Client:
         def __del__(self) -> None:

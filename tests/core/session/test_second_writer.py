@@ -172,7 +172,7 @@ def test_who_only_asks_for_the_holder_refuses_nobody(project: Path) -> None:
     asking = threading.Thread(target=ask)
     asking.start()
     try:
-        for _ in range(200):
+        for _ in range(50):
             lock.write_text("999999999 of a process that died")
             Journal(target, Header(name="x")).commit(Header(name="x"))
     finally:

@@ -142,9 +142,11 @@ async def beside_threads(service: Service, retrying: Any, longer: float) -> Any:
     "program", [beside_calls, after_calls, beside_sleeps, beside_threads], ids=lambda program: program.__name__
 )
 @pytest.mark.parametrize("longer", [1, 1e6], ids=["as long", "for hours"])
-def test_a_wait_comes_in_the_recorded_order(program: Program, longer: float, retrying: Any, tmp_path: Path) -> None:
+def test_a_wait_comes_in_the_recorded_order(
+    program: Program, longer: float, retrying: Any, tmp_path: Path, replays: int
+) -> None:
     """What is tried again goes on where it did in the recording, however long the wait would be."""
-    for seed in range(4):
+    for seed in range(replays):
         service, path = Service(seed, p=2, q=1), tmp_path / f"{seed}.yaml"
         with use_cassette(path, mode="once"):
             recorded = asyncio.run(program(service, retrying, 1))  # type: ignore[arg-type]

@@ -323,11 +323,11 @@ PROGRAMS += [locked, acquired, simple_queues, sleepers, timers, computed, read_e
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_a_race_ends_as_it_did(program: Callable[[Slow], object]) -> None:
+def test_a_race_ends_as_it_did(program: Callable[[Slow], object], replays: int) -> None:
     """What threads do to each other comes out the same in each replay."""
     with use_cassette("c", mode="all"):
         recorded = program(Slow())
-    for seed in range(REPLAYS):
+    for seed in range(replays):
         with use_cassette("c", mode="none") as session:
             assert program(Slow(seed)) == recorded
         assert session.report.nondeterminism == ()
@@ -421,48 +421,40 @@ def test_attempts_let_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
         in_threads(lambda name: contexts.pop().run(one, name), "abc")
         return out
 
-    test_a_race_ends_as_it_did(program)
-
-
-def shown(world: Slow) -> list[str]:
-    """Three calls at once show what they have found so far, and rest between two such effects."""
-    out: list[str] = []
-
-    def show(found: Any) -> None:
-        with visible():
-            out.append(found)
-
-    def one(name: str) -> None:
-        session = current_session()
-        assert session is not None
-        crossing = crossing_for(session, name, {}, "tool")
-
-        def real() -> str:
-            assert isinstance(crossing, ExecutedCall)
-            for number in range(3):
-                crossing.effected(f"{name}{number}")
-                show(f"{name}{number}")
-                time.sleep(world.random.random() * 0.002)
-            return name
-
-        intercept(crossing, real, show)
-
-    contexts = [copy_context() for _ in "abc"]
-    in_threads(lambda name: contexts.pop().run(one, name), "abc")
-    return out
+    test_a_race_ends_as_it_did(program, REPLAYS)
 
 
 def test_effects_of_calls_in_threads_come_as_they_did() -> None:
     """A replay that serves calls has their effects again in the recorded order, whatever else they waited for."""
-    test_a_race_ends_as_it_did(shown)
 
+    def shown(world: Slow) -> list[str]:
+        """Three calls at once show what they have found so far, and rest between two such effects."""
+        out: list[str] = []
 
-def in_foreign_pool(world: Slow) -> list[str]:
-    """Let threads work that take what there is to do in no fixed order."""
-    out: list[str] = []
-    with ThreadPool(2) as pool:
-        pool.map(lambda name: out.append(world.ask(name)), "abcd", chunksize=1)
-    return out
+        def show(found: Any) -> None:
+            with visible():
+                out.append(found)
+
+        def one(name: str) -> None:
+            session = current_session()
+            assert session is not None
+            crossing = crossing_for(session, name, {}, "tool")
+
+            def real() -> str:
+                assert isinstance(crossing, ExecutedCall)
+                for number in range(3):
+                    crossing.effected(f"{name}{number}")
+                    show(f"{name}{number}")
+                    time.sleep(world.random.random() * 0.002)
+                return name
+
+            intercept(crossing, real, show)
+
+        contexts = [copy_context() for _ in "abc"]
+        in_threads(lambda name: contexts.pop().run(one, name), "abc")
+        return out
+
+    test_a_race_ends_as_it_did(shown, REPLAYS)
 
 
 @pytest.fixture
@@ -551,6 +543,14 @@ def test_a_wait_that_such_a_thread_ends_has_not_timed_out(old_thread: queue.Queu
 
 def test_threads_that_take_work_in_no_order_are_told() -> None:
     """What `multiprocessing.pool.ThreadPool` does is named by each replay."""
+
+    def in_foreign_pool(world: Slow) -> list[str]:
+        """Let threads work that take what there is to do in no fixed order."""
+        out: list[str] = []
+        with ThreadPool(2) as pool:
+            pool.map(lambda name: out.append(world.ask(name)), "abcd", chunksize=1)
+        return out
+
     with use_cassette("c", mode="all"):
         recorded = in_foreign_pool(Slow())
     with use_cassette("c", mode="none") as session:
