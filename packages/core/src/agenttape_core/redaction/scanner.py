@@ -12,7 +12,12 @@ from bisect import bisect_right
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
-from agenttape_core.redaction.detection.assignments import find_assignments, may_be_given
+from agenttape_core.redaction.detection.assignments import (
+    find_assignments,
+    holds_foreign,
+    may_be_given,
+    name_places,
+)
 from agenttape_core.redaction.detection.encoded import find_encoded
 from agenttape_core.redaction.detection.fields import (
     find_fields,
@@ -23,7 +28,6 @@ from agenttape_core.redaction.detection.fields import (
 )
 from agenttape_core.redaction.detection.findings import BASE64, Finding, without_overlaps
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.name_places import holds_foreign, name_places
 from agenttape_core.redaction.detection.names import Names
 from agenttape_core.redaction.detection.normal import Normal, beyond_ascii, is_normal, normalised
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
