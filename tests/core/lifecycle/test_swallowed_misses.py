@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import unittest
@@ -256,6 +257,39 @@ def test_a_process_that_ends_before_its_block(how: str) -> None:
         and b"look was called with a request that is" in ended.stderr
     )
     assert shown == (how != "swallows nothing")
+
+
+OF_A_CHILD = """
+import os
+from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteMissError
+
+@boundary("tool")
+def look(question):
+    return question
+
+try:
+    with use_cassette("c", on_unused="ignore"):
+        child = os.fork()
+        if not child:
+            try:
+                look("CHANGED")
+            finally:
+                os._exit(1)
+        os.waitpid(child, 0)
+except CassetteMissError:
+    print("caught")
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_miss_of_a_child_that_the_program_catches_ends_no_process() -> None:
+    """A block raises the miss of a forked process, too: if the program catches that, it exits with 0."""
+    Path("program.py").write_text(OF_A_CHILD, encoding="utf-8")
+    ended = subprocess.run([sys.executable, "program.py"], check=False, capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (0, b"caught\n")
+    assert ended.stderr.count(b"ends with a failure") == 1  # the child's
 
 
 LATE = """

@@ -117,11 +117,12 @@ class CassetteInUse:
     def leave(self) -> None:
         """End the session: everything around it is taken down, and no more calls are replayed or executed."""
         session = self._opened.session
-        _reported(session)
         try:
-            self._stack.close()
+            self._stack.close()  # which takes the failures of child processes
         except Exception as problem:  # noqa: BLE001 - raised by `judge`, once the journal is settled
             self._problem = problem
+        finally:
+            _reported(session)
         runs.find_unused(session)
         if (test := this_test()) is not None:
             test.reports.append(session.report)
