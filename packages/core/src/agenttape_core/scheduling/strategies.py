@@ -20,6 +20,8 @@ _BEGINNING = 0
 """The number of the beginning of a call, where its arrivals have others."""
 _JUST = 20.0
 """Milliseconds between the time at which a timer was due, as far as that is known, and what the program did then."""
+_HOPS = 3
+"""Rounds after which a framework may tell its handlers of the end of a stream that has come before."""
 _SOON = 2.0
 """Milliseconds within which no provider answers."""
 
@@ -285,32 +287,46 @@ class _Observed:
         self._picked: Key | None = None
         self._own: set[Key] = set()
         """The arrivals that follow another one of their call: they come once the program asks for them."""
+        self._is_told_late = False
+        """True if a handler may have been told of the end of a stream some rounds late, as LangChain's agents do."""
         self._doubtful: set[Key] = set()
-        """Answers that came so soon that it isn't known which steps of the same round they came before."""
-        rest: dict[str, bool] = {}
+        """Answers of which it isn't known which steps of the program they came before."""
+        came: dict[str, int] = {}
+        """The rounds in which something last came of each call, since the loop last rested."""
+        rounds = 0
         for place, (key, each) in enumerate(zip(keys, deliveries, strict=True)):
+            rounds += each.after or 0
             if each.after is None:
-                rest = dict.fromkeys(rest, True)
-            if key.number == _BEGINNING:
-                rest[key.base] = False
-                continue
-            if each.after is not None:
+                came = {}
+            if key.number != _BEGINNING and each.after is not None:
+                self._is_told_late |= key.number > 1 and rounds - came.get(key.base, rounds) >= _HOPS
                 self._follow(keys, deliveries, place)
-            if key.number == 1 and not rest.get(key.base, True) and soon(key.base):
+            if key.number == 1 and key.base in came and soon(key.base):
                 self._doubtful.add(key)
+            came[key.base] = rounds
 
     def _follow(self, keys: Sequence[Key], deliveries: Sequence[Delivery], place: int) -> None:
-        """Find the predecessor of an answer: the last before it, but for a beginning in the same round."""
-        rounds, base = 0, place
+        """Find the predecessor of an answer: the last answer before it, or else a beginning in an earlier round.
+
+        A handler may be told of a beginning some rounds before a replay is asked.
+        """
+        rounds, base, found = 0, place, None
         while (after := deliveries[base].after) is not None and base:
             rounds += after
             base -= 1
-            if rounds or keys[base].number != _BEGINNING:
+            if keys[base].number != _BEGINNING:
+                found = base, rounds
                 break
-        if base < place:
-            self._followers.setdefault(keys[base], []).append((keys[place], rounds))
-            if keys[base].base == keys[place].base:
-                self._own.add(keys[place])
+            if found is None and rounds:
+                found = base, rounds
+        if found is None:
+            return
+        base, rounds = found
+        if keys[base].base == keys[place].base:
+            self._own.add(keys[place])
+        elif self._is_told_late and keys[base].number > 1:
+            self._doubtful.add(keys[place])
+        self._followers.setdefault(keys[base], []).append((keys[place], rounds))
 
     @property
     def to_begin(self) -> list[str]:

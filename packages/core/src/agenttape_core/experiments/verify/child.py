@@ -170,20 +170,19 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         return {"unusable": f"{type(error).__name__}: {error}"}
     earlier = []
     for _ in range(job["earlier_replays"]):
-        memory.disturb()
         with _undone(job):
-            earlier.append(_replayed(function, job, calls))
+            earlier.append(_replayed(function, job, calls, memory))
     explored = _explored(function, job)
-    memory.disturb()
-    report = {**_replayed(function, job, calls), "earlier": earlier, "explored": explored}
+    report = {**_replayed(function, job, calls, memory), "earlier": earlier, "explored": explored}
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     return report
 
 
-def _replayed(function: Callable[[], Any], job: dict[str, Any], calls: Calls) -> dict[str, Plain]:
+def _replayed(function: Callable[[], Any], job: dict[str, Any], calls: Calls, memory: Memory) -> dict[str, Plain]:
     calls.begin()
-    return {**_ended(function, job), "sessions": calls.report(), "rules": calls.rules()}
+    ending = _ending(function, job, memory.disturb)
+    return {**ending._asdict(), "sessions": calls.report(), "rules": calls.rules()}
 
 
 def _explored(function: Callable[[], Any], job: dict[str, Any]) -> Plain:
@@ -264,14 +263,16 @@ def _undone(job: dict[str, Any]) -> Iterator[None]:
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
-def _ending(function: Callable[[], Any], job: dict[str, Any]) -> Ending:
-    """Call the function under its cassette, and return how it ended."""
+def _ending(function: Callable[[], Any], job: dict[str, Any], before: Callable[[], object] = bool) -> Ending:
+    """Call the function under its cassette, and return how it ended.
+
+    Args:
+        function: The function.
+        job: As of `run`.
+        before: Called right before the function, so that its first objects have other places.
+    """
     around = use_cassette(job["cassette"], **job["options"]) if job["cassette"] is not None else None
-    return ended(function, around)
-
-
-def _ended(function: Callable[[], Any], job: dict[str, Any]) -> dict[str, Plain]:
-    return _ending(function, job)._asdict()
+    return ended(function, around, before)
 
 
 # -- The ending of a call of a function, as plain data: what it returned, or what it raised.
@@ -293,26 +294,29 @@ class Ending(NamedTuple):
     missed: str = ""
 
 
-def ended(function: Callable[[], Any], around: CassetteBlock | None) -> Ending:
+def ended(function: Callable[[], Any], around: CassetteBlock | None, before: Callable[[], object] = bool) -> Ending:
     """Call a function, and return how it ended. A coroutine function is run in a loop, a generator read to its end.
 
     Args:
         function: The function, without arguments.
         around: The cassette to open around it, if one is.
+        before: Called right before it.
     """
     try:
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            value = asyncio.run(_awaited(function, around))
+            value = asyncio.run(_awaited(function, around, before))
         else:
             with around or nullcontext():
+                before()
                 value = run_to_end(function)
     except BaseException as error:  # noqa: BLE001 - how the function ended is what is asked for
         return Ending(f"raised {described(error)}", is_failure(error), None)
     return Ending("returned", False, encoded(value))
 
 
-async def _awaited(function: Callable[[], Any], around: CassetteBlock | None) -> Any:
+async def _awaited(function: Callable[[], Any], around: CassetteBlock | None, before: Callable[[], object]) -> Any:
     async with around or nullcontext():
+        before()
         return await awaited(function())
 
 
