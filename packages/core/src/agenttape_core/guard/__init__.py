@@ -12,9 +12,9 @@ methods are wrapped as well.
 
 Looking up a loopback name or a numeric address sends no packet and is never refused, so servers may bind and listen.
 
-Three things raise no event: a send on a connection that was open before (`sends`), the function by which
-`multiprocessing` starts its processes, and C code with its own sockets (grpc, libpq, libcurl, uvloop). The first two
-are wrapped while guards are open, and the third is out of reach.
+Four things raise no event: a send on a connection that was open before (`sends`), the use of its number or of a pipe
+(`descriptors`), the function by which `multiprocessing` starts its processes, and C code with its own sockets (grpc,
+libpq, libcurl, uvloop). The first three are wrapped while guards are open, and the last is out of reach.
 
 The Unix sockets by which `multiprocessing` talks to the processes it has started aren't refused. A forked child keeps
 the guard, and a spawned child gets its own session (`lifecycle.children`); any other process is independent, which is
