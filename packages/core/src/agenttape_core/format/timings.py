@@ -11,11 +11,11 @@ than two they share a few lines, separated by `, `.
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.format.malformed import Malformed
+from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.schema import StepTiming, Timing
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ _FEW, _PACKED = 2, 8
 _BETWEEN = ", "
 _MS = r"-?[0-9]{1,15}\.[0-9]"
 _MOMENT = r"@-?[0-9]{1,15}\.[0-9]{6}~[0-9a-f]{1,64}"
-_LINE = re.compile(rf"[0-9]{{1,15}} (?:{_MOMENT} )?(?:{_MS}\+)?{_MS}(?: {_MS})*")
-_STEP_LINE = re.compile(rf"[0-9]{{1,15}}(?: {_MS}){{2}}")
+_LINE = Lazy(rf"[0-9]{{1,15}} (?:{_MOMENT} )?(?:{_MS}\+)?{_MS}(?: {_MS})*")
+_STEP_LINE = Lazy(rf"[0-9]{{1,15}}(?: {_MS}){{2}}")
 
 
 def dump_timings(timings: Mapping[int, Timing]) -> str:

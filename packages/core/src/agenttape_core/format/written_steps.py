@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, NamedTuple
+
+from agenttape_core.redaction.detection.lazy import Lazy
 
 CARRIED = ("input", "output", "data")
 """The large values that a step may carry."""
 _BEGIN = b',"step":{"step":0,'
 """The place of a step in its line. No string has this in it, since quotes in strings are escaped."""
-_ADDRESS = re.compile(r'"kind":"(?:[^"\\]|\\.)*","name":"(?:[^"\\]|\\.)*","address":("(?:[^"\\]|\\.)*")')
+_ADDRESS = Lazy(r'"kind":"(?:[^"\\]|\\.)*","name":"(?:[^"\\]|\\.)*","address":("(?:[^"\\]|\\.)*")')
 _OPEN = '"status":"open"'
 
 

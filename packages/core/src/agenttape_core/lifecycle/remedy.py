@@ -10,14 +10,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
+from agenttape_core.redaction.detection.lazy import Lazy
+
 _MAX_COMMAND = 200
-_NO_KEY = re.compile(
+_NO_KEY = Lazy(
     r"missing credentials|could not resolve authentication|did not find \w*api_?key|\bno api[ _-]?key"
     r"|\bapi[ _-]?key\b.{0,80}\b(?:must be|required|missing|not (?:found|set|provided))",
     re.IGNORECASE | re.DOTALL,
 )
 """The words in which clients of providers refuse to be made without a key."""
-_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_API_KEY\b")
+_VARIABLE = Lazy(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_API_KEY\b")
 NO_KEY = "no-key"
 """A useless key: readers of a workflow recognize it as a dummy."""
 

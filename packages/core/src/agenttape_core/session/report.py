@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from agenttape_core.matching import MatchRule
+from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.schema import FAKED, PURE_KINDS, Interaction, SideEffect
 from agenttape_core.session.unrecorded_call import UnrecordedCall
 
@@ -107,7 +107,7 @@ _REFUSED, _FAKED = "refused because it had no recording", "answered by a fake"
 _WITHOUT_SIDE_EFFECTS = (*NO_SIDE_EFFECTS, f"({_REFUSED})", f"({_FAKED})")
 """The ends of lines about tools that list no side effect."""
 _PARTICIPLES = {"wrote": "written", "did": "done"}
-_IRREGULAR = re.compile(r"(?:^|(?<=, ))(?:wrote|did)\b")
+_IRREGULAR = Lazy(r"(?:^|(?<=, ))(?:wrote|did)\b")
 """The verbs of side effects whose participle isn't their past form."""
 _WITH_CODE = frozenset({"tool", "retrieval"})
 """The kinds of calls that a replay may step into."""

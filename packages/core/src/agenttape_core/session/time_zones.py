@@ -6,10 +6,11 @@ can set for it: the zone belongs to the machine, as a file or as `TZ`. So a repl
 
 from __future__ import annotations
 
-import re
 import time
 
-_OFFSET = re.compile(r"([+-])(\d\d)(\d\d)(?: \S+)?")
+from agenttape_core.redaction.detection.lazy import Lazy
+
+_OFFSET = Lazy(r"([+-])(\d\d)(\d\d)(?: \S+)?")
 _UTC = "+0000"
 
 

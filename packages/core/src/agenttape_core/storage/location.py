@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.redaction.detection.lazy import Lazy
 
-_URL = re.compile(r"(?:[a-z0-9+.-]+::)*(?P<scheme>[a-z][a-z0-9+.-]+)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_URL = Lazy(r"(?:[a-z0-9+.-]+::)*(?P<scheme>[a-z][a-z0-9+.-]+)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 
 
 class CassetteUrl(str):
@@ -60,7 +61,7 @@ def location_of(name: Path | str) -> Location:
     """
     if isinstance(name, (Path, CassetteUrl)):
         return name
-    match = _URL.fullmatch(name)
+    match = _URL.fullmatch(name) if "://" in name else None
     if match is None:
         return Path(name)
     scheme, rest = match["scheme"].lower(), match["rest"]
