@@ -24,8 +24,7 @@ _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _LIKE_ASCII = _FULL_WIDTH | {0xA0: 32, 0x3000: 32, 0x2007: 32, 0x202F: 32, 0x2010: 45, 0x2011: 45}
 """Characters that stand for one of ASCII (Unicode, Halfwidth and Fullwidth Forms; no-break blanks and hyphens)."""
 _LIKE = {chr(code): chr(like) for code, like in _LIKE_ASCII.items()}
-_UNSEEN = Lazy(
-    r"(?x) [\\&%\x1b\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
+_BEHIND = (
     r"(?: (?<=\x1b) (?: \[ [0-9;:?]{0,32} [\ -/]{0,4} [@-~]"  # ECMA-48, 5.4
     r"  | \] [^\x07\x1b]{0,1024} (?:\x07|\x1b\\))"
     r"| (?<=\\) (?: (?:u001[bB]|x1[bB]|033|e)\[ [0-9;]{0,32} [mK]"
@@ -35,6 +34,11 @@ _UNSEEN = Lazy(
     r"  (?:quot|apos|lt|gt|amp|equals|colon|\#0?(?:3[2-9]|[4-9]\d|1[01]\d|12[0-6])|\#[xX][2-7][0-9a-fA-F]);)"
     r"| (?<=%) (?P<percent>2[267]|3[ADad])"
     r"| (?<=[^\\&%\x1b]))"
+)
+_UNSEEN_ASCII = Lazy(rf"(?x) [\\&%\x1b]{_BEHIND}")
+_UNSEEN = Lazy(
+    r"(?x) [\\&%\x1b\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
+    + _BEHIND
 )
 """Text that a terminal or a browser does not show, also as JSON and programs escape it.
 
@@ -132,7 +136,7 @@ def _without_unseen(text: str) -> Normal:
     widths: dict[int, int] = {}
     at = length = 0
     has_names = _holds_names(text)
-    for unseen in _UNSEEN.finditer(text):
+    for unseen in (_UNSEEN_ASCII if text.isascii() else _UNSEEN).finditer(text):
         seen = _shown(unseen)
         if unseen["percent"] and not has_names:
             continue
