@@ -512,7 +512,7 @@ class StaysPatched(ClientConformance):
 class InventsAKind(TapedClient):
     """The kind is none of the known ones."""
 
-    boundary = replace(CLIENT, kind="oracle")
+    boundary = CLIENT._replace(kind="oracle")
 
 
 @breaks("test_secrets_stay_out_of_the_files")
