@@ -268,11 +268,11 @@ _TAKEN: dict[Any, Callable[[Any], bool]] = {
     dict[int, Timing]: lambda _: True,  # made of their text, as those of steps
     dict[int, StepTiming]: lambda _: True,
 }
-"""Functions that tell values which pydantic takes as they are, by the type of the field."""
+"""Functions that recognize values which pydantic takes unchanged, by the type of the field."""
 
 
 def _taken(model: type[R], value: Any) -> R | None:
-    """Return a record, if pydantic would take all of its values as they are; `None` if it has to look at them.
+    """Return a record, if pydantic would take all of its values unchanged; `None` if it has to look at them.
 
     To build what pydantic checks a header with takes longer than all that a replay of one call reads.
     """
@@ -304,7 +304,7 @@ def _taken(model: type[R], value: Any) -> R | None:
 
 
 def _is_taken(field: FieldInfo, value: Any) -> bool:
-    """Return whether pydantic takes the value of a field as it is."""
+    """Return whether pydantic takes the value of a field unchanged."""
     if field.annotation not in _TAKEN or not _TAKEN[field.annotation](value):
         return False
     return all(re.fullmatch(rule.pattern, value) for rule in field.metadata if hasattr(rule, "pattern"))

@@ -38,7 +38,7 @@ def join_session(context: Context) -> Callable[[object], None] | None:
     """Let a context that belongs to no open session be in that of the caller.
 
     Returns:
-        To be called when what begins in the context has ended; `None` if the context is left as it is.
+        To be called when what begins in the context has ended; `None` if the context isn't changed.
     """
     membership, other = SCOPES.membership(), context.get(SCOPES.variable)
     if membership is None or membership.innermost() is None or (other is not None and other.innermost() is not None):

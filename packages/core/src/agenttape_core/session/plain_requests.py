@@ -12,7 +12,7 @@ from agenttape_core.session.setup import Setup
 
 
 class RecordedFirst:
-    """Makes requests canonical, and redacts those alone that no recording has as they are.
+    """Makes requests canonical, and redacts only those that no recording has unchanged.
 
     A recorded request is redacted, and to redact it again changes nothing. So one that equals it holds no secret, as
     nearly all requests of a replay, which then searches no text and imports none of the detectors.
