@@ -386,14 +386,16 @@ class ReplayedPlace(_Place):
         if self._scheduler.came_in_step(self._base):
             self._room.turn.passes(f"{self._base}^")
             return
-        if not self._room.turn.passes_at_once(self._base):
+        strategy = self._room.turn.strategy
+        if not strategy.is_observed or not self._room.turn.passes_at_once(self._base):
             with self._during():
                 try:
                     await self._room.answered(self._base)
                 except CancelledError:
                     await self._room.ended(self._base)
                     raise
-        self._room.turn.strategy.reached(self._base)
+        if strategy.is_observed:
+            strategy.reached(self._base)
 
     async def cancelled(self) -> None:
         """See `Awaited`."""

@@ -151,7 +151,7 @@ class Room:
                 self.rests()
             elif turn.running is not self.owner:
                 turn.barge(self.owner)
-            else:
+            elif turn.strategy.is_observed:
                 self._is_amid = True
                 turn.goes_on(self.owner)
                 self._is_amid = False

@@ -35,6 +35,7 @@ class AsTheyCome:
     """Admits the first offer: a recording, or a run that has no order to keep."""
 
     is_led = False
+    is_observed = False
     has_threads = False
 
     def pick(self, turn: Turn) -> Key | None:
@@ -398,6 +399,7 @@ class ByTime(AsTheyCome):
     """
 
     is_led = True
+    is_observed = True
 
     def __init__(
         self,

@@ -85,6 +85,9 @@ class Strategy(Protocol):
     def is_led(self) -> bool:
         """True while there is an order to keep: then time passes when it did in that order."""
 
+    is_observed: bool
+    """True if a run is replayed that was only observed: something may come while the program goes on."""
+
     has_threads: bool
     """True if its order has threads, so that even one of a library may be next."""
 
