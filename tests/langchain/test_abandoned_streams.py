@@ -63,27 +63,27 @@ class Notes(AsyncCallbackHandler):
         self.log.append((self.names[run_id], type(error).__name__))
 
 
-async def program(when: int | None) -> list[Any]:
-    """Stream three models at once, of which one fails, then ask another one, while the collector comes at a moment."""
-    notes = Notes()
-    parallel = RunnableParallel({label: Words(label=label, fails=label == "b") for label in "abc"})
-    try:
-        async for chunk in parallel.astream("hi", config={"callbacks": [notes]}):
-            notes.log.append(chunk)
-    except ValueError as error:
-        notes.log.append(str(error))
-    number = 0
-    async for chunk in Words(label="next").astream("on", config={"callbacks": [notes]}):
-        notes.log.append(chunk.text)
-        if number == when:
-            gc.collect()
-        number += 1
-    return notes.log
-
-
 @pytest.mark.parametrize("recorded", [None, 0, 2, 3])
 def test_branches_beside_one_that_fails(tmp_path: Path, recorded: int | None) -> None:
     """Whenever the collector comes, `on_llm_error` comes in a replay where the recorded run had it."""
+
+    async def program(when: int | None) -> list[Any]:
+        """Stream three models at once, of which one fails, then ask another one, while the collector comes."""
+        notes = Notes()
+        parallel = RunnableParallel({label: Words(label=label, fails=label == "b") for label in "abc"})
+        try:
+            async for chunk in parallel.astream("hi", config={"callbacks": [notes]}):
+                notes.log.append(chunk)
+        except ValueError as error:
+            notes.log.append(str(error))
+        number = 0
+        async for chunk in Words(label="next").astream("on", config={"callbacks": [notes]}):
+            notes.log.append(chunk.text)
+            if number == when:
+                gc.collect()
+            number += 1
+        return notes.log
+
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all"):
         expected = asyncio.run(program(recorded))

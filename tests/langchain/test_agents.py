@@ -59,12 +59,6 @@ def count_tool(world: World) -> BaseTool:
     return count
 
 
-def counting_agent(world: World, wrap: Callable[[Any], Any] = lambda obj: obj) -> Any:
-    """An agent of ten turns and twelve tool calls."""
-    model = wrap(NativeChat(world=world, reply=counting))
-    return create_agent(model, [wrap(count_tool(world))], system_prompt="You count.")
-
-
 CALLS = TURNS + 12
 
 
@@ -85,6 +79,12 @@ async def run(agent: Any, *, is_async: bool) -> Any:
 @pytest.mark.parametrize("recorded_async", [False, True])
 async def test_ten_turns(recorded_async: bool, way: str, world: World, tmp_path: Path) -> None:
     """Ten turns replay, every call from the cassette, twice in a row, sync and async, however they were recorded."""
+
+    def counting_agent(world: World, wrap: Callable[[Any], Any] = lambda obj: obj) -> Any:
+        """An agent of ten turns and twelve tool calls."""
+        model = wrap(NativeChat(world=world, reply=counting))
+        return create_agent(model, [wrap(count_tool(world))], system_prompt="You count.")
+
     automatic = way == "automatic"
     agent = counting_agent(world) if automatic else counting_agent(world, tape)
     path = tmp_path / "agent.yaml"
@@ -316,21 +316,21 @@ async def test_sub_agent_in_a_live_tool(world: World, tmp_path: Path) -> None:
 # -- other ways to build an agent ----------------------------------------------------------------------------------
 
 
-def hand_made(world: World) -> Any:
-    """The classic graph of a model node and a tool node."""
-    tools = [count_tool(world)]
-    model = StreamingChat(world=world, reply=counting).bind_tools(tools)
-    builder = StateGraph(MessagesState)
-    builder.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
-    builder.add_node("tools", ToolNode(tools))
-    builder.add_edge(START, "model")
-    builder.add_conditional_edges("model", tools_condition)
-    builder.add_edge("tools", "model")
-    return builder.compile()
-
-
 async def test_hand_made_graph(world: World, tmp_path: Path) -> None:
     """A graph with `ToolNode` replays sync and async."""
+
+    def hand_made(world: World) -> Any:
+        """The classic graph of a model node and a tool node."""
+        tools = [count_tool(world)]
+        model = StreamingChat(world=world, reply=counting).bind_tools(tools)
+        builder = StateGraph(MessagesState)
+        builder.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
+        builder.add_node("tools", ToolNode(tools))
+        builder.add_edge(START, "model")
+        builder.add_conditional_edges("model", tools_condition)
+        builder.add_edge("tools", "model")
+        return builder.compile()
+
     graph = hand_made(world)
     path = tmp_path / "agent.yaml"
     with use_cassette(path, mode="all"):

@@ -99,17 +99,17 @@ def recorded(run: Callable[..., Any], tmp_path: Path) -> Path:
     return path
 
 
-def texts(messages: Sequence[BaseMessage]) -> list[str]:
-    """Return what the messages say."""
-    return [message.text for message in messages]
-
-
 @pytest.mark.parametrize("shape", ["invoke", "ainvoke", "stream", "astream"])
 @pytest.mark.parametrize("kind", [NativeChat, Abroad])
 def test_a_whole_program(  # noqa: PLR0917 - fixtures
     kind: type[FakeChat], shape: str, run: Any, recorded: Path, world: World, tmp_path: Path
 ) -> None:
     """The candidate answers in each shape of a call, no tool is executed, and the derived cassette has the same end."""
+
+    def texts(messages: Sequence[BaseMessage]) -> list[str]:
+        """Return what the messages say."""
+        return [message.text for message in messages]
+
     reached = len(world.reached)
     candidate = kind(world=world, reply=asking_for("Paris", "Rome", "Paris"))
     derived = tmp_path / "derived.yaml"

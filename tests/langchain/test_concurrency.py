@@ -208,6 +208,10 @@ async def test_identical_calls_across(first: str, second: str, world: World, tmp
 @pytest.mark.parametrize("shape", FOUR)
 async def test_file_does_not_depend_on_speed(shape: str, world: World, tmp_path: Path) -> None:
     """The interactions stand in the file in the order of the callers, not of their completion."""
+
+    def _constant(messages: Any, number: int) -> AIMessage:
+        return AIMessage("always this")
+
     files = []
     for order in ("in order", "backwards"):
         model: Any = HeldChat(world=world, reply=_constant, turnstile=Turnstile(ORDERS[order]))
@@ -216,10 +220,6 @@ async def test_file_does_not_depend_on_speed(shape: str, world: World, tmp_path:
             await FOUR[shape](model)
         files.append(path.read_text("utf-8").splitlines()[1:])
     assert files[0] == files[1]
-
-
-def _constant(messages: Any, number: int) -> AIMessage:
-    return AIMessage("always this")
 
 
 # -- six branches --------------------------------------------------------------------------------------------------
@@ -252,27 +252,27 @@ class Fan(TypedDict, total=False):
     number: int
 
 
-def fanned(model: Any, *, is_async: bool) -> Any:
-    """A graph of six sends to one node, which asks the model the same two questions one after the other."""
-
-    def work(state: Fan) -> Fan:
-        first = model.invoke(SAME)
-        return {"answers": [f"{state['number']}: {first.text}, {model.invoke('and now?').text}"]}
-
-    async def awork(state: Fan) -> Fan:
-        first = await model.ainvoke(SAME)
-        return {"answers": [f"{state['number']}: {first.text}, {(await model.ainvoke('and now?')).text}"]}
-
-    builder = StateGraph(Fan)
-    builder.add_node("work", awork if is_async else work)
-    builder.add_conditional_edges(START, lambda _: [Send("work", {"number": n}) for n in range(6)], ["work"])
-    builder.add_edge("work", END)
-    return builder.compile()
-
-
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_sends(is_async: bool, world: World, tmp_path: Path) -> None:
     """Six sends of LangGraph, each of two steps, find their own recordings."""
+
+    def fanned(model: Any, *, is_async: bool) -> Any:
+        """A graph of six sends to one node, which asks the model the same two questions one after the other."""
+
+        def work(state: Fan) -> Fan:
+            first = model.invoke(SAME)
+            return {"answers": [f"{state['number']}: {first.text}, {model.invoke('and now?').text}"]}
+
+        async def awork(state: Fan) -> Fan:
+            first = await model.ainvoke(SAME)
+            return {"answers": [f"{state['number']}: {first.text}, {(await model.ainvoke('and now?')).text}"]}
+
+        builder = StateGraph(Fan)
+        builder.add_node("work", awork if is_async else work)
+        builder.add_conditional_edges(START, lambda _: [Send("work", {"number": n}) for n in range(6)], ["work"])
+        builder.add_edge("work", END)
+        return builder.compile()
+
     model: Any = HeldChat(world=world, turnstile=Turnstile(SIX))
     graph = fanned(model, is_async=is_async)
     path = tmp_path / "six.yaml"
@@ -320,6 +320,14 @@ async def test_two_step_workers(depth: str, world: World, tmp_path: Path) -> Non
 @pytest.mark.parametrize("kind", ["agent", "tool node"])
 async def test_identical_tool_calls(kind: str, is_async: bool, world: World, tmp_path: Path) -> None:
     """Four identical calls of one tool in one turn: each tool message has its own answer and its own id."""
+
+    def _around(node: Any) -> Any:
+        builder = StateGraph(MessagesState)
+        builder.add_node("tools", node)
+        builder.add_edge(START, "tools")
+        builder.add_edge("tools", END)
+        return builder.compile()
+
     turnstile = Turnstile(ORDERS["mixed"])
     held = [turnstile]
 
@@ -360,14 +368,6 @@ async def test_identical_tool_calls(kind: str, is_async: bool, world: World, tmp
     with use_cassette(path) as replay:
         assert await run() == recorded
     assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
-
-
-def _around(node: Any) -> Any:
-    builder = StateGraph(MessagesState)
-    builder.add_node("tools", node)
-    builder.add_edge(START, "tools")
-    builder.add_edge("tools", END)
-    return builder.compile()
 
 
 # -- several sessions ----------------------------------------------------------------------------------------------

@@ -204,24 +204,24 @@ class Seen(BaseCallbackHandler):
         self.runs.append(("model", str(facts["run_id"])))
 
 
-def router(decider: Any) -> Any:
-    """Return an agent whose model a decision model chooses."""
-    middleware = pytest.importorskip("langchain.agents.middleware")
-    from langchain.agents import create_agent
-
-    def said(text: str) -> Any:
-        return Scripted(messages=iter([AIMessage(text)]))
-
-    choices = {name: middleware.ModelChoice(model=said(name), criteria=name) for name in ("fast", "strong")}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it is in beta
-        route = middleware.ModelRouterMiddleware(choices=choices, instructions="Choose.", classifier=decider)
-    return create_agent(said("default"), middleware=[route])
-
-
 @pytest.mark.parametrize("how", ["sync", "async"])
 def test_router_of_models_is_replayed(tmp_path: Path, how: str) -> None:
     """An agent with `ModelRouterMiddleware` takes the recorded route, with equal messages and runs."""
+
+    def router(decider: Any) -> Any:
+        """Return an agent whose model a decision model chooses."""
+        middleware = pytest.importorskip("langchain.agents.middleware")
+        from langchain.agents import create_agent
+
+        def said(text: str) -> Any:
+            return Scripted(messages=iter([AIMessage(text)]))
+
+        choices = {name: middleware.ModelChoice(model=said(name), criteria=name) for name in ("fast", "strong")}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it is in beta
+            route = middleware.ModelRouterMiddleware(choices=choices, instructions="Choose.", classifier=decider)
+        return create_agent(said("default"), middleware=[route])
+
     path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[], label="strong")
 
     def run() -> Any:

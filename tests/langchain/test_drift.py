@@ -18,21 +18,20 @@ from agenttape_core.errors import UnrecordedCallError
 from .fakes import NativeChat, World, calling
 
 
-def asking_for(*cities: str) -> Any:
-    """Return a reply that requests the weather of each city in turn, then repeats the last tool's answer."""
-
-    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
-        told = sum(isinstance(message, ToolMessage) for message in messages)
-        if told < len(cities):
-            return calling(("weather", {"city": cities[told]}), number=number)
-        return AIMessage(f"said: {messages[-1].text}")
-
-    return reply
-
-
 @pytest.mark.parametrize("shape", ["sync", "async"])
 async def test_another_model_with_recorded_tools(shape: str, world: World, tmp_path: Path) -> None:
     """A candidate model runs live against recorded tools; a call that was not recorded is an error it can read."""
+
+    def asking_for(*cities: str) -> Any:
+        """Return a reply that requests the weather of each city in turn, then repeats the last tool's answer."""
+
+        def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+            told = sum(isinstance(message, ToolMessage) for message in messages)
+            if told < len(cities):
+                return calling(("weather", {"city": cities[told]}), number=number)
+            return AIMessage(f"said: {messages[-1].text}")
+
+        return reply
 
     @tool
     def weather(city: str) -> str:

@@ -30,16 +30,6 @@ KINDS: dict[str, tuple[list[Call], int]] = {
 """The calls of a candidate, and how many of them leave the recorded world."""
 
 
-def replying(*calls: Call) -> Callable[[Sequence[BaseMessage], int], AIMessage]:
-    """Return the replies of a model that makes calls in turn, then says what it has read."""
-
-    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
-        told = [message.text for message in messages if isinstance(message, ToolMessage)]
-        return calling(calls[len(told)], number=number) if len(told) < len(calls) else AIMessage(f"read {told}")
-
-    return reply
-
-
 @pytest.fixture
 def tools(world: World) -> list[Any]:
     """Tools that reach the world."""
@@ -93,6 +83,16 @@ def test_tools_are_held_still(  # noqa: PLR0917 - fixtures
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """What was recorded is replayed, the rest is refused, kept and shown, and the derived cassette has the same end."""
+
+    def replying(*calls: Call) -> Callable[[Sequence[BaseMessage], int], AIMessage]:
+        """Return the replies of a model that makes calls in turn, then says what it has read."""
+
+        def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+            told = [message.text for message in messages if isinstance(message, ToolMessage)]
+            return calling(calls[len(told)], number=number) if len(told) < len(calls) else AIMessage(f"read {told}")
+
+        return reply
+
     calls, refused = KINDS[kind]
     own = NativeChat(world=world, reply=replying(WEATHER))
     recorded, derived = tmp_path / "run.yaml", tmp_path / "derived.yaml"

@@ -220,14 +220,13 @@ class Verdict(BaseModel):
     why: str
 
 
-def verdict(messages: Sequence[BaseMessage], number: int) -> AIMessage:
-    return calling(("Verdict", {"good": True, "why": "it is"}), number=1)
-
-
 @pytest.mark.parametrize("include_raw", [False, True])
 @pytest.mark.parametrize("schema", [Verdict, Verdict.model_json_schema()])
 async def test_structured_output(schema: Any, include_raw: bool, world: World, tmp_path: Path) -> None:
     """Structured output is an object of its class, as without a session."""
+
+    def verdict(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        return calling(("Verdict", {"good": True, "why": "it is"}), number=1)
 
     def structured(world: World) -> Any:
         return StreamingChat(world=world, reply=verdict).with_structured_output(schema, include_raw=include_raw)

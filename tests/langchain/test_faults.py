@@ -112,6 +112,12 @@ def test_matrix_of_streams(recorded: dict[str, Path]) -> None:
 @pytest.mark.parametrize("trouble", ["rate_limit", "timeout", "connection_reset", "broken_stream"])
 def test_errors_of_clients(recorded: dict[str, Path], client: Any, trouble: Trouble) -> None:
     """A recorded class of a provider fails with an error of its client, with the attributes that programs look at."""
+
+    def _raising(error: Exception) -> Any:
+        from agenttape_core import raises
+
+        return raises(error)
+
     name = {openai: "AzureChatOpenAI", anthropic: "ChatAnthropic"}[client]
     error: Any = provider_error(trouble, name)
     kind = FaultKind("mine", lambda item: item.kind == "chat", lambda _: _raising(error))
@@ -133,12 +139,6 @@ def test_errors_of_clients(recorded: dict[str, Path], client: Any, trouble: Trou
     if trouble == "rate_limit":
         assert (raised.status_code, raised.response.headers["retry-after"]) == (429, "1")
     assert isinstance(provider_error("timeout", "FakeChat"), TimeoutError)
-
-
-def _raising(error: Exception) -> Any:
-    from agenttape_core import raises
-
-    return raises(error)
 
 
 def test_documents(tmp_path: Path) -> None:

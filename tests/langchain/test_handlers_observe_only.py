@@ -127,33 +127,32 @@ def shout(text: str) -> str:
     return text.upper()
 
 
-async def _turns(handler: TapeCallbackHandler, turns: int) -> None:
-    """Make turns of each sort, six runs each: plain, async, streamed, left, failed, and with tools."""
-    model = FakeListChatModel(responses=["one two"])
-    config: Any = {"callbacks": [handler]}
-
-    def failing(_: Any) -> None:
-        raise ValueError("no")
-
-    for number in range(turns):
-        chain = PROMPT | model | (lambda message: message.text) | shout
-        chain.invoke({"text": "Turn"}, config)
-        await asyncio.gather(*(chain.ainvoke({"text": f"{each}"}, config) for each in range(2)))
-        list(model.stream("Stream", config))
-        left = model.stream("Left", config)
-        next(left)
-        left.close()
-        with pytest.raises(ValueError, match="no"):
-            RunnableLambda(failing).invoke(number, config)
-
-
-def _objects() -> Counter[str]:
-    gc.collect()
-    return Counter(f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.get_objects())
-
-
 def test_memory_does_not_grow_with_turns(tmp_path: Path) -> None:
     """After hundreds of runs a handler holds no more objects than after a few, whatever its runs were."""
+
+    def _objects() -> Counter[str]:
+        gc.collect()
+        return Counter(f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.get_objects())
+
+    async def _turns(handler: TapeCallbackHandler, turns: int) -> None:
+        """Make turns of each sort, six runs each: plain, async, streamed, left, failed, and with tools."""
+        model = FakeListChatModel(responses=["one two"])
+        config: Any = {"callbacks": [handler]}
+
+        def failing(_: Any) -> None:
+            raise ValueError("no")
+
+        for number in range(turns):
+            chain = PROMPT | model | (lambda message: message.text) | shout
+            chain.invoke({"text": "Turn"}, config)
+            await asyncio.gather(*(chain.ainvoke({"text": f"{each}"}, config) for each in range(2)))
+            list(model.stream("Stream", config))
+            left = model.stream("Left", config)
+            next(left)
+            left.close()
+            with pytest.raises(ValueError, match="no"):
+                RunnableLambda(failing).invoke(number, config)
+
     gc.collect()  # or what is garbage already would stay
     gc.freeze()  # only what lives from now on is counted
     with TapeCallbackHandler(tmp_path / "c.jsonl") as handler:

@@ -82,6 +82,14 @@ def test_real_exchanges_replay_as_the_client_gave_them(
     name: str, real_exchanges: Callable[[str], RealExchanges], tmp_path: Path
 ) -> None:
     """Every real exchange, plain and streamed, replays to the same messages and chunks as from the service."""
+
+    def _without_run_ids(results: list[list[Any]]) -> list[list[Any]]:
+        """Take away the ids that LangChain makes of its own run."""
+        made = [dump for result in results for _, dump in result if str(dump["id"]).startswith("lc_run-")]
+        for dump in made:
+            dump["id"] = "lc_run"
+        return results
+
     service = real_exchanges(name)
     live = CALLS[name](partial(ChatOpenAI, base_url=service.base_url, api_key="x"))
     service.stop()
@@ -92,14 +100,6 @@ def test_real_exchanges_replay_as_the_client_gave_them(
         replayed = CALLS[name](partial(ChatOpenAI, api_key="x"))
     assert _without_run_ids(seen(replayed)) == _without_run_ids(seen(live))
     assert len([crossed for crossed in replay.report.replayed if crossed.kind == "chat"]) == len(service.exchanges)
-
-
-def _without_run_ids(results: list[list[Any]]) -> list[list[Any]]:
-    """Take away the ids that LangChain makes of its own run."""
-    made = [dump for result in results for _, dump in result if str(dump["id"]).startswith("lc_run-")]
-    for dump in made:
-        dump["id"] = "lc_run"
-    return results
 
 
 def test_embeddings_of_texts(tmp_path: Path) -> None:

@@ -181,27 +181,6 @@ def weather_tool(world: World) -> StructuredTool:
     return StructuredTool.from_function(get_weather, handle_tool_error=True, handle_validation_error=True)
 
 
-def agent_for(city: str, world: World, middleware: Sequence[AgentMiddleware[Any, Any]] = ()) -> Any:
-    """An agent that asks for the weather in a city, then answers."""
-
-    def reply(messages: Sequence[Any], number: int) -> AIMessage:
-        if isinstance(messages[-1], ToolMessage):
-            return AIMessage("done")
-        return calling(("get_weather", {"city": city}), number=1)
-
-    return create_agent(NativeChat(world=world, reply=reply), [weather_tool(world)], middleware=middleware)
-
-
-def tool_graph(world: World) -> Any:
-    """A graph of one node that runs tools and eats their errors, and tries again besides."""
-    builder = StateGraph(MessagesState)
-    node = ToolNode([weather_tool(world)], handle_tool_errors=True)
-    builder.add_node("tools", node, retry_policy=RetryPolicy(max_attempts=3, initial_interval=0.0, jitter=False))
-    builder.add_edge(START, "tools")
-    builder.add_edge("tools", END)
-    return builder.compile()
-
-
 def asked(city: str) -> dict[str, Any]:
     """The input of a tool node."""
     return {"messages": [calling(("get_weather", {"city": city}), number=1)]}
@@ -259,6 +238,17 @@ MIDDLEWARE: dict[str, list[AgentMiddleware[Any, Any]]] = {
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_tool_miss_is_not_swallowed(how: str, is_async: bool, world: World, tmp_path: Path) -> None:
     """An agent does not make a message of a tool's miss."""
+
+    def agent_for(city: str, world: World, middleware: Sequence[AgentMiddleware[Any, Any]] = ()) -> Any:
+        """An agent that asks for the weather in a city, then answers."""
+
+        def reply(messages: Sequence[Any], number: int) -> AIMessage:
+            if isinstance(messages[-1], ToolMessage):
+                return AIMessage("done")
+            return calling(("get_weather", {"city": city}), number=1)
+
+        return create_agent(NativeChat(world=world, reply=reply), [weather_tool(world)], middleware=middleware)
+
     path = tmp_path / "agent.yaml"
     question = {"messages": [("user", "weather?")]}
     with use_cassette(path, mode="all"):
@@ -276,6 +266,16 @@ async def test_tool_miss_is_not_swallowed(how: str, is_async: bool, world: World
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_tool_node_does_not_swallow(is_async: bool, world: World, tmp_path: Path) -> None:
     """`ToolNode(handle_tool_errors=True)` with a retry policy lets the miss through."""
+
+    def tool_graph(world: World) -> Any:
+        """A graph of one node that runs tools and eats their errors, and tries again besides."""
+        builder = StateGraph(MessagesState)
+        node = ToolNode([weather_tool(world)], handle_tool_errors=True)
+        builder.add_node("tools", node, retry_policy=RetryPolicy(max_attempts=3, initial_interval=0.0, jitter=False))
+        builder.add_edge(START, "tools")
+        builder.add_edge("tools", END)
+        return builder.compile()
+
     path = tmp_path / "tools.yaml"
     graph = tool_graph(world)
     with use_cassette(path, mode="all"):

@@ -75,22 +75,6 @@ class Watching(BaseCallbackHandler):
         self.told.append(kwargs["response"].model_dump())
 
 
-def seen_of(error: Any) -> dict[str, Any]:
-    """The attributes of an SDK's error that programs read."""
-    response = error.response
-    return {
-        "type": type(error),
-        "text": str(error),
-        "status": (error.status_code, response.status_code, response.is_error),
-        "request_id": error.request_id,
-        "body": error.body,
-        "json": response.json(),
-        "headers": dict(response.headers),
-        "asked": (response.request.method, str(response.request.url)),
-        "code": getattr(error, "code", None),
-    }
-
-
 @pytest.mark.parametrize("status", KINDS)
 @pytest.mark.parametrize("provider", [of_openai, of_anthropic])
 @pytest.mark.parametrize("is_async", [False, True])
@@ -98,6 +82,22 @@ async def test_errors(
     is_async: bool, provider: Callable[[str], Any], status: int, service: Any, tmp_path: Path
 ) -> None:
     """An SDK's error is raised again with all its attributes, and tracers receive the same."""
+
+    def seen_of(error: Any) -> dict[str, Any]:
+        """The attributes of an SDK's error that programs read."""
+        response = error.response
+        return {
+            "type": type(error),
+            "text": str(error),
+            "status": (error.status_code, response.status_code, response.is_error),
+            "request_id": error.request_id,
+            "body": error.body,
+            "json": response.json(),
+            "headers": dict(response.headers),
+            "asked": (response.request.method, str(response.request.url)),
+            "code": getattr(error, "code", None),
+        }
+
     model = provider(f"http://127.0.0.1:{service.server_port}/{status}")
     path = tmp_path / "errors.yaml"
 

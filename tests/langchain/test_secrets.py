@@ -280,18 +280,18 @@ def probabilities(text: str) -> dict[str, Any]:
     return {"content": [{**entry, "top_logprobs": [entry]} for entry in entries]}
 
 
-def spelled(value: Any, key: str) -> str:
-    """Return all that stands under a key anywhere in a value, joined."""
-    if isinstance(value, dict):
-        own = value.get(key, "")
-        own = bytes(own).decode() if isinstance(own, list) else own
-        return own + "".join(spelled(item, key) for name, item in value.items() if name != "top_logprobs")
-    return "".join(spelled(item, key) for item in value) if isinstance(value, list) else ""
-
-
 @pytest.mark.parametrize("streamed", [False, True])
 def test_log_probabilities_spell_no_secret(world: World, tmp_path: Path, *, streamed: bool) -> None:
     """The log probabilities of an answer spell a pseudonym in the cassette, and in a replay what the recording did."""
+
+    def spelled(value: Any, key: str) -> str:
+        """Return all that stands under a key anywhere in a value, joined."""
+        if isinstance(value, dict):
+            own = value.get(key, "")
+            own = bytes(own).decode() if isinstance(own, list) else own
+            return own + "".join(spelled(item, key) for name, item in value.items() if name != "top_logprobs")
+        return "".join(spelled(item, key) for item in value) if isinstance(value, list) else ""
+
     secret = make_secrets()["openai"]
     model = SpellingChat(world=world, reply=echoing)
 

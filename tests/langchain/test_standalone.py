@@ -220,15 +220,15 @@ def find(city: str, days: int = 1) -> str:
     return f"a hotel in {city} for {days}"
 
 
-def asks_the_tool(messages: Any, number: int) -> AIMessage:
-    """Ask for the tool once, then answer."""
-    if isinstance(messages[-1], ToolMessage):
-        return AIMessage(f"answer {messages[-1].content}")
-    return calling(("find", {"city": "Paris"}), number=number)
-
-
 async def test_whole_agent_without_its_parts(world: World, path: Path) -> None:
     """An agent of a stand-in model and a stand-in tool does what the recorded one did, also asynchronously."""
+
+    def asks_the_tool(messages: Any, number: int) -> AIMessage:
+        """Ask for the tool once, then answer."""
+        if isinstance(messages[-1], ToolMessage):
+            return AIMessage(f"answer {messages[-1].content}")
+        return calling(("find", {"city": "Paris"}), number=number)
+
     question = {"messages": [("user", "a hotel?")]}
     with use_cassette(path, mode="all", freeze=()):
         recorded = create_agent(PlainChat(world=world, reply=asks_the_tool), [find]).invoke(question)["messages"]

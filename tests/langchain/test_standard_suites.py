@@ -36,26 +36,25 @@ UNNEEDED = "agenttape anyio examples hypothesispytest langsmith_plugin platformd
 LOADED = ("pytest", "langchain_openai", "langchain_core.indexing", "agenttape_langchain.automatic")
 
 
-def outcome_of(run: str, folder: Path, commands: Path) -> str:
-    """Run all suites in a process of their own; the last lines that it printed."""
-    command = [str(commands / "pytest"), str(SUITES), "-q", "-p", "no:cacheprovider", "--tb=short"]
-    command += ["-o", "addopts=--import-mode=importlib --strict-markers", "-o", "python_files=suite_*.py"]
-    command += [word for plugin in UNNEEDED.split() for word in ("-p", f"no:{plugin}")]
-    command += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # for what the fork has loaded
-    command += ["--benchmark-disable", f"--suite-run={run}", f"--suite-folder={folder}", *RUNS[run]]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("AGENTTAPE_", "PYTEST_"))}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{run}:\n{done.stdout[-8000:]}\n{done.stderr[-2000:]}"
-    return done.stdout
-
-
-def counts_of(run: str, folder: Path) -> Any:
-    """The number of interactions that each test recorded or was replayed."""
-    return json.loads((folder / f"{run}.json").read_text(encoding="utf-8"))
-
-
 def test_suites_pass(tmp_path: Path) -> None:
     """All tests pass in all three runs, and what recorded something is replayed from it, with nothing left over."""
+
+    def counts_of(run: str, folder: Path) -> Any:
+        """The number of interactions that each test recorded or was replayed."""
+        return json.loads((folder / f"{run}.json").read_text(encoding="utf-8"))
+
+    def outcome_of(run: str, folder: Path, commands: Path) -> str:
+        """Run all suites in a process of their own; the last lines that it printed."""
+        command = [str(commands / "pytest"), str(SUITES), "-q", "-p", "no:cacheprovider", "--tb=short"]
+        command += ["-o", "addopts=--import-mode=importlib --strict-markers", "-o", "python_files=suite_*.py"]
+        command += [word for plugin in UNNEEDED.split() for word in ("-p", f"no:{plugin}")]
+        command += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # for what the fork has loaded
+        command += ["--benchmark-disable", f"--suite-run={run}", f"--suite-folder={folder}", *RUNS[run]]
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("AGENTTAPE_", "PYTEST_"))}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{run}:\n{done.stdout[-8000:]}\n{done.stderr[-2000:]}"
+        return done.stdout
+
     passed = {}
     with forks.commands(tmp_path / "commands", LOADED, "pytest") as commands:
         for run in RUNS:

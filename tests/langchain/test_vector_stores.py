@@ -169,18 +169,6 @@ def test_other_collection_or_document_misses(world: World, tmp_path: Path) -> No
             store.similarity_search("q") if document is None else store.add_documents([document])
 
 
-async def use_in_memory(store: Any) -> list[Any]:
-    """Fill a store in memory and search it in every way; all that it answers, and all that it holds."""
-    answers = [
-        store.add_documents([Document("a", id="1"), Document("bb"), Document("ccc")]),
-        store.similarity_search_with_score("q", k=2),
-        await store.amax_marginal_relevance_search("q", k=1),
-        [(document.id, document.page_content) for document in await store.as_retriever().ainvoke("q")],
-        store.delete(["1"]),
-    ]
-    return [*answers, store.store]
-
-
 class Counted(InMemoryVectorStore):
     """Does more than the store of the framework, and its work by it."""
 
@@ -196,6 +184,18 @@ class Counted(InMemoryVectorStore):
 @pytest.mark.parametrize("cls", [InMemoryVectorStore, Counted])
 async def test_a_store_in_memory_runs(cls: Any, way: str, world: World, tmp_path: Path) -> None:
     """In a replay it holds what the program put there; only its embeddings are replayed, and its retriever runs."""
+
+    async def use_in_memory(store: Any) -> list[Any]:
+        """Fill a store in memory and search it in every way; all that it answers, and all that it holds."""
+        answers = [
+            store.add_documents([Document("a", id="1"), Document("bb"), Document("ccc")]),
+            store.similarity_search_with_score("q", k=2),
+            await store.amax_marginal_relevance_search("q", k=1),
+            [(document.id, document.page_content) for document in await store.as_retriever().ainvoke("q")],
+            store.delete(["1"]),
+        ]
+        return [*answers, store.store]
+
     path, automatic = tmp_path / "store.yaml", way != "taped"
 
     async def run() -> list[Any]:

@@ -28,23 +28,6 @@ class State(TypedDict):
     topic: str
 
 
-def fan_out(model: Any, *, is_racy: bool) -> Any:
-    """Return a graph with two branches that ask; a racy one reports whatever was said first."""
-    said: list[str] = []
-
-    async def research(state: State) -> Any:
-        answer = await model.ainvoke(f"search {state['topic']}")
-        said.append(state["topic"])
-        return {"notes": [answer.text]}
-
-    async def report(state: State) -> Any:
-        return {"notes": [(await model.ainvoke(f"write {said[0] if is_racy else state['notes']}")).text]}
-
-    builder = StateGraph(State).add_node("research", research).add_node("report", report)
-    builder.add_conditional_edges(START, lambda _: [Send("research", {"topic": topic}) for topic in "ab"], ["research"])
-    return builder.add_edge("research", "report").compile()
-
-
 @tool
 def here(place: str) -> str:
     """Look in a thread."""
@@ -69,6 +52,25 @@ def explored(program: Callable[[], Any], path: Path) -> Any:
 @pytest.mark.parametrize("is_racy", [True, False])
 def test_parallel_branches_are_answered_in_both_orders(tmp_path: Path, is_racy: bool) -> None:
     """A graph whose branches race is found out, with the address of the branch; a sound one passes."""
+
+    def fan_out(model: Any, *, is_racy: bool) -> Any:
+        """Return a graph with two branches that ask; a racy one reports whatever was said first."""
+        said: list[str] = []
+
+        async def research(state: State) -> Any:
+            answer = await model.ainvoke(f"search {state['topic']}")
+            said.append(state["topic"])
+            return {"notes": [answer.text]}
+
+        async def report(state: State) -> Any:
+            return {"notes": [(await model.ainvoke(f"write {said[0] if is_racy else state['notes']}")).text]}
+
+        builder = StateGraph(State).add_node("research", research).add_node("report", report)
+        builder.add_conditional_edges(
+            START, lambda _: [Send("research", {"topic": topic}) for topic in "ab"], ["research"]
+        )
+        return builder.add_edge("research", "report").compile()
+
     model = AsyncChat(world=World())
 
     async def program() -> Any:
@@ -116,29 +118,29 @@ def test_parallel_tools_come_back_in_every_order(
     assert (found.orders, found.is_exhaustive, found.failing) == (6, True, 5 * is_racy)
 
 
-def sync_fan_out(model: Any, *, is_racy: bool) -> Any:
-    """Return a synchronous graph with three branches that ask; a racy one reports whatever was said first."""
-    said: list[str] = []
-
-    def research(state: State) -> Any:
-        answer = model.invoke(f"search {state['topic']}")
-        said.append(state["topic"])
-        return {"notes": [answer.text]}
-
-    def report(state: State) -> Any:
-        return {"notes": [model.invoke(f"write {said[0] if is_racy else state['notes']}").text]}
-
-    builder = StateGraph(State).add_node("research", research).add_node("report", report)
-    builder.add_conditional_edges(
-        START, lambda _: [Send("research", {"topic": topic}) for topic in "abc"], ["research"]
-    )
-    return builder.add_edge("research", "report").compile()
-
-
 @pytest.mark.parametrize("way", ["invoke", "stream"])
 @pytest.mark.parametrize("is_racy", [True, False])
 def test_branches_in_threads_are_answered_in_every_order(tmp_path: Path, is_racy: bool, way: str) -> None:
     """Synchronous graphs run their branches in a pool: a race in it is found, and a sound one raises no alarm."""
+
+    def sync_fan_out(model: Any, *, is_racy: bool) -> Any:
+        """Return a synchronous graph with three branches that ask; a racy one reports whatever was said first."""
+        said: list[str] = []
+
+        def research(state: State) -> Any:
+            answer = model.invoke(f"search {state['topic']}")
+            said.append(state["topic"])
+            return {"notes": [answer.text]}
+
+        def report(state: State) -> Any:
+            return {"notes": [model.invoke(f"write {said[0] if is_racy else state['notes']}").text]}
+
+        builder = StateGraph(State).add_node("research", research).add_node("report", report)
+        builder.add_conditional_edges(
+            START, lambda _: [Send("research", {"topic": topic}) for topic in "abc"], ["research"]
+        )
+        return builder.add_edge("research", "report").compile()
+
     model = StreamingChat(world=World())
 
     def program() -> Any:

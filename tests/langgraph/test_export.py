@@ -42,11 +42,6 @@ def run(world: World, saver: Any, path: Path) -> None:
             graph.invoke(Command(resume=f"Paris, {MAIL}"), config)
 
 
-def states(graph: Any, config: Any = CONFIG) -> list[Any]:
-    """The states of a thread, without times and ids."""
-    return [(state.values, state.next, state.metadata["step"]) for state in graph.get_state_history(config)]
-
-
 @pytest.fixture(params=["memory", "sqlite", "tape"])
 def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """A saver as production has one."""
@@ -62,6 +57,11 @@ def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 def test_thread_is_replayed_elsewhere(world: World, saver: Any, tmp_path: Path) -> None:
     """One file is enough to look at the thread, to replay it and to fork it, with the world gone."""
+
+    def states(graph: Any, config: Any = CONFIG) -> list[Any]:
+        """The states of a thread, without times and ids."""
+        return [(state.values, state.next, state.metadata["step"]) for state in graph.get_state_history(config)]
+
     run(world, saver, tmp_path / "runs.jsonl")
     exported = export_thread(saver, CONFIG, tmp_path / "runs.jsonl", tmp_path / "incident.sqlite")
     recorded = states(approval(world).compile(checkpointer=saver))

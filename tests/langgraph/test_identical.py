@@ -64,34 +64,6 @@ def history(graph: Any) -> Call:
 # -- six branches -----------------------------------------------------------------------------------------------------
 
 
-def branching(world: World, turns: Turns, saver: Any) -> Any:
-    """Six branches that each call a model twice, in an order of the test's, and draw ids."""
-    model = AsyncChat(world=world)
-
-    def fan(state: Gathered) -> list[Send]:
-        return [Send("branch", {"n": n, "found": []}) for n in BRANCHES]
-
-    def branch(state: Gathered) -> dict[str, Any]:
-        turns.take((1, state["n"]))
-        first = model.invoke(f"first {state['n']}")
-        get_stream_writer()({"at": state["n"]})
-        turns.take((2, state["n"]))
-        return {"found": [first, model.invoke([HumanMessage(first.text)])]}
-
-    async def abranch(state: Gathered) -> dict[str, Any]:
-        await turns.atake((1, state["n"]))
-        first = await model.ainvoke(f"first {state['n']}")
-        get_stream_writer()({"at": state["n"]})
-        await turns.atake((2, state["n"]))
-        return {"found": [first, await model.ainvoke([HumanMessage(first.text)])]}
-
-    from langchain_core.runnables import RunnableLambda
-
-    builder = StateGraph(Gathered).add_node("branch", RunnableLambda(branch, abranch)).add_node("last", lambda _: {})
-    builder.add_conditional_edges(START, fan, ["branch"]).add_edge("branch", "last").add_edge("last", END)
-    return builder.compile(checkpointer=saver)
-
-
 ORDERS = {
     "all": [*((1, n) for n in BRANCHES), *((2, n) for n in BRANCHES)],
     "none": [*((1, n) for n in (5, 1, 0, 4, 2, 3)), *((2, n) for n in (3, 5, 4, 0, 2, 1))],
@@ -100,6 +72,35 @@ ORDERS = {
 
 def test_branches(world: World, tmp_path: Path, twice: Twice) -> None:
     """Six `Send` branches that end in another order replay as the same states, history and events of each task."""
+
+    def branching(world: World, turns: Turns, saver: Any) -> Any:
+        """Six branches that each call a model twice, in an order of the test's, and draw ids."""
+        model = AsyncChat(world=world)
+
+        def fan(state: Gathered) -> list[Send]:
+            return [Send("branch", {"n": n, "found": []}) for n in BRANCHES]
+
+        def branch(state: Gathered) -> dict[str, Any]:
+            turns.take((1, state["n"]))
+            first = model.invoke(f"first {state['n']}")
+            get_stream_writer()({"at": state["n"]})
+            turns.take((2, state["n"]))
+            return {"found": [first, model.invoke([HumanMessage(first.text)])]}
+
+        async def abranch(state: Gathered) -> dict[str, Any]:
+            await turns.atake((1, state["n"]))
+            first = await model.ainvoke(f"first {state['n']}")
+            get_stream_writer()({"at": state["n"]})
+            await turns.atake((2, state["n"]))
+            return {"found": [first, await model.ainvoke([HumanMessage(first.text)])]}
+
+        from langchain_core.runnables import RunnableLambda
+
+        builder = (
+            StateGraph(Gathered).add_node("branch", RunnableLambda(branch, abranch)).add_node("last", lambda _: {})
+        )
+        builder.add_conditional_edges(START, fan, ["branch"]).add_edge("branch", "last").add_edge("last", END)
+        return builder.compile(checkpointer=saver)
 
     def drive(mode: str) -> Calls:
         graph = branching(world, Turns(ORDERS[mode]), InMemorySaver())
@@ -120,25 +121,26 @@ class Talk(MessagesState):
     answers: Annotated[list[str], operator.add]
 
 
-def asking(world: World, saver: Any, depth: int = 2) -> Any:
-    """A graph in a graph in a graph, of which each asks a person, two at once."""
-    model = StreamingChat(world=world)
-
-    def say(state: Talk) -> dict[str, Any]:
-        return {"messages": [model.invoke(state["messages"])]}
-
-    def ask(state: Talk) -> dict[str, Any]:
-        return {"answers": [interrupt({"level": depth, "said": state["messages"][-1].text})]}
-
-    builder = StateGraph(Talk).add_node("say", say).add_node("ask", ask).add_edge(START, "say").add_edge("say", "ask")
-    if depth:
-        builder.add_node("left", asking(world, None, depth - 1)).add_node("right", asking(world, None, 0))
-        builder.add_edge("ask", "left").add_edge("ask", "right")
-    return builder.compile(checkpointer=saver)
-
-
 def test_nested_interrupts(world: World, tmp_path: Path, twice: Twice) -> None:
     """Subgraphs that ask people, also two at once, replay with the same interrupts, states and history."""
+
+    def asking(world: World, saver: Any, depth: int = 2) -> Any:
+        """A graph in a graph in a graph, of which each asks a person, two at once."""
+        model = StreamingChat(world=world)
+
+        def say(state: Talk) -> dict[str, Any]:
+            return {"messages": [model.invoke(state["messages"])]}
+
+        def ask(state: Talk) -> dict[str, Any]:
+            return {"answers": [interrupt({"level": depth, "said": state["messages"][-1].text})]}
+
+        builder = (
+            StateGraph(Talk).add_node("say", say).add_node("ask", ask).add_edge(START, "say").add_edge("say", "ask")
+        )
+        if depth:
+            builder.add_node("left", asking(world, None, depth - 1)).add_node("right", asking(world, None, 0))
+            builder.add_edge("ask", "left").add_edge("ask", "right")
+        return builder.compile(checkpointer=saver)
 
     def drive(_: str) -> Calls:
         graph = asking(world, InMemorySaver())
@@ -158,32 +160,31 @@ def test_nested_interrupts(world: World, tmp_path: Path, twice: Twice) -> None:
 # -- agents -----------------------------------------------------------------------------------------------------------
 
 
-def agent_of(kind: str, world: World, saver: Any) -> Any:
-    @tool
-    def look(n: int) -> str:
-        """Look."""
-        return f"seen {n} at {world.reach('tool')}"
-
-    def reply(messages: Any, number: int) -> AIMessage:
-        turn = sum(isinstance(message, AIMessage) for message in messages) % 4
-        if turn == 3:
-            return AIMessage(f"done at {number}")
-        return calling(*(("look", {"n": n}) for n in range(turn + 1)), number=number)
-
-    model = StreamingChat(world=world, reply=reply)
-    if kind == "create_agent":
-        return create_agent(model, [look], checkpointer=saver)
-    from langgraph.prebuilt import create_react_agent
-
-    return create_react_agent(model, [look], checkpointer=saver)
-
-
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 @pytest.mark.parametrize("kind", ["create_agent", "create_react_agent"])
 def test_agents(kind: str, durability: Any, world: World, tmp_path: Path, twice: Twice) -> None:
     """A ReAct agent with parallel tool calls replays its streams, state and history, twice in the same thread."""
+
+    def agent_of(kind: str, world: World, saver: Any) -> Any:
+        @tool
+        def look(n: int) -> str:
+            """Look."""
+            return f"seen {n} at {world.reach('tool')}"
+
+        def reply(messages: Any, number: int) -> AIMessage:
+            turn = sum(isinstance(message, AIMessage) for message in messages) % 4
+            if turn == 3:
+                return AIMessage(f"done at {number}")
+            return calling(*(("look", {"n": n}) for n in range(turn + 1)), number=number)
+
+        model = StreamingChat(world=world, reply=reply)
+        if kind == "create_agent":
+            return create_agent(model, [look], checkpointer=saver)
+        from langgraph.prebuilt import create_react_agent
+
+        return create_react_agent(model, [look], checkpointer=saver)
 
     def drive(_: str) -> Calls:
         graph = agent_of(kind, world, InMemorySaver())
@@ -200,29 +201,6 @@ def test_agents(kind: str, durability: Any, world: World, tmp_path: Path, twice:
 
 
 # -- the functional API -----------------------------------------------------------------------------------------------
-
-
-def flow_of(world: World, turns: Turns, saver: Any) -> Any:
-    model = StreamingChat(world=world)
-
-    @task
-    def inner(n: int) -> str:
-        return str(model.invoke(f"inner {n}").text)
-
-    @task
-    def outer(n: int) -> str:
-        futures = [inner(10 * n), inner(10 * n + 1)]
-        turns.take(n)
-        return " and ".join(future.result() for future in futures)
-
-    @entrypoint(checkpointer=saver)
-    def flow(n: int) -> Any:
-        futures = [outer(each) for each in range(n)]
-        results = [future.result() for future in futures]
-        answer = interrupt({"so far": results})
-        return {"results": results, "answer": answer, "last": outer(99).result()}
-
-    return flow
 
 
 def aflow_of(world: World, turns: Turns, saver: Any) -> Any:
@@ -249,6 +227,29 @@ def aflow_of(world: World, turns: Turns, saver: Any) -> Any:
 
 def test_functional(world: World, tmp_path: Path, twice: Twice) -> None:
     """A workflow of nested, parallel tasks with an interrupt replays its events, state and history."""
+
+    def flow_of(world: World, turns: Turns, saver: Any) -> Any:
+        model = StreamingChat(world=world)
+
+        @task
+        def inner(n: int) -> str:
+            return str(model.invoke(f"inner {n}").text)
+
+        @task
+        def outer(n: int) -> str:
+            futures = [inner(10 * n), inner(10 * n + 1)]
+            turns.take(n)
+            return " and ".join(future.result() for future in futures)
+
+        @entrypoint(checkpointer=saver)
+        def flow(n: int) -> Any:
+            futures = [outer(each) for each in range(n)]
+            results = [future.result() for future in futures]
+            answer = interrupt({"so far": results})
+            return {"results": results, "answer": answer, "last": outer(99).result()}
+
+        return flow
+
     orders = {"all": [0, 1, 2, 3, 99], "none": [2, 0, 3, 1, 99]}
     make = aflow_of if twice.is_async else flow_of
 

@@ -77,12 +77,6 @@ def events(graph: Any) -> list[Any]:
     return []
 
 
-def ids_of(node: Any, drive: Callable[[Any], list[Any]]) -> Any:
-    graph = graph_of(node, checkpointer=InMemorySaver())
-    told = drive(graph)
-    return told, [message.id for message in graph.get_state(CONFIG).values["messages"]]
-
-
 @pytest.mark.sweep
 @pytest.mark.parametrize("drive", [stream, astream, events])
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -90,6 +84,12 @@ def test_ids_of_messages_are_the_recorded_ones_in_each_of_many_replays(
     program: str, drive: Callable[[Any], list[Any]], tmp_path: Path
 ) -> None:
     """Messages of subgraphs, commands and nodes that pass their config on keep their ids, in streams too."""
+
+    def ids_of(node: Any, drive: Callable[[Any], list[Any]]) -> Any:
+        graph = graph_of(node, checkpointer=InMemorySaver())
+        told = drive(graph)
+        return told, [message.id for message in graph.get_state(CONFIG).values["messages"]]
+
     if program.endswith("awaited") and drive is stream:
         pytest.skip("an asynchronous node has no synchronous run")
     file = tmp_path / "run.yaml"

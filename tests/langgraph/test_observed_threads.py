@@ -75,33 +75,33 @@ class State(TypedDict):
     said: Annotated[list[str], lambda old, new: [*old, *new]]
 
 
-def spoken(turnstile: Turnstile, *, fails: str = "", config: Any = None) -> list[str]:
-    """Let nodes speak at once, and return the words as they come; a node may fail at first, and is tried again."""
-    failed = set[str]()
-
-    def node(name: str) -> Any:
-        model = Speaker(name=name, turnstile=turnstile)
-
-        def speak(_: State) -> dict[str, Any]:
-            if name in fails and name not in failed:
-                failed.add(name)
-                raise ConnectionError(name)
-            return {"said": [model.invoke(f"Speak, {name}").text]}
-
-        return speak
-
-    graph = StateGraph(State)
-    for name in NODES:
-        graph.add_node(name, node(name), retry_policy=RetryPolicy(initial_interval=0.002, jitter=False))
-        graph.add_edge(START, name)
-    parts = graph.compile().stream({"said": []}, config, stream_mode="messages")
-    return [message.text for message, _ in parts if message.text]
-
-
 @pytest.mark.parametrize("fails", ["", "a"], ids=["", "after another attempt"])
 @pytest.mark.parametrize("seed", range(2))
 def test_chunks_of_threads(seed: int, fails: str, tmp_path: Path) -> None:
     """Chunks that came by turns from nodes in threads come in that order again, in each replay, and none is named."""
+
+    def spoken(turnstile: Turnstile, *, fails: str = "", config: Any = None) -> list[str]:
+        """Let nodes speak at once, and return the words as they come; a node may fail at first, and is tried again."""
+        failed = set[str]()
+
+        def node(name: str) -> Any:
+            model = Speaker(name=name, turnstile=turnstile)
+
+            def speak(_: State) -> dict[str, Any]:
+                if name in fails and name not in failed:
+                    failed.add(name)
+                    raise ConnectionError(name)
+                return {"said": [model.invoke(f"Speak, {name}").text]}
+
+            return speak
+
+        graph = StateGraph(State)
+        for name in NODES:
+            graph.add_node(name, node(name), retry_policy=RetryPolicy(initial_interval=0.002, jitter=False))
+            graph.add_edge(START, name)
+        parts = graph.compile().stream({"said": []}, config, stream_mode="messages")
+        return [message.text for message, _ in parts if message.text]
+
     order = [name for name in NODES for _ in range(WORDS)]
     random.Random(seed).shuffle(order)
     turnstile = Turnstile(order)

@@ -198,29 +198,6 @@ def _tree(run: Any) -> Any:
     return run.name, run.id, run.dotted_order, [event["name"] for event in run.events], list(map(_tree, run.child_runs))
 
 
-def drive(program: Program, model: SlowChat, *, streams: bool) -> list[Any]:
-    """Run a program and return all that can be seen of it."""
-    heard, traced, graph = Heard(), Traced(), program(model)
-    config = {**CONFIG, "callbacks": [heard, traced]}
-    given: Any = {"names": ["x", "y", "z"]}
-    facts: list[Any] = []
-    for given_next in (given, None) if program is asking else (given,):
-        if given_next is None:
-            given_next = Command(resume={each.id: each.value for each in graph.get_state(CONFIG).interrupts})  # noqa: PLW2901
-        if streams and program is not parallel:
-            facts.append(list(graph.stream(given_next, config, stream_mode=MODES, subgraphs=True)))
-        else:
-            facts.append(graph.invoke(given_next, config))
-    saver = getattr(graph, "checkpointer", None)
-    kept = [_plain(saver.storage), _plain(saver.blobs), _plain(saver.writes)] if saver is not None else []
-    return [facts, heard.events, traced.ended, *kept]
-
-
-def _plain(value: Any) -> Any:
-    """Return mappings of any kind as lists of their items: the order counts."""
-    return [(key, _plain(item)) for key, item in value.items()] if isinstance(value, dict) else value
-
-
 PROGRAMS = [map_reduce, agents, asking, tools, functional, parallel]
 
 
@@ -231,6 +208,28 @@ def test_all_that_can_be_seen_comes_in_the_recorded_order(
     world: World, tmp_path: Path, program: Program, *, streams: bool
 ) -> None:
     """Results, parts of streams, callbacks, traces and the saver's bytes are raw equal in each replay."""
+
+    def _plain(value: Any) -> Any:
+        """Return mappings of any kind as lists of their items: the order counts."""
+        return [(key, _plain(item)) for key, item in value.items()] if isinstance(value, dict) else value
+
+    def drive(program: Program, model: SlowChat, *, streams: bool) -> list[Any]:
+        """Run a program and return all that can be seen of it."""
+        heard, traced, graph = Heard(), Traced(), program(model)
+        config = {**CONFIG, "callbacks": [heard, traced]}
+        given: Any = {"names": ["x", "y", "z"]}
+        facts: list[Any] = []
+        for given_next in (given, None) if program is asking else (given,):
+            if given_next is None:
+                given_next = Command(resume={each.id: each.value for each in graph.get_state(CONFIG).interrupts})  # noqa: PLW2901
+            if streams and program is not parallel:
+                facts.append(list(graph.stream(given_next, config, stream_mode=MODES, subgraphs=True)))
+            else:
+                facts.append(graph.invoke(given_next, config))
+        saver = getattr(graph, "checkpointer", None)
+        kept = [_plain(saver.storage), _plain(saver.blobs), _plain(saver.writes)] if saver is not None else []
+        return [facts, heard.events, traced.ended, *kept]
+
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         recorded = drive(program, SlowChat(world=world, random=random.Random(1)), streams=streams)
     world.gone = True

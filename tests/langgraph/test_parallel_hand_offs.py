@@ -60,6 +60,10 @@ def test_hand_offs_at_once(is_async: bool, world: World, tmp_path: Path) -> None
 @pytest.mark.parametrize("is_async", [False, True], ids=["threads", "tasks"])
 def test_hand_offs_at_once_that_were_observed(is_async: bool, world: World, tmp_path: Path) -> None:
     """The hand-off that a handler has seen to win wins in a replay."""
+
+    def _one(call: Call) -> Generator[Call, Any, Any]:
+        return (yield call)
+
     kept: list[Any] = []
 
     def drive(**config: Any) -> list[str]:
@@ -80,13 +84,25 @@ def test_hand_offs_at_once_that_were_observed(is_async: bool, world: World, tmp_
             assert (handler.errors, session.report.unused, session.report.nondeterminism) == ([], (), ())
 
 
-def _one(call: Call) -> Generator[Call, Any, Any]:
-    return (yield call)
-
-
 @pytest.mark.parametrize("is_async", [False, True], ids=["threads", "tasks"])
 def test_errors_at_once(is_async: bool, world: World, tmp_path: Path) -> None:
     """Of nodes that fail at once, the error of the same one is raised in each replay."""
+
+    def _told(graph: Any) -> Any:
+        """Return functions that return the error with which a graph fails, as text."""
+
+        def invoke(given: Any) -> str:
+            with pytest.raises(LookupError) as raised:
+                graph.invoke(given)
+            return str(raised.value)
+
+        async def ainvoke(given: Any) -> str:
+            with pytest.raises(LookupError) as raised:
+                await graph.ainvoke(given)
+            return str(raised.value)
+
+        return invoke, ainvoke
+
     kept: list[Any] = []
 
     def failing(name: str) -> Any:
@@ -108,19 +124,3 @@ def test_errors_at_once(is_async: bool, world: World, tmp_path: Path) -> None:
     for number in range(4):
         recorded, replayed = Twice(is_async=is_async)(world, tmp_path / f"{number}.yaml", drive)
         assert replayed.facts == recorded.facts
-
-
-def _told(graph: Any) -> Any:
-    """Return functions that return the error with which a graph fails, as text."""
-
-    def invoke(given: Any) -> str:
-        with pytest.raises(LookupError) as raised:
-            graph.invoke(given)
-        return str(raised.value)
-
-    async def ainvoke(given: Any) -> str:
-        with pytest.raises(LookupError) as raised:
-            await graph.ainvoke(given)
-        return str(raised.value)
-
-    return invoke, ainvoke

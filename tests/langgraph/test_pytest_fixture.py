@@ -16,20 +16,20 @@ class State(TypedDict):
     turns: int
 
 
-def run() -> None:
-    """Run two nodes, the second of them twice."""
-    builder = StateGraph(State)
-    builder.add_node("plan", lambda _: {"turns": 0})
-    builder.add_node("act", lambda state: {"turns": state["turns"] + 1})
-    builder.add_edge(START, "plan")
-    builder.add_edge("plan", "act")
-    builder.add_conditional_edges("act", lambda state: "act" if state["turns"] < 2 else "__end__")
-    builder.compile().invoke({"turns": 0})
-
-
 @pytest.mark.parametrize("mode", ["all", "none"])
 def test_nodes(tmp_path: Path, mode: str) -> None:
     """Nodes are listed in the order of their steps, recorded or replayed, and a replay writes no file."""
+
+    def run() -> None:
+        """Run two nodes, the second of them twice."""
+        builder = StateGraph(State)
+        builder.add_node("plan", lambda _: {"turns": 0})
+        builder.add_node("act", lambda state: {"turns": state["turns"] + 1})
+        builder.add_edge(START, "plan")
+        builder.add_edge("plan", "act")
+        builder.add_conditional_edges("act", lambda state: "act" if state["turns"] < 2 else "__end__")
+        builder.compile().invoke({"turns": 0})
+
     path = tmp_path / "a.yaml"
     with use_cassette(path, mode="all"):
         run()

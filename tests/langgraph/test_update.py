@@ -31,33 +31,6 @@ class Topic(TypedDict):
     topic: str
 
 
-def desk(world: World, edited: str = "") -> Any:
-    """A plan, eight branches that each look something up and ask a model, and a model that writes."""
-    model = StreamingChat(world=world)
-
-    @tool
-    def look_up(topic: str) -> str:
-        """Look a topic up."""
-        return f"{topic} {world.reach('look_up')}"
-
-    def plan(_: Notes) -> dict[str, Any]:
-        return {"notes": [model.invoke("plan").text]}
-
-    def work(state: Topic) -> dict[str, Any]:
-        topic = state["topic"]
-        found = look_up.invoke({"topic": topic + edited if topic == "t3" else topic})
-        model.invoke(f"What of {topic}? {found}")
-        return {"notes": [topic]}
-
-    def write(state: Notes) -> dict[str, Any]:
-        return {"notes": [model.invoke(" ".join(state["notes"][1:])).text]}
-
-    builder = StateGraph(Notes).add_node("plan", plan).add_node("work", work).add_node("write", write)
-    builder.add_edge(START, "plan").add_edge("work", "write")
-    builder.add_conditional_edges("plan", lambda _: [Send("work", {"topic": f"t{n}"}) for n in range(8)], ["work"])
-    return builder.compile()
-
-
 def records(path: Path) -> list[str]:
     """Return the records of a cassette as they stand in the file."""
     return path.read_text().split("\n---\n")[1:]
@@ -66,6 +39,32 @@ def records(path: Path) -> list[str]:
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 async def test_one_of_eight_branches(tmp_path: Path, is_async: bool) -> None:
     """Two calls of eighteen are executed, every record of the others stays byte for byte, and the run replays."""
+
+    def desk(world: World, edited: str = "") -> Any:
+        """A plan, eight branches that each look something up and ask a model, and a model that writes."""
+        model = StreamingChat(world=world)
+
+        @tool
+        def look_up(topic: str) -> str:
+            """Look a topic up."""
+            return f"{topic} {world.reach('look_up')}"
+
+        def plan(_: Notes) -> dict[str, Any]:
+            return {"notes": [model.invoke("plan").text]}
+
+        def work(state: Topic) -> dict[str, Any]:
+            topic = state["topic"]
+            found = look_up.invoke({"topic": topic + edited if topic == "t3" else topic})
+            model.invoke(f"What of {topic}? {found}")
+            return {"notes": [topic]}
+
+        def write(state: Notes) -> dict[str, Any]:
+            return {"notes": [model.invoke(" ".join(state["notes"][1:])).text]}
+
+        builder = StateGraph(Notes).add_node("plan", plan).add_node("work", work).add_node("write", write)
+        builder.add_edge(START, "plan").add_edge("work", "write")
+        builder.add_conditional_edges("plan", lambda _: [Send("work", {"topic": f"t{n}"}) for n in range(8)], ["work"])
+        return builder.compile()
 
     async def run(world: World, edited: str, **options: Any) -> tuple[Any, Any]:
         async with use_cassette(tmp_path / "desk.yaml", **options) as session:

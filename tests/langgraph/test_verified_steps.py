@@ -57,10 +57,6 @@ def _supervisor(*asked: Any) -> None:
     graph.invoke({"messages": [AIMessage("", tool_calls=calls)]})
 
 
-def _ids() -> None:
-    _graph(lambda _: {"messages": [HumanMessage("bad", id=f"id {next(_made)}")]}).invoke({"messages": []})
-
-
 def _places(program: Callable[[], None], path: Path) -> list[str]:
     """Return the places in which a replay of a program has written something else."""
     for mode in ("all", "none"):
@@ -90,5 +86,9 @@ def test_an_agent_within_a_tool_that_is_replayed_as_a_block(tmp_path: Path, monk
 
 def test_what_a_node_writes(tmp_path: Path) -> None:
     """A node that writes another id is found by the place of the id, although the program returns nothing of it."""
+
+    def _ids() -> None:
+        _graph(lambda _: {"messages": [HumanMessage("bad", id=f"id {next(_made)}")]}).invoke({"messages": []})
+
     (found,) = _places(_ids, tmp_path / "ids.yaml")
     assert found == "output.messages[0].id of node node at LangGraph/node@1"

@@ -31,14 +31,14 @@ async def answer():
 '''
 
 
-def booking(messages: Sequence[ChatMessage], _: Sequence[str]) -> Reply:
-    """Search, and say so."""
-    return "Booked." if any(message.role == "tool" for message in messages) else [("search", {"place": "Luigi"})]
-
-
 @pytest.mark.parametrize("streaming", [False, True], ids=["awaited", "streamed"])
 def test_what_stands_in_a_request_is_noticed(streaming: bool, tmp_path: Path) -> None:
     """Each edit of a prompt, or of a tool, that reaches a request is noticed, also in a stream."""
+
+    def booking(messages: Sequence[ChatMessage], _: Sequence[str]) -> Reply:
+        """Search, and say so."""
+        return "Booked." if any(message.role == "tool" for message in messages) else [("search", {"place": "Luigi"})]
+
     given = {"llm": ScriptedLLM(World(), booking), "STREAMING": streaming}
     recorded(PROGRAM, given, tmp_path / "a.yaml")
     kinds = ("prompts",) if streaming else ("prompts", "tools", "schemas")

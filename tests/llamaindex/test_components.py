@@ -33,16 +33,16 @@ from .services import ChatService, KeyValueService, LazyPages, Pages, Reranker, 
 pytestmark = FRAMEWORK_WARNINGS
 
 
-async def service_rag(world: World) -> Any:
-    """Ask an engine whose retriever and reranker are services, each way."""
-    engine = RetrieverQueryEngine.from_args(
-        Service(world), llm=ScriptedLLM(world, librarian), node_postprocessors=[Reranker(world)]
-    )
-    return [shown_response(engine.query("Where?")), shown_response(await engine.aquery("When?"))]
-
-
 def test_parts_of_services_are_recorded_whole(tmp_path: Path) -> None:
     """Nodes with their ids, scores and metadata are replayed, inside their spans and events."""
+
+    async def service_rag(world: World) -> Any:
+        """Ask an engine whose retriever and reranker are services, each way."""
+        engine = RetrieverQueryEngine.from_args(
+            Service(world), llm=ScriptedLLM(world, librarian), node_postprocessors=[Reranker(world)]
+        )
+        return [shown_response(engine.query("Where?")), shown_response(await engine.aquery("When?"))]
+
     recorded, replayed = record_and_replay(service_rag, tmp_path / "service.yaml")
     assert replayed.value == recorded.value
     assert replayed.log == recorded.log
@@ -118,30 +118,30 @@ def test_a_stand_in_retrieves_what_was_recorded(tmp_path: Path) -> None:
 # -- stores -----------------------------------------------------------------------------------------------------------
 
 
-async def service_stores(world: World) -> Any:
-    """Ingest into stores of services, ask them, and chat with a memory in one."""
-    embedding = ScriptedEmbedding(world)
-    pipeline = IngestionPipeline(
-        transformations=[embedding],
-        vector_store=VectorService(world),
-        docstore=KVDocumentStore(KeyValueService(world)),
-        docstore_strategy=DocstoreStrategy.UPSERTS,
-    )
-    nodes = await pipeline.arun(documents=documents())
-    index = VectorStoreIndex.from_vector_store(pipeline.vector_store, embed_model=embedding)
-    found = await index.as_retriever(similarity_top_k=2).aretrieve("Rome")
-    memory = ChatMemoryBuffer.from_defaults(chat_store=ChatService(world), chat_store_key="ada")
-    await memory.aput(ChatMessage(role="user", content="Hello"))
-    memory.put(ChatMessage(role="assistant", content="Hi"))
-    return [
-        [node.node_id for node in nodes],
-        [(node.node.node_id, node.score) for node in found],
-        [shown(message) for message in await memory.aget()],
-    ]
-
-
 def test_stores_of_services_are_recorded(tmp_path: Path) -> None:
     """A write is not repeated and a read is replayed, in all the framework's uses of stores."""
+
+    async def service_stores(world: World) -> Any:
+        """Ingest into stores of services, ask them, and chat with a memory in one."""
+        embedding = ScriptedEmbedding(world)
+        pipeline = IngestionPipeline(
+            transformations=[embedding],
+            vector_store=VectorService(world),
+            docstore=KVDocumentStore(KeyValueService(world)),
+            docstore_strategy=DocstoreStrategy.UPSERTS,
+        )
+        nodes = await pipeline.arun(documents=documents())
+        index = VectorStoreIndex.from_vector_store(pipeline.vector_store, embed_model=embedding)
+        found = await index.as_retriever(similarity_top_k=2).aretrieve("Rome")
+        memory = ChatMemoryBuffer.from_defaults(chat_store=ChatService(world), chat_store_key="ada")
+        await memory.aput(ChatMessage(role="user", content="Hello"))
+        memory.put(ChatMessage(role="assistant", content="Hi"))
+        return [
+            [node.node_id for node in nodes],
+            [(node.node.node_id, node.score) for node in found],
+            [shown(message) for message in await memory.aget()],
+        ]
+
     recorded, replayed = record_and_replay(service_stores, tmp_path / "stores.yaml")
     assert replayed.value == recorded.value
     assert replayed.log == recorded.log

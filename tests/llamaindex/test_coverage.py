@@ -51,15 +51,6 @@ class Shared(Workflow):
         return StopEvent(result="done")
 
 
-async def covered(workflow: type[Workflow], *paths: Path) -> Coverage:
-    """Return what recordings cover of a workflow."""
-    found = Coverage()
-    found.hold_against(workflow)
-    for path in paths:
-        found.add(open_cassette(path))
-    return found
-
-
 @pytest.mark.parametrize("drawn", [Library, Library()], ids=["class", "object"])
 async def test_steps_and_events(tmp_path: Path, drawn: Any) -> None:
     """Coverage names exactly the step that never ran and the event that never came, until a run has both."""
@@ -82,6 +73,15 @@ async def test_steps_and_events(tmp_path: Path, drawn: Any) -> None:
 
 async def test_events_that_share_a_step(tmp_path: Path) -> None:
     """Which of the events of one step came is told by an observed run, which names them, and by no other."""
+
+    async def covered(workflow: type[Workflow], *paths: Path) -> Coverage:
+        """Return what recordings cover of a workflow."""
+        found = Coverage()
+        found.hold_against(workflow)
+        for path in paths:
+            found.add(open_cassette(path))
+        return found
+
     with use_cassette(tmp_path / "run.yaml", mode="all"):
         await Shared().run()
     found = await covered(Shared, tmp_path / "run.yaml")

@@ -89,18 +89,18 @@ WAYS: dict[str, Any] = {
 }
 
 
-def _error_of(way: str, thing: Any) -> type[BaseException] | None:
-    try:
-        WAYS[way](thing)
-    except Exception as error:
-        return type(error)
-    return None
-
-
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", THINGS)
 def test_whatever_can_be_copied_can_be_while_it_is_observed(name: str, way: str, tmp_path: Path) -> None:
     """A handler takes away no way to copy an agent, a workflow or an index, and adds no error of its own."""
+
+    def _error_of(way: str, thing: Any) -> type[BaseException] | None:
+        try:
+            WAYS[way](thing)
+        except Exception as error:
+            return type(error)
+        return None
+
     thing = THINGS[name]()
     without = _error_of(way, thing)
     with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
@@ -156,18 +156,18 @@ def _live(*kinds: type) -> int:
     return sum(counted[kind] for kind in kinds) if kinds else counted.total()
 
 
-async def _left_early(llm: ScriptedLLM) -> None:
-    """Read one chunk of a stream, and none of another one."""
-    stream = llm.stream_chat(SAID)
-    next(iter(stream))
-    del stream
-    llm.stream_chat(SAID)
-
-
 @pytest.mark.parametrize("steps", [True, False], ids=["with steps", "without"])
 @pytest.mark.parametrize("turn", ["an agent", "streams"])
 async def test_memory_does_not_grow_with_the_turns(turn: str, steps: bool, tmp_path: Path) -> None:
     """As many objects live after twice as many turns, whether each of them is read to its end or not."""
+
+    async def _left_early(llm: ScriptedLLM) -> None:
+        """Read one chunk of a stream, and none of another one."""
+        stream = llm.stream_chat(SAID)
+        next(iter(stream))
+        del stream
+        llm.stream_chat(SAID)
+
     world = World()
 
     async def turns(count: int) -> int:

@@ -39,25 +39,19 @@ TIMES = re.compile(r"'(elapsed_alive|last_alive_stamp)': [\d.e-]+")
 """The times in a snapshot of a workflow: a handler freezes none."""
 
 
-def renamed(value: Any) -> str:
-    """Return a value in full, its drawn ids numbered: a handler freezes none, but each must stand where it stood."""
-    numbers: dict[str, str] = {}
-    text = RUN_SPECIFIC.sub(lambda found: numbers.setdefault(found[0], f"<{len(numbers)}>"), repr(value))
-    return TIMES.sub(r"'\1': TIME", text)
-
-
-def nothing_open() -> Any:
-    """Return the number of handlers of the root dispatcher."""
-    root = get_dispatcher()
-    return len(root.event_handlers), len(root.span_handlers)
-
-
 # -- whole programs ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 async def test_observed_program_replays(name: str, tmp_path: Path) -> None:
     """Observed agents, engines and workflows replay without the world, with the same values in the same order."""
+
+    def renamed(value: Any) -> str:
+        """Return a value in full, its drawn ids numbered: a handler freezes none, each where it was."""
+        numbers: dict[str, str] = {}
+        text = RUN_SPECIFIC.sub(lambda found: numbers.setdefault(found[0], f"<{len(numbers)}>"), repr(value))
+        return TIMES.sub(r"'\1': TIME", text)
+
     with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
         observed = await PROGRAMS[name](World())
     assert handler.errors == []
@@ -190,6 +184,12 @@ def test_a_replayed_run_is_observed_too(tmp_path: Path) -> None:
 
 def test_attaching_is_idempotent_and_leaves_nothing(handler: TapeEventHandler) -> None:
     """Attaching twice observes once; detaching leaves the dispatcher as it was, and later calls unseen."""
+
+    def nothing_open() -> Any:
+        """Return the number of handlers of the root dispatcher."""
+        root = get_dispatcher()
+        return len(root.event_handlers), len(root.span_handlers)
+
     before = nothing_open()
     handler.attach()
     handler.attach()
@@ -230,13 +230,13 @@ class Opaque:
     """A value without a codec."""
 
 
-def _opaque() -> Opaque:
-    """Return one."""
-    return Opaque()
-
-
 def test_errors_of_ours_never_reach_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A value that cannot be written is logged, kept in `errors` and marked as missing, and the run goes on."""
+
+    def _opaque() -> Opaque:
+        """Return one."""
+        return Opaque()
+
     with TapeEventHandler(tmp_path / "seen.yaml") as handler:
         output = FunctionTool.from_defaults(_opaque, name="opaque").call()
         MockLLM().complete("a")

@@ -213,34 +213,34 @@ def given_up(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return found
 
 
-def _agents(world: World, wait: Any, runs: int, **options: Any) -> Awaitable[list[str]]:
-    """Run agents side by side, each of which calls two tools in parallel and then answers."""
-
-    async def look(number: int) -> str:
-        """Look."""
-        seen = world.reach("look")
-        await wait()
-        return f"{number}: {seen}"
-
-    def script(messages: Any, _: Any) -> Reply:
-        return "done" if len(messages) > 2 else [("look", {"number": number}) for number in range(2)]
-
-    async def run(number: int) -> str:
-        tools, llm = [FunctionTool.from_defaults(async_fn=look)], ScriptedLLM(world, script, wait)
-        return str(await FunctionAgent(tools=tools, llm=llm, **options).run(f"Question {number}"))
-
-    async def together() -> list[str]:
-        return await asyncio.gather(*map(run, range(runs)))
-
-    return together()
-
-
 @pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("steps", [True, False], ids=["with steps", "without"])
 async def test_agents_side_by_side_wait_for_nothing(
     steps: bool, streaming: bool, given_up: list[object], tmp_path: Path
 ) -> None:
     """Neither the order of the calls of all runs nor the order of the steps of each waits until its patience ends."""
+
+    def _agents(world: World, wait: Any, runs: int, **options: Any) -> Awaitable[list[str]]:
+        """Run agents side by side, each of which calls two tools in parallel and then answers."""
+
+        async def look(number: int) -> str:
+            """Look."""
+            seen = world.reach("look")
+            await wait()
+            return f"{number}: {seen}"
+
+        def script(messages: Any, _: Any) -> Reply:
+            return "done" if len(messages) > 2 else [("look", {"number": number}) for number in range(2)]
+
+        async def run(number: int) -> str:
+            tools, llm = [FunctionTool.from_defaults(async_fn=look)], ScriptedLLM(world, script, wait)
+            return str(await FunctionAgent(tools=tools, llm=llm, **options).run(f"Question {number}"))
+
+        async def together() -> list[str]:
+            return await asyncio.gather(*map(run, range(runs)))
+
+        return together()
+
     with TapeEventHandler(tmp_path / "seen.jsonl", steps=steps):
         observed = await _agents(World(), Staggered(), 4, streaming=streaming)
     gone = World()

@@ -265,15 +265,14 @@ async def threads(world: World) -> Any:
         return list(pool.map(lambda number: llm.complete(f"question {number}").text, range(4)))
 
 
-def _recording(how: str, path: Path) -> AbstractContextManager[Any]:
-    return TapeEventHandler(path) if how == "observed" else use_cassette(path, mode="all")
-
-
 @pytest.mark.sweep
 @pytest.mark.parametrize("how", ["observed", "recorded"])
 @pytest.mark.parametrize("name", WAYS)
 async def test_every_way(name: str, how: str, tmp_path: Path) -> None:
     """The replay has the values of the run, in its order, and reaches nothing."""
+
+    def _recording(how: str, path: Path) -> AbstractContextManager[Any]:
+        return TapeEventHandler(path) if how == "observed" else use_cassette(path, mode="all")
 
     async def once(world: World) -> Any:
         value = WAYS[name](world)

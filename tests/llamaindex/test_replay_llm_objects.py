@@ -66,13 +66,13 @@ class Forcing(ScriptedLLM):
         return {**made, "tool_choice": "required"} if tool_required else made
 
 
-def _script(messages: Any, _: Any) -> Reply:
-    return [("Flat", {"a": "big"})]
-
-
 @pytest.mark.parametrize("way", WAYS)
 async def test_objects_of_an_llm_that_forces_its_tools(way: str, tmp_path: Path) -> None:
     """Each way to ask for an object replays, by the replay model and by the taped LLM."""
+
+    def _script(messages: Any, _: Any) -> Reply:
+        return [("Flat", {"a": "big"})]
+
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         recorded = await WAYS[way](Forcing(World(), _script))
     assert repr(await WAYS[way](ReplayLLM(tmp_path / "c.yaml"))) == repr(recorded)  # streams make a class each time

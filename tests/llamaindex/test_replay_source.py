@@ -45,18 +45,6 @@ class Asking(Workflow):
         return StopEvent(result=" ".join(answers))
 
 
-def agent(world: World) -> FunctionAgent:
-    """An agent with a tool."""
-
-    def look_up(city: str) -> str:
-        return f"{city} {world.reach('tool')}"
-
-    def script(messages: Any, tools: Any) -> Any:
-        return "sunny" if messages[-1].role.value == "tool" else [("look_up", {"city": "Paris"})]
-
-    return FunctionAgent(tools=[look_up], llm=ScriptedLLM(world, script))
-
-
 def recorded(path: Path, run: Any, *, observed: bool) -> Any:
     """Record a run, by a session or by a handler."""
     with TapeEventHandler(path) if observed else use_cassette(path, mode="all"):
@@ -77,6 +65,17 @@ def test_a_workflow_runs_again(tmp_path: Path, observed: bool) -> None:
 
 def test_an_agent_runs_again(tmp_path: Path) -> None:
     """An agent runs again from its message, and its tool is replayed."""
+
+    def agent(world: World) -> FunctionAgent:
+        """An agent with a tool."""
+
+        def look_up(city: str) -> str:
+            return f"{city} {world.reach('tool')}"
+
+        def script(messages: Any, tools: Any) -> Any:
+            return "sunny" if messages[-1].role.value == "tool" else [("look_up", {"city": "Paris"})]
+
+        return FunctionAgent(tools=[look_up], llm=ScriptedLLM(world, script))
 
     async def run() -> Any:
         return await agent(World()).run(user_msg="Weather?")

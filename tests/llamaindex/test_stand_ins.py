@@ -190,21 +190,20 @@ async def test_stores_of_one_cassette_are_told_apart(world: World, tmp_path: Pat
 # -- tools ------------------------------------------------------------------------------------------------------------
 
 
-def output(told: Any) -> Any:
-    """Return all of an output of a tool."""
-    return told.model_dump(), told.content
-
-
-async def use_tool(tool: Any, given: dict[str, Any], *, is_called_only: bool) -> list[Any]:
-    """Call a tool in each way there is."""
-    if is_called_only:
-        return [output(tool(**given))]
-    return [output(tool(**given)), output(tool.call(**given)), output(await tool.acall(**given))]
-
-
 @pytest.mark.parametrize("make", [lambda world: city_tools(world)[0], blocks_tool, Thermometer, OldThermometer])
 async def test_a_tool_returns_what_was_recorded(make: Any, world: World, tmp_path: Path) -> None:
     """Blocks, raw outputs and inputs are equal, of a tool made of a function and of a class."""
+
+    def output(told: Any) -> Any:
+        """Return all of an output of a tool."""
+        return told.model_dump(), told.content
+
+    async def use_tool(tool: Any, given: dict[str, Any], *, is_called_only: bool) -> list[Any]:
+        """Call a tool in each way there is."""
+        if is_called_only:
+            return [output(tool(**given))]
+        return [output(tool(**given)), output(tool.call(**given)), output(await tool.acall(**given))]
+
     tool = make(world)
     given = {next(iter(tool.metadata.get_parameters_dict()["properties"])): "Oslo"}
     with use_cassette(tmp_path / "c.yaml", mode="all"):
@@ -234,20 +233,18 @@ def test_a_callback_gets_the_recorded_result(world: World, tmp_path: Path) -> No
     assert stand_in(city="Oslo").content == "1!"
 
 
-def agent_of(llm: Any, tools: list[Any]) -> FunctionAgent:
-    """Return an agent."""
-    return FunctionAgent(llm=llm, tools=tools, initial_state={"seen": []}, timeout=None)
-
-
-async def work_of(agent: FunctionAgent) -> Any:
-    """Run an agent; return its answer, its streamed events and its state."""
-    handler = agent.run("Go")
-    events = [type(event).__name__ async for event in handler.stream_events()]
-    return str(await handler), events, await handler.ctx.store.get("state")
-
-
 def test_an_agent_runs_on_stand_ins_alone(world: World, tmp_path: Path) -> None:
     """Model and tool of an agent are made of its cassette, with the description of the tool and its effects."""
+
+    async def work_of(agent: FunctionAgent) -> Any:
+        """Run an agent; return its answer, its streamed events and its state."""
+        handler = agent.run("Go")
+        events = [type(event).__name__ async for event in handler.stream_events()]
+        return str(await handler), events, await handler.ctx.store.get("state")
+
+    def agent_of(llm: Any, tools: list[Any]) -> FunctionAgent:
+        """Return an agent."""
+        return FunctionAgent(llm=llm, tools=tools, initial_state={"seen": []}, timeout=None)
 
     async def visit(ctx: Context, city: str) -> str:
         """Visit a city."""

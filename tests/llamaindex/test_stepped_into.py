@@ -97,34 +97,6 @@ async def test_a_retriever_with_side_effects_is_replayed_whole(tmp_path: Path) -
     assert "Rewriting" not in {call.name for call in replay.report.stepped_into}
 
 
-def ask_framework(
-    world: World,
-    *,
-    top: int = 2,
-    rerank: PromptTemplate | None = None,
-    answer: PromptTemplate | None = None,
-) -> tuple[str, int]:
-    """Ask an engine of the framework's own parts: a retriever, a reranker that asks a model, and a synthesizer."""
-
-    def script(messages: Sequence[ChatMessage], _: Sequence[str]) -> Reply:
-        prompt = messages[-1].content or ""
-        return "Doc: 1, Relevance: 9\nDoc: 2, Relevance: 5" if "Relevance" in prompt else "Cats."
-
-    llm = ScriptedLLM(world, script)
-    index = VectorStoreIndex.from_documents(
-        [Document(text=text) for text in ("cats", "dogs", "birds")], embed_model=ScriptedEmbedding(world)
-    )
-    prompts = {} if rerank is None else {"choice_select_prompt": rerank}
-    engine = index.as_query_engine(
-        llm=llm,
-        similarity_top_k=top,
-        node_postprocessors=[LLMRerank(llm=llm, top_n=top, **prompts)],
-        text_qa_template=answer,
-    )
-    found: Any = engine.query("Which cats sit?")  # no two of them are equally near: ids would decide
-    return str(found), len(found.source_nodes)
-
-
 EDITS: dict[str, dict[str, Any]] = {
     "the prompt of a reranker": {
         "rerank": PromptTemplate("Say Doc: N, Relevance: M for each, rudely.\n{context_str}\n{query_str}")
@@ -138,6 +110,34 @@ EDITS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edited_part_of_an_engine_is_a_miss(edit: str, how: str, tmp_path: Path) -> None:
     """What you change in a reranker, a synthesizer or a search of the framework is never answered as before."""
+
+    def ask_framework(
+        world: World,
+        *,
+        top: int = 2,
+        rerank: PromptTemplate | None = None,
+        answer: PromptTemplate | None = None,
+    ) -> tuple[str, int]:
+        """Ask an engine of the framework's own parts: a retriever, a reranker that asks a model, and a synthesizer."""
+
+        def script(messages: Sequence[ChatMessage], _: Sequence[str]) -> Reply:
+            prompt = messages[-1].content or ""
+            return "Doc: 1, Relevance: 9\nDoc: 2, Relevance: 5" if "Relevance" in prompt else "Cats."
+
+        llm = ScriptedLLM(world, script)
+        index = VectorStoreIndex.from_documents(
+            [Document(text=text) for text in ("cats", "dogs", "birds")], embed_model=ScriptedEmbedding(world)
+        )
+        prompts = {} if rerank is None else {"choice_select_prompt": rerank}
+        engine = index.as_query_engine(
+            llm=llm,
+            similarity_top_k=top,
+            node_postprocessors=[LLMRerank(llm=llm, top_n=top, **prompts)],
+            text_qa_template=answer,
+        )
+        found: Any = engine.query("Which cats sit?")  # no two of them are equally near: ids would decide
+        return str(found), len(found.source_nodes)
+
     recording = TapeEventHandler(tmp_path / "c.jsonl") if how == "handler" else None
     with recording or use_cassette(tmp_path / "c.jsonl", mode="record"):
         recorded = ask_framework(World())

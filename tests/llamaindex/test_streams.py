@@ -84,19 +84,19 @@ def test_what_a_reader_changes_is_not_recorded(tmp_path: Path, world: World) -> 
             chunks[0].message.blocks.append(TextBlock(text="changed"))
 
 
-def long_stream(pieces: int) -> Any:
-    """Return an LLM whose stream has so many chunks, each with all there is so far: text, and a growing tool call."""
-
-    def generate(messages: Any, **_: Any) -> Any:
-        for number in range(1, pieces + 1):
-            call = ToolCallBlock(tool_call_id="c", tool_name="write", tool_kwargs='{"text": "' + "word " * number)
-            yield ChatMessage(role="assistant", blocks=[TextBlock(text="word " * number), call])
-
-    return tape(MockFunctionCallingLLM(response_generator=generate))
-
-
 def test_storage_grows_with_what_is_new(tmp_path: Path) -> None:
     """A stream of twice the chunks takes about twice the space, although each chunk says all there is so far."""
+
+    def long_stream(pieces: int) -> Any:
+        """Return an LLM whose stream has so many chunks, each with all so far: text, and a growing tool call."""
+
+        def generate(messages: Any, **_: Any) -> Any:
+            for number in range(1, pieces + 1):
+                call = ToolCallBlock(tool_call_id="c", tool_name="write", tool_kwargs='{"text": "' + "word " * number)
+                yield ChatMessage(role="assistant", blocks=[TextBlock(text="word " * number), call])
+
+        return tape(MockFunctionCallingLLM(response_generator=generate))
+
     sizes, streams = [], []
     for pieces in (100, 200):
         llm = long_stream(pieces)

@@ -20,13 +20,13 @@ from .scripted import ScriptedLLM, World
 pytestmark = FRAMEWORK_WARNINGS
 
 
-async def interview(world: World, topic: str) -> Any:
-    """Read all events of an interview."""
-    return await followed(Interview(ScriptedLLM(world), timeout=60).run(topic=topic))
-
-
 def test_a_miss_in_a_step_ends_its_run_at_once(tmp_path: Path) -> None:
     """The miss is raised from the stream of events, long before the time limit of the workflow."""
+
+    async def interview(world: World, topic: str) -> Any:
+        """Read all events of an interview."""
+        return await followed(Interview(ScriptedLLM(world), timeout=60).run(topic=topic))
+
     path, world = tmp_path / "miss.yaml", World()
     run(PROGRAMS["human_input"], world, path, "once")
     with pytest.raises(CassetteMissError, match=r"\+ .*Oslo"):
@@ -105,19 +105,19 @@ class Flaky(Workflow):
         return StopEvent(result=f"{answer.text} at attempt {ctx.retry_info().retry_number}")
 
 
-async def flaky(world: World) -> Any:
-    """Fail twice, and answer then."""
-
-    def script(messages: Any, tools: Any) -> str:
-        if len(world.reached) < 3:
-            raise ConnectionError(f"down {len(world.reached)}")
-        return "Fine"
-
-    return await followed(Flaky(ScriptedLLM(world, script), timeout=60).run())
-
-
 def test_retries_are_made_again_without_their_delays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each attempt is replayed without waiting between them, however long the policy says; the clock advances."""
+
+    async def flaky(world: World) -> Any:
+        """Fail twice, and answer then."""
+
+        def script(messages: Any, tools: Any) -> str:
+            if len(world.reached) < 3:
+                raise ConnectionError(f"down {len(world.reached)}")
+            return "Fine"
+
+        return await followed(Flaky(ScriptedLLM(world, script), timeout=60).run())
+
     recorded, replayed = record_and_replay(flaky, tmp_path / "retries.yaml")
     assert replayed.value == recorded.value
     assert replayed.log == recorded.log

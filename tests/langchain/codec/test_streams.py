@@ -17,11 +17,6 @@ def result_of(message: lc.BaseMessage, **more: Any) -> ChatResult:
     return ChatResult(generations=[ChatGeneration(message=message, **more)])
 
 
-def chunk_of(**fields: Any) -> ChatGenerationChunk:
-    """A chunk of an AI message."""
-    return ChatGenerationChunk(message=AIMessageChunk(**{"content": "", **fields}))
-
-
 def test_a_result_becomes_one_last_chunk() -> None:
     """The one chunk must be marked as the last and carry the calls with an index each."""
     message = AIMessage("hi", tool_calls=CALLS, id="m", response_metadata={"a": 1})
@@ -88,6 +83,11 @@ def test_an_empty_stream_is_what_langchain_says_it_is() -> None:
 
 def test_parts_of_calls_join_by_index() -> None:
     """Deltas of two interleaved calls must join to two calls."""
+
+    def chunk_of(**fields: Any) -> ChatGenerationChunk:
+        """A chunk of an AI message."""
+        return ChatGenerationChunk(message=AIMessageChunk(**{"content": "", **fields}))
+
     joined = join_chunks(
         [
             chunk_of(tool_call_chunks=[{"name": "f", "args": "", "id": "1", "index": 0}]),

@@ -247,6 +247,18 @@ async def test_errors(
     *, provider: Provider, status: int, named: str, way: str, service: Loopback, tmp_path: Path
 ) -> None:
     """An error of the service is raised again as its own type, with all the attributes that retry policies read."""
+
+    def _facts(provider: Provider, error: Any) -> Any:
+        return type(error), error.args, str(error), [getattr(error, name) for name in provider.facts]
+
+    async def _raised(provider: Provider, model: Any, way: str) -> Any:
+        with pytest.raises(provider.error_class()) as raised:
+            if way == "ainvoke":
+                await model.ainvoke(QUESTION)
+            else:
+                list([model.invoke(QUESTION)] if way == "invoke" else model.stream(QUESTION))
+        return raised.value
+
     model = provider.chat(service)
     service.fail_next(status, "slow down")
     errors = []
@@ -264,19 +276,6 @@ async def test_errors(
             recorded.response.json(),
         )
         assert replayed.response.headers["retry-after"] == "7"
-
-
-async def _raised(provider: Provider, model: Any, way: str) -> Any:
-    with pytest.raises(provider.error_class()) as raised:
-        if way == "ainvoke":
-            await model.ainvoke(QUESTION)
-        else:
-            list([model.invoke(QUESTION)] if way == "invoke" else model.stream(QUESTION))
-    return raised.value
-
-
-def _facts(provider: Provider, error: Any) -> Any:
-    return type(error), error.args, str(error), [getattr(error, name) for name in provider.facts]
 
 
 @pytest.mark.parametrize(("name", "after", "why"), [("anthropic", 6, "too much to do"), ("ollama", 3, "out of memory")])

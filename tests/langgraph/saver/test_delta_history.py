@@ -111,27 +111,28 @@ class Talk(TypedDict):
     messages: Annotated[list[AnyMessage], DeltaChannel(_messages_delta_reducer)]
 
 
-def talking(saver: BaseCheckpointSaver[Any]) -> Any:
-    """Return a graph whose messages are a delta channel."""
-    builder = StateGraph(Talk)
-    builder.add_node(
-        "answer",
-        lambda state: {"messages": [AIMessage(f"answer {len(state['messages'])}", id=f"a{len(state['messages'])}")]},
-    )
-    builder.add_edge(START, "answer")
-    builder.add_edge("answer", END)
-    return builder.compile(checkpointer=saver)
-
-
-def turns(graph: Any, numbers: range, thread_id: str = "1") -> None:
-    """Talk for some turns."""
-    for number in numbers:
-        graph.invoke({"messages": [HumanMessage(f"question {number}", id=f"q{number}")]}, place(thread_id))
-
-
 @pytest.mark.filterwarnings("ignore:.*DeltaChannel.*")
 def test_a_pruned_thread_keeps_what_its_delta_channels_are_made_of(saver: TapeSaver, path: Path) -> None:
     """After pruning one checkpoint is listed, its messages are whole, and the thread goes on like one never pruned."""
+
+    def turns(graph: Any, numbers: range, thread_id: str = "1") -> None:
+        """Talk for some turns."""
+        for number in numbers:
+            graph.invoke({"messages": [HumanMessage(f"question {number}", id=f"q{number}")]}, place(thread_id))
+
+    def talking(saver: BaseCheckpointSaver[Any]) -> Any:
+        """Return a graph whose messages are a delta channel."""
+        builder = StateGraph(Talk)
+        builder.add_node(
+            "answer",
+            lambda state: {
+                "messages": [AIMessage(f"answer {len(state['messages'])}", id=f"a{len(state['messages'])}")]
+            },
+        )
+        builder.add_edge(START, "answer")
+        builder.add_edge("answer", END)
+        return builder.compile(checkpointer=saver)
+
     graph, plain = talking(saver), talking(InMemorySaver())
     for number in range(3):
         turns(graph, range(3 * number, 3 * number + 3))

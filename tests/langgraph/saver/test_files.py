@@ -182,17 +182,17 @@ def test_rows_that_do_not_fit_are_refused(damage: str, filled: Path) -> None:
 
 def test_a_piece_does_not_unfold_without_end(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A packed piece that unpacks to more than the limit is refused."""
+
+    def _zlib(data: bytes) -> bytes:
+        import zlib
+
+        packer = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=sealing._WORDS)
+        return packer.compress(data) + packer.flush()
+
     for packed in (sealing.pack(b"\0" * 5_000_000), (sealing.ZLIB, _zlib(b"\0" * 5_000_000))):
         assert sealing.unpack(*packed) == b"\0" * 5_000_000
         with pytest.raises(ValueError, match="more than 1000000 bytes"):
             sealing.unpack(*packed, limit=1_000_000)
-
-
-def _zlib(data: bytes) -> bytes:
-    import zlib
-
-    packer = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=sealing._WORDS)
-    return packer.compress(data) + packer.flush()
 
 
 @pytest.fixture

@@ -40,6 +40,35 @@ def words(thread_id: str, count: int) -> list[str]:
 
 def test_what_was_stored_survives_being_killed(path: Path) -> None:
     """After `kill -9` at any moment all that was stored is there and whole, and others go on with the file."""
+
+    def check(path: Path, thread: str, last: int) -> None:
+        """Check that a thread is complete up to the last step at least, and delete it."""
+        with TapeSaver(path) as saver:
+            found = states(saver, thread)
+            assert len(found[-1]) > last
+            assert found[-1] == words(thread, len(found[-1]))
+            assert [len(it) for it in found] == [*range(1, len(found) + 1)]
+            latest = saver.get_tuple(place(thread))
+            assert latest is not None
+            assert len(latest.pending_writes or ()) in {0, 2}
+            saver.delete_thread(thread)
+            assert counts(path, "contents", "links", "pieces", "uses", "writes") == dict.fromkeys(
+                ("contents", "links", "pieces", "uses", "writes"), 0
+            )
+
+    def killed(process: subprocess.Popen[str], thread: str, steps: int) -> int:
+        """Let a process store some steps of a thread, kill it, and return the last one that it printed."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{thread}\n")
+        process.stdin.flush()
+        child = int(process.stdout.readline())
+        said = [int(process.stdout.readline()) for _ in range(steps)]
+        os.kill(child, signal.SIGKILL)
+        while not (line := process.stdout.readline()).endswith("gone\n"):  # it may be killed within a line
+            said.append(int(line))
+        return said[-1]
+
     with subprocess.Popen(
         [*WORKER, "children", str(path), "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -47,36 +76,6 @@ def test_what_was_stored_survives_being_killed(path: Path) -> None:
             thread = f"killed-{kill}"
             last = killed(process, thread, 1 + kill * 7 % 60)
             check(path, thread, last)
-
-
-def killed(process: subprocess.Popen[str], thread: str, steps: int) -> int:
-    """Let a process store some steps of a thread, kill it, and return the last one that it printed."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(f"{thread}\n")
-    process.stdin.flush()
-    child = int(process.stdout.readline())
-    said = [int(process.stdout.readline()) for _ in range(steps)]
-    os.kill(child, signal.SIGKILL)
-    while not (line := process.stdout.readline()).endswith("gone\n"):  # it may be killed within a line
-        said.append(int(line))
-    return said[-1]
-
-
-def check(path: Path, thread: str, last: int) -> None:
-    """Check that a thread is complete up to the last step at least, and delete it."""
-    with TapeSaver(path) as saver:
-        found = states(saver, thread)
-        assert len(found[-1]) > last
-        assert found[-1] == words(thread, len(found[-1]))
-        assert [len(it) for it in found] == [*range(1, len(found) + 1)]
-        latest = saver.get_tuple(place(thread))
-        assert latest is not None
-        assert len(latest.pending_writes or ()) in {0, 2}
-        saver.delete_thread(thread)
-        assert counts(path, "contents", "links", "pieces", "uses", "writes") == dict.fromkeys(
-            ("contents", "links", "pieces", "uses", "writes"), 0
-        )
 
 
 def test_processes_with_threads_share_a_file(path: Path) -> None:

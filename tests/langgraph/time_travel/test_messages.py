@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 ANSWERS = 20
 
 
-def talking(world: World) -> Any:
-    """Two nodes that take turns, until there are twenty answers."""
-    model = PlainChat(world=world, reply=lambda messages, n: AIMessage(f"answer {n} to {len(messages)}"))
-
-    def say(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [model.invoke(state["messages"])]}
-
-    builder = StateGraph(MessagesState).add_node("think", say).add_node("act", say)
-    builder.add_edge(START, "think").add_edge("think", "act")
-    return builder.add_conditional_edges("act", lambda state: END if len(state["messages"]) > ANSWERS else "think")
-
-
 def test_message_is_edited_by_its_id(world: World, tmp_path: Path) -> None:
     """Before an edited message nothing is executed; each answer that follows it is, and is listed."""
+
+    def talking(world: World) -> Any:
+        """Two nodes that take turns, until there are twenty answers."""
+        model = PlainChat(world=world, reply=lambda messages, n: AIMessage(f"answer {n} to {len(messages)}"))
+
+        def say(state: MessagesState) -> dict[str, Any]:
+            return {"messages": [model.invoke(state["messages"])]}
+
+        builder = StateGraph(MessagesState).add_node("think", say).add_node("act", say)
+        builder.add_edge(START, "think").add_edge("think", "act")
+        return builder.add_conditional_edges("act", lambda state: END if len(state["messages"]) > ANSWERS else "think")
+
     path, thread = tmp_path / "talk.yaml", {"configurable": {"thread_id": "1"}}
     with use_cassette(path, mode="all"):
         recorded = talking(world).compile(checkpointer=InMemorySaver()).invoke({"messages": [("user", "Hi")]}, thread)

@@ -27,22 +27,22 @@ def gone() -> World:
     return world
 
 
-def assistant(world: World) -> Any:
-    """An agent that looks something up."""
-
-    @tool
-    async def look_up(city: str) -> str:
-        """Look up the weather."""
-        return f"{city} {world.reach('tool')}"
-
-    def reply(messages: Any, number: int) -> AIMessage:
-        return AIMessage(f"done {number}") if number > 1 else calling(("look_up", {"city": "Paris"}), number=number)
-
-    return create_agent(AsyncChat(world=world, reply=reply), [look_up])
-
-
 def test_an_agent_runs_again(tmp_path: Path) -> None:
     """An agent with a tool that can only be awaited runs again as it ran: its tools and models are replayed."""
+
+    def assistant(world: World) -> Any:
+        """An agent that looks something up."""
+
+        @tool
+        async def look_up(city: str) -> str:
+            """Look up the weather."""
+            return f"{city} {world.reach('tool')}"
+
+        def reply(messages: Any, number: int) -> AIMessage:
+            return AIMessage(f"done {number}") if number > 1 else calling(("look_up", {"city": "Paris"}), number=number)
+
+        return create_agent(AsyncChat(world=world, reply=reply), [look_up])
+
     with use_cassette(tmp_path / "run.yaml", mode="all"):
         live = asyncio.run(assistant(World()).ainvoke({"messages": [("user", "Weather?")]}))
     again = replay_source(tmp_path / "run.yaml", assistant(gone()))

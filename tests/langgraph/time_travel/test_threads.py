@@ -44,24 +44,24 @@ def test_one_of_several_threads(world: World, path: Path, thread: str) -> None:
     assert steps_of(fork.cassette)[-1].nodes == ("thank",)
 
 
-def flaky(world: World) -> StateGraph[Any]:
-    """A graph whose second node fails the first time."""
-    builder = StateGraph(Log)
-    builder.add_node("first", asking(world, "first", "first"))
-
-    def second(state: Log) -> Log:
-        if world.reach("second") == 2:
-            raise ConnectionError("the service is down")
-        return {"log": ["done"]}
-
-    builder.add_node("second", second)
-    builder.add_edge(START, "first")
-    builder.add_edge("first", "second")
-    return builder
-
-
 def test_thread_that_crashed_and_was_resumed(world: World, path: Path) -> None:
     """A run that failed and was resumed is listed with its failure; a graph that is mended since replays it."""
+
+    def flaky(world: World) -> StateGraph[Any]:
+        """A graph whose second node fails the first time."""
+        builder = StateGraph(Log)
+        builder.add_node("first", asking(world, "first", "first"))
+
+        def second(state: Log) -> Log:
+            if world.reach("second") == 2:
+                raise ConnectionError("the service is down")
+            return {"log": ["done"]}
+
+        builder.add_node("second", second)
+        builder.add_edge(START, "first")
+        builder.add_edge("first", "second")
+        return builder
+
     graph = flaky(world).compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "42"}}
     with TapeCallbackHandler(path) as handler:
@@ -78,32 +78,32 @@ def test_thread_that_crashed_and_was_resumed(world: World, path: Path) -> None:
     assert again.values["log"] == ["hello", "first: answer 1", "done"]
 
 
-def survey(world: World) -> StateGraph[Any]:
-    """Two questions at once, and one more afterwards, each with a call of a model before it."""
-    model = PlainChat(world=world)
-
-    class Answers(TypedDict, total=False):
-        said: Annotated[list[str], operator.add]
-
-    def question(name: str) -> Any:
-        def node(state: Answers) -> Answers:
-            model.invoke(f"ask for {name}")
-            return {"said": [f"{name}: {interrupt(f'your {name}?')}"]}
-
-        return node
-
-    builder = StateGraph(Answers)
-    for name in ("colour", "animal", "number"):
-        builder.add_node(name, question(name))
-    builder.add_edge(START, "colour")
-    builder.add_edge(START, "animal")
-    builder.add_edge(["colour", "animal"], "number")
-    return builder
-
-
 @pytest.mark.parametrize("recorder", [observed, taped])
 async def test_several_questions_at_once(world: World, path: Path, recorder: Any) -> None:
     """Answers by the ids of their questions find these questions again, whatever their ids are in the new run."""
+
+    def survey(world: World) -> StateGraph[Any]:
+        """Two questions at once, and one more afterwards, each with a call of a model before it."""
+        model = PlainChat(world=world)
+
+        class Answers(TypedDict, total=False):
+            said: Annotated[list[str], operator.add]
+
+        def question(name: str) -> Any:
+            def node(state: Answers) -> Answers:
+                model.invoke(f"ask for {name}")
+                return {"said": [f"{name}: {interrupt(f'your {name}?')}"]}
+
+            return node
+
+        builder = StateGraph(Answers)
+        for name in ("colour", "animal", "number"):
+            builder.add_node(name, question(name))
+        builder.add_edge(START, "colour")
+        builder.add_edge(START, "animal")
+        builder.add_edge(["colour", "animal"], "number")
+        return builder
+
     graph = survey(world).compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "42"}}
 
