@@ -210,35 +210,22 @@ def test_error_of_the_reader(world: World) -> None:
 # -- outside a session -----------------------------------------------------------------------------------------
 
 
-def echo(log: list[str]) -> Generator[str, str, str]:
-    """Answer what is sent and what is thrown."""
-    heard = "nothing"
-    while heard != "stop":
-        try:
-            heard = yield f"heard {heard}"
-        except ValueError as error:
-            heard = f"error {error}"
-        except GeneratorExit:
-            log.append("closed")
-            raise
-    return "stopped"
-
-
-async def aecho(log: list[str]) -> AsyncGenerator[str, str]:
-    """Answer likewise."""
-    heard = "nothing"
-    while heard != "stop":
-        try:
-            heard = yield f"heard {heard}"
-        except ValueError as error:
-            heard = f"error {error}"
-        except GeneratorExit:
-            log.append("closed")
-            raise
-
-
 def test_untouched_outside_a_session() -> None:
     """Without a session a generator can be sent to, thrown into and closed, and returns its value."""
+
+    def echo(log: list[str]) -> Generator[str, str, str]:
+        """Answer what is sent and what is thrown."""
+        heard = "nothing"
+        while heard != "stop":
+            try:
+                heard = yield f"heard {heard}"
+            except ValueError as error:
+                heard = f"error {error}"
+            except GeneratorExit:
+                log.append("closed")
+                raise
+        return "stopped"
+
     log: list[str] = []
     reading: Any = boundary(echo)(log)
     assert (next(reading), reading.send("one"), reading.throw(ValueError("two"))) == (
@@ -256,6 +243,19 @@ def test_untouched_outside_a_session() -> None:
 
 async def test_async_generator_untouched_outside_a_session() -> None:
     """The same for an async generator."""
+
+    async def aecho(log: list[str]) -> AsyncGenerator[str, str]:
+        """Answer likewise."""
+        heard = "nothing"
+        while heard != "stop":
+            try:
+                heard = yield f"heard {heard}"
+            except ValueError as error:
+                heard = f"error {error}"
+            except GeneratorExit:
+                log.append("closed")
+                raise
+
     log: list[str] = []
     reading: Any = boundary(aecho)(log)
     answers = (await anext(reading), await reading.asend("one"), await reading.athrow(ValueError("two")))

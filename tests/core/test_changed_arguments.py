@@ -64,11 +64,6 @@ def changing(change: Callable[[Any], object]) -> Callable[[Any], None]:
     return call
 
 
-def assign(value: Any, key: Any, item: Any) -> None:
-    """Assign an item."""
-    value[key] = item
-
-
 CHANGES: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "append": (list, lambda value: value.append("x")),
     "insert": (lambda: [1, 2], lambda value: value.insert(0, 0)),
@@ -109,6 +104,11 @@ def test_a_replay_changes_the_argument(make: Callable[[], Any], change: Callable
 
 def test_arrays() -> None:
     """An array of numpy is changed in place; one that has changed its size can't be, and the report says so."""
+
+    def assign(value: Any, key: Any, item: Any) -> None:
+        """Assign an item."""
+        value[key] = item
+
     numpy = pytest.importorskip("numpy")
     for change in (lambda value: assign(value, 0, 9), lambda value: value.resize(3, refcheck=False)):
         call = changing(change)

@@ -245,6 +245,16 @@ def test_connected_sockets_go_on() -> None:
 
 def test_an_allowed_name_opens_its_addresses(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The addresses that the resolver gives for an allowed name may be connected to, and no others."""
+
+    def resolver(table: dict[str, str]) -> Callable[..., Any]:
+        """A name service of the test's own, which raises the event that the real one raises."""
+
+        def getaddrinfo(host: Any, port: Any, *hints: int) -> Any:
+            sys.audit("socket.getaddrinfo", host, port, *hints)
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (table.get(host, host), port))]
+
+        return getaddrinfo
+
     monkeypatch.setattr("_socket.getaddrinfo", resolver({"api.example.com": "127.0.0.1", "other.org": "127.0.0.2"}))
     with offline("*.example.com"):
         blocked(lambda: by_socket(port))
@@ -253,16 +263,6 @@ def test_an_allowed_name_opens_its_addresses(port: int, monkeypatch: pytest.Monk
         blocked(lambda: socket.socket().connect(("127.0.0.2", port)))
     with offline("*.example.com"):
         blocked(lambda: by_socket(port))
-
-
-def resolver(table: dict[str, str]) -> Callable[..., Any]:
-    """A name service of the test's own, which raises the event that the real one raises."""
-
-    def getaddrinfo(host: Any, port: Any, *hints: int) -> Any:
-        sys.audit("socket.getaddrinfo", host, port, *hints)
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (table.get(host, host), port))]
-
-    return getaddrinfo
 
 
 @pytest.mark.parametrize("ask", [socket.gethostbyname, lambda name: socket.gethostbyname_ex(name)[2][0]])

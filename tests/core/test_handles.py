@@ -86,56 +86,54 @@ class Holder:
         self.held.write("x\n")
 
 
-def sink(file: io.TextIOBase) -> Generator[None, str, None]:
-    """Write what is sent."""
-    while True:
-        file.write((yield))
-
-
-def relay() -> Generator[None, str, None]:
-    """Write what is sent to what the module holds."""
-    while True:
-        text = yield
-        VARIABLE.get().write(text)
-
-
-def ways_to_write(stack: contextlib.ExitStack) -> Iterator[tuple[str, Callable[..., object]]]:
-    """Give ways to write to a file that is open."""
-    log = stack.enter_context(Path("audit.log").open("a", buffering=1))
-    binary = stack.enter_context(Path("binary.log").open("wb", buffering=0))
-    VARIABLE.set(log)
-    held, local, generator, relayed = Holder(log), threading.local(), sink(log), relay()
-    local.file, handles, bound, alive = log, {"audit": [(log,)]}, log.write, weakref.ref(log)
-    next(generator)
-    next(relayed)
-    rows, raw = csv.writer(log), Path("wrapped.log").open("wb", buffering=0)
-    wrapped = stack.enter_context(io.TextIOWrapper(io.BufferedWriter(raw), write_through=True))
-    packed = stack.enter_context(gzip.open("a.gz", "wb"))
-    archive, pickler = stack.enter_context(zipfile.ZipFile("a.zip", "w")), pickle.Pickler(binary)
-    named = stack.enter_context(tempfile.NamedTemporaryFile())
-    yield "closure", lambda: log.write("x\n")
-    yield "unbuffered", lambda: binary.write(b"x")
-    yield "print", lambda: print("x", file=log)
-    yield "bound method", lambda: bound("x\n")
-    yield "partial", functools.partial(log.write, "x\n")
-    yield "attribute", lambda: held.held.write("x\n")
-    yield "method", held.write
-    yield "dict", lambda: handles["audit"][0][0].write("x\n")
-    yield "context variable", lambda: VARIABLE.get().write("x\n")
-    yield "local of a thread", lambda: local.file.write("x\n")
-    yield "generator", lambda: generator.send("x\n")
-    yield "generator over a global", lambda: relayed.send("x\n")
-    yield "weak reference", lambda: alive().write("x\n")  # type: ignore[union-attr]
-    yield "csv", lambda: rows.writerow(["x"])
-    yield "text over bytes", lambda: wrapped.write("x\n")
-    yield "gzip", lambda: packed.write(b"x" * 99)
-    yield "zip", lambda: archive.writestr(os.urandom(4).hex(), "x")
-    yield "pickle", lambda: pickler.dump("x")
-    yield "temporary file", lambda: named.write(b"x")
-
-
 def test_a_file_that_was_open_is_not_written_to_by_a_replay(stack: contextlib.ExitStack) -> None:
     """However the code of a tool comes to the file: the replay does not step into it, and the report says why."""
+
+    def relay() -> Generator[None, str, None]:
+        """Write what is sent to what the module holds."""
+        while True:
+            text = yield
+            VARIABLE.get().write(text)
+
+    def sink(file: io.TextIOBase) -> Generator[None, str, None]:
+        """Write what is sent."""
+        while True:
+            file.write((yield))
+
+    def ways_to_write(stack: contextlib.ExitStack) -> Iterator[tuple[str, Callable[..., object]]]:
+        """Give ways to write to a file that is open."""
+        log = stack.enter_context(Path("audit.log").open("a", buffering=1))
+        binary = stack.enter_context(Path("binary.log").open("wb", buffering=0))
+        VARIABLE.set(log)
+        held, local, generator, relayed = Holder(log), threading.local(), sink(log), relay()
+        local.file, handles, bound, alive = log, {"audit": [(log,)]}, log.write, weakref.ref(log)
+        next(generator)
+        next(relayed)
+        rows, raw = csv.writer(log), Path("wrapped.log").open("wb", buffering=0)
+        wrapped = stack.enter_context(io.TextIOWrapper(io.BufferedWriter(raw), write_through=True))
+        packed = stack.enter_context(gzip.open("a.gz", "wb"))
+        archive, pickler = stack.enter_context(zipfile.ZipFile("a.zip", "w")), pickle.Pickler(binary)
+        named = stack.enter_context(tempfile.NamedTemporaryFile())
+        yield "closure", lambda: log.write("x\n")
+        yield "unbuffered", lambda: binary.write(b"x")
+        yield "print", lambda: print("x", file=log)
+        yield "bound method", lambda: bound("x\n")
+        yield "partial", functools.partial(log.write, "x\n")
+        yield "attribute", lambda: held.held.write("x\n")
+        yield "method", held.write
+        yield "dict", lambda: handles["audit"][0][0].write("x\n")
+        yield "context variable", lambda: VARIABLE.get().write("x\n")
+        yield "local of a thread", lambda: local.file.write("x\n")
+        yield "generator", lambda: generator.send("x\n")
+        yield "generator over a global", lambda: relayed.send("x\n")
+        yield "weak reference", lambda: alive().write("x\n")  # type: ignore[union-attr]
+        yield "csv", lambda: rows.writerow(["x"])
+        yield "text over bytes", lambda: wrapped.write("x\n")
+        yield "gzip", lambda: packed.write(b"x" * 99)
+        yield "zip", lambda: archive.writestr(os.urandom(4).hex(), "x")
+        yield "pickle", lambda: pickler.dump("x")
+        yield "temporary file", lambda: named.write(b"x")
+
     for name, write in ways_to_write(stack):
         stepped, acts = judged(write)
         assert not stepped, name

@@ -340,28 +340,6 @@ class Repository:
         return CLIENT.connect()
 
 
-def by_global() -> None:
-    """Name the package, which is a global of this module."""
-    CLIENT.connect()
-
-
-def by_import() -> None:
-    """Import it."""
-    from psycopg import connect
-
-    connect()
-
-
-def by_another() -> object:
-    """Call another function."""
-    return by_import()
-
-
-def by_class() -> object:
-    """Use a class."""
-    return Repository().rows()
-
-
 def innocent() -> object:
     """Compute something."""
     return str({"psycopg": [current_session()]})
@@ -374,23 +352,41 @@ class Holder:
         self.held = {"value": [(value,)]}
 
 
-def codes_near(connection: object) -> Iterator[Any]:
-    """Give code in every relation to a client."""
-    repository = Repository()
-
-    def by_closure() -> object:
-        return connection
-
-    def by_default(given: Any = connection) -> object:
-        return given
-
-    yield from (by_global, by_import, by_another, by_class, by_closure, by_default, Holder(connection))
-    yield from (repository.rows, repository.cached, Holder(repository), functools.partial(by_global))
-    yield functools.wraps(by_import)(shutil.copy)
-
-
 def test_a_client_that_cannot_be_watched_is_found_where_the_code_names_it(psycopg: types.ModuleType) -> None:
     """By a global, an import, a closure, an attribute, a default, a wrapper and a class of the program; not else."""
+
+    def by_class() -> object:
+        """Use a class."""
+        return Repository().rows()
+
+    def by_import() -> None:
+        """Import it."""
+        from psycopg import connect
+
+        connect()
+
+    def by_another() -> object:
+        """Call another function."""
+        return by_import()
+
+    def by_global() -> None:
+        """Name the package, which is a global of this module."""
+        CLIENT.connect()
+
+    def codes_near(connection: object) -> Iterator[Any]:
+        """Give code in every relation to a client."""
+        repository = Repository()
+
+        def by_closure() -> object:
+            return connection
+
+        def by_default(given: Any = connection) -> object:
+            return given
+
+        yield from (by_global, by_import, by_another, by_class, by_closure, by_default, Holder(connection))
+        yield from (repository.rows, repository.cached, Holder(repository), functools.partial(by_global))
+        yield functools.wraps(by_import)(shutil.copy)
+
     unseen = UnwatchedCode()
     for code in codes_near(psycopg.connect()):
         assert unseen.by(code, opened_database=False).startswith("uses psycopg, which cannot be watched"), code

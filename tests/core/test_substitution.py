@@ -102,20 +102,20 @@ FAMILY = Family(
 )
 
 
-async def everything(mine: Mine) -> list[Any]:
-    """Call every leaf method."""
-    return [
-        mine.one("a"),
-        mine.two("b"),
-        await mine.later("c"),
-        list(mine.many("d")),
-        [item async for item in mine.many_later("e")],
-    ]
-
-
 @pytest.mark.parametrize("automatic", [True, False], ids=["automatic", "alias"])
 def test_only_leaves_are_replayed(tmp_path: Path, *, automatic: bool) -> None:
     """What a class implements itself is replayed; defaults and delegating classes run, and their calls are replayed."""
+
+    async def everything(mine: Mine) -> list[Any]:
+        """Call every leaf method."""
+        return [
+            mine.one("a"),
+            mine.two("b"),
+            await mine.later("c"),
+            list(mine.many("d")),
+            [item async for item in mine.many_later("e")],
+        ]
+
     mine = Mine()
     seen = []
     for mode in ("all", "none"):

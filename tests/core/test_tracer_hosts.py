@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 in_background = threading.local()
 
 
-def guard(*allow_hosts: str) -> Guard:
-    """A guard that lets threads with the mark reach the tracer's host."""
-    return Guard(
-        name="weather",
-        allow_hosts=allow_hosts,
-        background=["tracer.example"],
-        in_background=lambda: getattr(in_background, "now", False),
-    )
-
-
 @pytest.mark.parametrize("now", [True, False])
 def test_only_in_the_background(now: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The host and the addresses that were found for it are open to the background only."""
+
+    def guard(*allow_hosts: str) -> Guard:
+        """A guard that lets threads with the mark reach the tracer's host."""
+        return Guard(
+            name="weather",
+            allow_hosts=allow_hosts,
+            background=["tracer.example"],
+            in_background=lambda: getattr(in_background, "now", False),
+        )
+
     asked = guard("api.example")
     asked.remember("tracer.example", ["192.0.2.1"])
     asked.remember("api.example", ["192.0.2.2"])

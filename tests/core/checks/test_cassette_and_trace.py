@@ -255,19 +255,6 @@ SAMPLES: dict[str, Callable[[Run], Iterator[Any]]] = {
 """Values of each word of checks, for a run."""
 
 
-def told(judged: Judged) -> Any:
-    """Return what a check says of a run, without the places in files."""
-    found = [(one.level, one.message, one.expected, one.found, one.differences) for one in judged.findings]
-    return judged.text, found, judged.scores
-
-
-def checks_for(run: Run) -> Iterator[Check]:
-    """Yield checks of each word, which are near what is true of a run."""
-    for word, values in SAMPLES.items():
-        for value in values(run):
-            yield from [value] if isinstance(value, Check) else checks_of(word, value)
-
-
 def test_each_check_is_sampled() -> None:
     """A word of checks that is added needs samples here, so that it's compared as well."""
     assert SAMPLES.keys() == WORDS.keys()
@@ -277,6 +264,18 @@ def test_each_check_is_sampled() -> None:
 @given(conversations())
 def test_a_check_says_the_same_of_a_cassette_and_of_its_trace(conversation: Any) -> None:
     """For a drawn conversation and each turn of it, each check gives the same result for the cassette and the trace."""
+
+    def checks_for(run: Run) -> Iterator[Check]:
+        """Yield checks of each word, which are near what is true of a run."""
+        for word, values in SAMPLES.items():
+            for value in values(run):
+                yield from [value] if isinstance(value, Check) else checks_of(word, value)
+
+    def told(judged: Judged) -> Any:
+        """Return what a check says of a run, without the places in files."""
+        found = [(one.level, one.message, one.expected, one.found, one.differences) for one in judged.findings]
+        return judged.text, found, judged.scores
+
     records, timings = conversation
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "c.yaml"

@@ -25,12 +25,6 @@ def short(outputs: dict[str, Any]) -> bool:
     return len(outputs["answer"]) < 100
 
 
-def compared(inputs: Any, outputs: Any, reference_outputs: Any) -> dict[str, Any]:
-    """Return whether the answer is the expected one, as LangSmith's evaluators do."""
-    same = outputs == reference_outputs
-    return {"key": "same", "score": same, "comment": f"{inputs}: {outputs}"}
-
-
 class Evaluator:
     """An evaluator in the form of LlamaIndex's."""
 
@@ -44,6 +38,12 @@ class Evaluator:
 
 def test_answers_of_evaluators(recorded: Path) -> None:
     """A boolean, a number, a mapping, an object and several of them are scores, which pass or do not."""
+
+    def compared(inputs: Any, outputs: Any, reference_outputs: Any) -> dict[str, Any]:
+        """Return whether the answer is the expected one, as LangSmith's evaluators do."""
+        same = outputs == reference_outputs
+        return {"key": "same", "score": same, "comment": f"{inputs}: {outputs}"}
+
     passing = [
         judged(short),
         judged(compared, of="answer", reference=ANSWER),

@@ -40,15 +40,6 @@ def checked(*words: str, cases: str) -> int:
     return run(["check", *words, "--checks", "c.yaml"])
 
 
-def two_turns() -> str:
-    """Record a conversation of two turns; return the name of its file."""
-    with use_cassette("two", mode="all"):
-        asked("Capital of France?", "Paris.")
-        asked("Is 7 prime?", "Yes, it is prime.")
-    assert run(["export", "two", "--format", "jsonl-trace", "-o", "t.jsonl"]) == 0
-    return "cassettes/two.yaml"
-
-
 @pytest.mark.parametrize(
     ("case", "code"),
     [
@@ -62,6 +53,15 @@ def two_turns() -> str:
 )
 def test_a_case_judges_the_turn_whose_prompt_it_names(case: str, code: int) -> None:
     """A case finds its turn wherever that is in a run, judges it alone, and says the same of the trace."""
+
+    def two_turns() -> str:
+        """Record a conversation of two turns; return the name of its file."""
+        with use_cassette("two", mode="all"):
+            asked("Capital of France?", "Paris.")
+            asked("Is 7 prime?", "Yes, it is prime.")
+        assert run(["export", "two", "--format", "jsonl-trace", "-o", "t.jsonl"]) == 0
+        return "cassettes/two.yaml"
+
     assert checked(two_turns(), cases=case) == code
     assert checked("--trace", "t.jsonl", cases=case) == code
 

@@ -108,6 +108,9 @@ def test_everywhere(command: Any, folder: Path) -> None:
 def test_assets(command: Any, folder: Path, name: str) -> None:
     """What is in a file of its own is looked into: text as text, and other data for what has a form of its own."""
 
+    def _url(data: bytes) -> str:
+        return f"data:image/png;base64,{base64.b64encode(data).decode()}"
+
     @boundary("tool")
     def picture() -> dict[str, Any]:
         noise = b"\x89PNG\r\n\x1a\n\xff" + b"\x80" * 20_000
@@ -123,10 +126,6 @@ def test_assets(command: Any, folder: Path, name: str) -> None:
         ("interaction 1", "outcome.value.text.$bytes", "project"),
         ("interaction 1", "outcome.value.url", "openai"),
     ]
-
-
-def _url(data: bytes) -> str:
-    return f"data:image/png;base64,{base64.b64encode(data).decode()}"
 
 
 @pytest.mark.process

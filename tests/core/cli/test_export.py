@@ -265,18 +265,18 @@ def test_what_raised(command: Any, kinds: Mapping[str, Path]) -> None:
     assert flat(raised["events"][0]["attributes"])["exception.message"] == "'Atlantis'"
 
 
-def conventional_names() -> set[str]:
-    """Return every name of an attribute that the installed semantic conventions have."""
-    names = set()
-    for package in (opentelemetry.semconv.attributes, opentelemetry.semconv._incubating.attributes):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            found = vars(importlib.import_module(module.name))
-            names |= {value for key, value in found.items() if key.isupper() and isinstance(value, str)}
-    return names
-
-
 def test_every_name_is_of_the_conventions(command: Any, kinds: Mapping[str, Path], folder: Path) -> None:
     """An attribute is one of the conventions, or ours by its name."""
+
+    def conventional_names() -> set[str]:
+        """Return every name of an attribute that the installed semantic conventions have."""
+        names = set()
+        for package in (opentelemetry.semconv.attributes, opentelemetry.semconv._incubating.attributes):
+            for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+                found = vars(importlib.import_module(module.name))
+                names |= {value for key, value in found.items() if key.isupper() and isinstance(value, str)}
+        return names
+
     paths = [*kinds.values(), written(folder / "all.yaml")]
     spans = spans_in(command("export", *paths, "--format", "otel", "--content").out)
     used = {name for span in spans for name in span["attributes"]}

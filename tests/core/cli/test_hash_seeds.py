@@ -25,17 +25,17 @@ def answer():
 AGENTTAPE = Path(sys.executable).with_name("agenttape")
 
 
-def run(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command; if it is given no hash seed, Python draws one."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHONHASHSEED"))}
-    return subprocess.run(
-        command, cwd=folder, env={**kept, **environment}, capture_output=True, text=True, timeout=60, check=False
-    )
-
-
 @pytest.mark.process
 def test_a_program_is_run_with_the_recorded_seed(tmp_path: Path) -> None:
     """Its sets have the recorded order, so the command finds its calls; its folder holds none of our modules."""
+
+    def run(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a command; if it is given no hash seed, Python draws one."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHONHASHSEED"))}
+        return subprocess.run(
+            command, cwd=folder, env={**kept, **environment}, capture_output=True, text=True, timeout=60, check=False
+        )
+
     (tmp_path / "desk.py").write_text(PROGRAM, encoding="utf-8")
     recording = run(
         tmp_path, sys.executable, "-c", "from desk import answer; answer()", AGENTTAPE_MODE="once", PYTHONHASHSEED="7"

@@ -239,15 +239,15 @@ def test_the_text_of_each_kind(recorded: Path) -> None:
     assert "timings" not in text
 
 
-def answer_to(question: str) -> None:
-    """Add a question to the cassette."""
-    with use_cassette(RUN, mode="new_episodes", on_unused="ignore"):
-        answer("gpt-5", "Rain?")
-        answer("gpt-5", question)
-
-
 def test_one_side_adds_and_the_other_records_again(repository: Repository) -> None:
     """Records that one side added are kept where the other recorded the rest anew, and the result is replayed."""
+
+    def answer_to(question: str) -> None:
+        """Add a question to the cassette."""
+        with use_cassette(RUN, mode="new_episodes", on_unused="ignore"):
+            answer("gpt-5", "Rain?")
+            answer("gpt-5", question)
+
     record("Paris", "Rome")
     forked(repository, lambda: answer_to("Snow?"), lambda: record("Paris", "Lima"))
     repository.git("merge", "-q", "theirs")

@@ -17,12 +17,6 @@ from .conftest import record
 SUMS = ("input_tokens", "output_tokens", "unpriced")
 
 
-def groups_by(command: Any, path: Path, way: str) -> list[dict[str, Any]]:
-    """Return the totals of a cassette by what its calls belong to."""
-    found: list[dict[str, Any]] = command("show", "--stats", path, "--by", way, "--json").json["groups"]
-    return found
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_sums_agree(kind: str, way: str, recorded: Path, command: Any) -> None:
     """Whatever calls are grouped by, the sums over the groups are those of `stats`."""
@@ -40,6 +34,12 @@ def test_sums_agree(kind: str, way: str, recorded: Path, command: Any) -> None:
 
 def test_groups_of_an_agent(recorded: Path, kind: str, command: Any) -> None:
     """The calls of an agent are found by its nodes and tools, with the time until its streams began."""
+
+    def groups_by(command: Any, path: Path, way: str) -> list[dict[str, Any]]:
+        """Return the totals of a cassette by what its calls belong to."""
+        found: list[dict[str, Any]] = command("show", "--stats", path, "--by", way, "--json").json["groups"]
+        return found
+
     if kind != "langchain":
         return
     nodes = {group["name"]: group for group in groups_by(command, recorded, "node")}

@@ -235,6 +235,12 @@ def test_an_equal_text_is_replaced_too(command: Any, folder: Path) -> None:
 
 def test_journals_are_told(command: Any, folder: Path) -> None:
     """What a broken recording left beside a cassette is not rewritten, and told."""
+
+    def _timing() -> Any:
+        from agenttape_core.schema import Timing
+
+        return Timing(duration_ms=1.0)
+
     journal = Journal(folder / WEATHER, Header(name=KEY))
     journal.append(next(open_cassette(folder / WEATHER).interactions()), _timing(), ())
     journal.abandon(keep=True)
@@ -260,12 +266,6 @@ def test_a_value_among_the_ids(command: Any, folder: Path, monkeypatch: pytest.M
     monkeypatch.setattr("sys.stdin", io.StringIO("4711-secret\n"))
     assert command("cassette", "redact", "ids.yaml", "--value", "-").code == 0
     assert_gone(folder, "4711-secret")
-
-
-def _timing() -> Any:
-    from agenttape_core.schema import Timing
-
-    return Timing(duration_ms=1.0)
 
 
 def test_a_text_with_a_pseudonym_in_it(command: Any, folder: Path) -> None:
@@ -334,12 +334,12 @@ def test_what_cannot_be_written(command: Any, folder: Path) -> None:
 @pytest.mark.parametrize("name", ["w.jsonl", "w.yaml.gz", "w.jsonl.zst"])
 def test_layouts(command: Any, folder: Path, name: str) -> None:
     """Each layout and packing is redacted in place."""
+
+    def _texts(path: Path) -> Iterator[str]:
+        for item in open_cassette(path).interactions():
+            yield from re.findall(r"\[REDACTED:openai:\w{8}\]", str(item.request))
+
     convert(planted(folder / WEATHER), folder / name)
     assert command("cassette", "redact", name).code == 0
     assert command("check", "--only", "secrets", name).code == 0
     assert list(_texts(folder / name))
-
-
-def _texts(path: Path) -> Iterator[str]:
-    for item in open_cassette(path).interactions():
-        yield from re.findall(r"\[REDACTED:openai:\w{8}\]", str(item.request))

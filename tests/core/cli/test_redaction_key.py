@@ -104,6 +104,11 @@ def test_every_verb_is_in_the_table() -> None:
 @pytest.mark.parametrize("words", TABLE, ids=" ".join)
 def test_no_verb_prints_the_key(command: Any, folder: Path, keys: list[str], words: list[str]) -> None:
     """Whatever a command prints or complains of, and each file that it writes beside cassettes, is without the key."""
+
+    def _has_key(path: Path) -> bool:
+        """Return True for a cassette, which has its key in it, and for what git keeps of one."""
+        return path.suffix in (".yaml", ".jsonl") or ".git" in path.parts
+
     before = set(folder.rglob("*"))
     ended = [command(*words), command(*words, "--json")]
     assert 2 not in {one.code for one in ended} or words[0] == "import"
@@ -111,11 +116,6 @@ def test_no_verb_prints_the_key(command: Any, folder: Path, keys: list[str], wor
     texts = [text for one in ended for text in (one.out, one.err)] + [path.read_text("utf-8") for path in written]
     assert any(texts)
     assert not [text for text in texts for key in keys if key in text]
-
-
-def _has_key(path: Path) -> bool:
-    """Return True for a cassette, which has its key in it, and for what git keeps of one."""
-    return path.suffix in (".yaml", ".jsonl") or ".git" in path.parts
 
 
 @pytest.mark.process

@@ -141,12 +141,6 @@ def test_other_verbs_leave_it_out(waiting: Path, command: Any) -> None:
     assert command("cassette", "prune", "cassettes").out.count("pending") == 0
 
 
-def scripted(keys: str) -> Callable[[], str]:
-    """Return a reader of keys that are pressed one after another."""
-    pressed = iter(keys)
-    return lambda: next(pressed)
-
-
 @pytest.mark.parametrize(
     ("keys", "accepted", "rejected"),
     [
@@ -162,6 +156,12 @@ def test_a_walk(
     waiting: Path, capsys: pytest.CaptureFixture[str], keys: str, accepted: list[str], rejected: list[str]
 ) -> None:
     """The walk shows another path before other words, and nothing is written before it has ended."""
+
+    def scripted(keys: str) -> Callable[[], str]:
+        """Return a reader of keys that are pressed one after another."""
+        pressed = iter(keys)
+        return lambda: next(pressed)
+
     before = CASSETTE.read_bytes()
     ((pending, taken, dropped),) = walked([pending_of(CASSETTE)], NoPrices(), scripted(keys))
     out = capsys.readouterr().out

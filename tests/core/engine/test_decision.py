@@ -35,28 +35,28 @@ NAMES = [Selector(), Selector({"tool"}), Selector({"search"}), Selector({"chat",
 @pytest.mark.parametrize("mode", Mode)
 def test_every_combination(mode: Mode) -> None:
     """Calls in `replay_only` are only replayed; live ones are executed; the mode decides about the others."""
+
+    def assert_decided(mode: Mode, recorded: bool, live: Selector, replay_only: Selector, known: bool) -> None:
+        """Compare the decision on one combination with the rule."""
+        decision = decided(Policy(mode, recorded, live, replay_only), EXACT if known else None)
+        is_live, is_frozen = bool(live & {"tool", "search"}), bool(replay_only & {"tool", "search"})
+        recording_anew = mode is Mode.RECORD or (mode in {Mode.ONCE, Mode.UPDATE} and not recorded)
+        if is_frozen:
+            expected: type = Serve if known else Refuse
+        elif is_live or recording_anew:
+            expected = Execute
+        elif known:
+            expected = Serve
+        else:
+            expected = Execute if mode in {Mode.ADD, Mode.UPDATE} else Refuse
+        assert type(decision) is expected
+        if isinstance(decision, Execute):
+            assert decision.live is is_live
+        if isinstance(decision, Serve):
+            assert decision.found is EXACT
+
     for recorded, live, replay_only, known in itertools.product([False, True], NAMES, NAMES, [False, True]):
         assert_decided(mode, recorded, live, replay_only, known)
-
-
-def assert_decided(mode: Mode, recorded: bool, live: Selector, replay_only: Selector, known: bool) -> None:
-    """Compare the decision on one combination with the rule."""
-    decision = decided(Policy(mode, recorded, live, replay_only), EXACT if known else None)
-    is_live, is_frozen = bool(live & {"tool", "search"}), bool(replay_only & {"tool", "search"})
-    recording_anew = mode is Mode.RECORD or (mode in {Mode.ONCE, Mode.UPDATE} and not recorded)
-    if is_frozen:
-        expected: type = Serve if known else Refuse
-    elif is_live or recording_anew:
-        expected = Execute
-    elif known:
-        expected = Serve
-    else:
-        expected = Execute if mode in {Mode.ADD, Mode.UPDATE} else Refuse
-    assert type(decision) is expected
-    if isinstance(decision, Execute):
-        assert decision.live is is_live
-    if isinstance(decision, Serve):
-        assert decision.found is EXACT
 
 
 @pytest.mark.parametrize(

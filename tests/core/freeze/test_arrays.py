@@ -26,11 +26,6 @@ rand = np.random.rand  # a name that was taken before any session
 _scope: ContextVar[str] = ContextVar("scope", default="root")
 
 
-def global_state() -> list[Any]:
-    """The state of the process's own generator, comparable."""
-    return [part.tolist() if hasattr(part, "tolist") else part for part in np.random.get_state()]
-
-
 def draws() -> list[Any]:
     """One of each sort."""
     items = list(range(8))
@@ -75,6 +70,11 @@ def test_every_function_of_the_hidden_generator_is_covered(session: OpenSession)
 
 def test_the_state_of_the_process_does_not_change(session: OpenSession) -> None:
     """After a session that drew, seeded and set things, the global generator is where it was."""
+
+    def global_state() -> list[Any]:
+        """The state of the process's own generator, comparable."""
+        return [part.tolist() if hasattr(part, "tolist") else part for part in np.random.get_state()]
+
     before = global_state()
     with session():
         draws()
@@ -99,24 +99,24 @@ def test_a_seed_of_the_user_wins(session: OpenSession) -> None:
     assert seeded == np.random.default_rng(5).random()
 
 
-def unseeded() -> list[float]:
-    """One of everything that takes no seed."""
-    np.random.seed()
-    return [
-        np.random.default_rng().random(),
-        np.random.default_rng().random(),
-        np.random.default_rng(None).random(),
-        np.random.Generator(np.random.PCG64()).random(),
-        np.random.Generator(np.random.Philox(np.random.SeedSequence())).random(),
-        np.random.RandomState().rand(),
-        np.random.rand(),
-        np.random.default_rng().spawn(1)[0].random() if hasattr(np.random.Generator, "spawn") else 0.0,
-    ]
-
-
 @pytest.mark.process
 def test_what_has_no_seed_gets_one(session: OpenSession) -> None:
     """Generators without a seed are equal in every session, and different from each other."""
+
+    def unseeded() -> list[float]:
+        """One of everything that takes no seed."""
+        np.random.seed()
+        return [
+            np.random.default_rng().random(),
+            np.random.default_rng().random(),
+            np.random.default_rng(None).random(),
+            np.random.Generator(np.random.PCG64()).random(),
+            np.random.Generator(np.random.Philox(np.random.SeedSequence())).random(),
+            np.random.RandomState().rand(),
+            np.random.rand(),
+            np.random.default_rng().spawn(1)[0].random() if hasattr(np.random.Generator, "spawn") else 0.0,
+        ]
+
     rounds = []
     for _ in range(2):
         with session():

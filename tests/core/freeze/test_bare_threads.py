@@ -74,16 +74,6 @@ def in_an_initializer(work: Callable[[], Any]) -> Any:
     return made[0]
 
 
-def in_a_hook(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> Any:
-    """Work in the hook for errors that end threads."""
-    made: list[Any] = []
-    monkeypatch.setattr(threading, "excepthook", lambda _: made.append(work()))
-    thread = threading.Thread(target=lambda: 1 / 0)
-    thread.start()
-    thread.join(30)
-    return made[0]
-
-
 def in_an_empty_context(work: Callable[[], Any]) -> Any:
     """Work in the thread of the session, in a context without anything."""
     return contextvars.Context().run(work)
@@ -269,6 +259,16 @@ def test_the_hook_for_errors_of_threads_draws_what_was_recorded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A thread that an error ends draws from its own scope in its hook, too."""
+
+    def in_a_hook(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> Any:
+        """Work in the hook for errors that end threads."""
+        made: list[Any] = []
+        monkeypatch.setattr(threading, "excepthook", lambda _: made.append(work()))
+        thread = threading.Thread(target=lambda: 1 / 0)
+        thread.start()
+        thread.join(30)
+        return made[0]
+
     recorded, replayed, disorder = told(tmp_path / "c.yaml", lambda: in_a_hook(monkeypatch, uuid.uuid4))
     assert (recorded, disorder) == (replayed, ())
 

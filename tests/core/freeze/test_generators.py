@@ -32,16 +32,22 @@ class Loaded(random.Random):
         self.extra = 1
 
 
-def draws() -> list[float]:
-    """One of everything that has no seed."""
-    again = random.Random(5)
-    again.seed()
-    random.seed()
-    return [random.Random().random(), random.Random(None).random(), Loaded().random(), again.random(), random.random()]
-
-
 def test_without_a_seed_they_are_frozen(session: OpenSession) -> None:
     """What would ask the system for noise is equal in every session, and real outside."""
+
+    def draws() -> list[float]:
+        """One of everything that has no seed."""
+        again = random.Random(5)
+        again.seed()
+        random.seed()
+        return [
+            random.Random().random(),
+            random.Random(None).random(),
+            Loaded().random(),
+            again.random(),
+            random.random(),
+        ]
+
     rounds = []
     for _ in range(2):
         with session():

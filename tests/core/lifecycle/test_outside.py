@@ -77,6 +77,11 @@ def test_what_no_boundary_covers_is_named(address: Any) -> None:
 
 def test_threads_and_tasks_of_the_session_count_and_others_do_not(address: Any) -> None:
     """A thread that was there before has nothing to do with it; a pool that was there before works for who asks."""
+
+    async def in_thread(address: Any) -> None:
+        """Reach out from a thread of an event loop."""
+        await asyncio.to_thread(connect, address)
+
     begin, done = threading.Event(), threading.Event()
 
     def beside() -> None:
@@ -106,11 +111,6 @@ def test_threads_and_tasks_of_the_session_count_and_others_do_not(address: Any) 
     recorded(run)
     pool.shutdown()
     older.join()
-
-
-async def in_thread(address: Any) -> None:
-    """Reach out from a thread of an event loop."""
-    await asyncio.to_thread(connect, address)
 
 
 def test_neither_a_replay_nor_what_is_live_is_warned_of(address: Any) -> None:

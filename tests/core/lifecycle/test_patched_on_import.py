@@ -37,6 +37,14 @@ def test_several_functions_of_one_module(
 
 def test_a_module_that_another_thread_imports_is_awaited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever enters while another thread imports a module gets it connected once it has run, and neither hangs."""
+
+    def is_in_import(thread: Thread) -> bool:
+        """Return whether a thread runs code of the import system."""
+        at = sys._current_frames().get(thread.ident or 0)
+        while at is not None and not at.f_code.co_filename.startswith("<frozen importlib"):
+            at = at.f_back
+        return at is not None
+
     (tmp_path / "gate_of_import.py").write_text(
         "import threading\nreached, go = threading.Event(), threading.Event()\n"
     )
@@ -70,11 +78,3 @@ def test_a_module_that_another_thread_imports_is_awaited(tmp_path: Path, monkeyp
         importer.join()
         opener.join()
     assert connected == ["whole"]
-
-
-def is_in_import(thread: Thread) -> bool:
-    """Return whether a thread runs code of the import system."""
-    at = sys._current_frames().get(thread.ident or 0)
-    while at is not None and not at.f_code.co_filename.startswith("<frozen importlib"):
-        at = at.f_back
-    return at is not None

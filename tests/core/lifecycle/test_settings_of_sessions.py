@@ -321,30 +321,6 @@ PROBES: dict[str, tuple[Callable[[str], Any], str]] = {
 }
 
 
-def observed(probe: Callable[[str], Any], kind: str, patch: pytest.MonkeyPatch, setting: str = "") -> Any:
-    """Return what a probe observes in a project of its own, with a setting or without any."""
-    folder = Path(setting or "none")
-    (folder / "tapes").mkdir(parents=True)
-    patch.chdir(folder)
-    recorded(facts=CallFacts(duration_ms=10_000), x=1)
-    patch.setenv("AGENTTAPE_REDACTION_KEY", KEY)
-    recorded("keyed", x=1)
-    patch.delenv("AGENTTAPE_REDACTION_KEY")
-    configured("redaction_rules")
-    recorded("ruled", x=1)
-    Path("pyproject.toml").unlink()
-    if setting == "redaction_key":
-        patch.setenv("AGENTTAPE_REDACTION_KEY", KEY)
-    elif setting:
-        configured(setting)
-    return probe(kind)
-
-
-def configured(setting: str) -> None:
-    """Write the file of a project with one setting."""
-    Path("pyproject.toml").write_text(f"[tool.agenttape]\n{setting} = {PROBES[setting][1]}\n", encoding="utf-8")
-
-
 def test_all_settings_of_sessions_are_listed() -> None:
     """The documentation has a row for each setting but those that only commands read; so have these tests."""
     assert list(LISTED) == [name for name in Settings.model_fields if name not in {"prices", "retirements"}]
@@ -356,6 +332,29 @@ def test_all_settings_of_sessions_are_listed() -> None:
 @pytest.mark.parametrize("setting", PROBES)
 def test_holds_where_it_is_listed(setting: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A setting changes what its probe observes of the kinds of sessions that it is listed for, and of no others."""
+
+    def configured(setting: str) -> None:
+        """Write the file of a project with one setting."""
+        Path("pyproject.toml").write_text(f"[tool.agenttape]\n{setting} = {PROBES[setting][1]}\n", encoding="utf-8")
+
+    def observed(probe: Callable[[str], Any], kind: str, patch: pytest.MonkeyPatch, setting: str = "") -> Any:
+        """Return what a probe observes in a project of its own, with a setting or without any."""
+        folder = Path(setting or "none")
+        (folder / "tapes").mkdir(parents=True)
+        patch.chdir(folder)
+        recorded(facts=CallFacts(duration_ms=10_000), x=1)
+        patch.setenv("AGENTTAPE_REDACTION_KEY", KEY)
+        recorded("keyed", x=1)
+        patch.delenv("AGENTTAPE_REDACTION_KEY")
+        configured("redaction_rules")
+        recorded("ruled", x=1)
+        Path("pyproject.toml").unlink()
+        if setting == "redaction_key":
+            patch.setenv("AGENTTAPE_REDACTION_KEY", KEY)
+        elif setting:
+            configured(setting)
+        return probe(kind)
+
     probe, _ = PROBES[setting]
     found = []
     for given in ("", setting):

@@ -114,20 +114,20 @@ def test_a_loop_that_is_a_guest_of_asyncio() -> None:
         assert as_a_guest(program, mode) == {"slow": "slow!", "quick": "quick!"}
 
 
-async def cut_short(mode: str, **options: Any) -> list[str]:
-    """Make a call that a timeout cancels, and one that ends."""
-    made = []
-    async with use_cassette("c", mode=mode, **options):
-        with anyio.move_on_after(0.1):
-            await look("endless")
-            made.append("it ended")
-        made.append(await look("slow"))
-    return made
-
-
 @pytest.mark.parametrize("is_guest", [False, True], ids=["alone", "guest"])
 def test_a_call_that_was_cancelled_in_asyncio(*, is_guest: bool) -> None:
     """A replay in trio, alone or as a guest of asyncio, waits until the call is cancelled again, at any pace."""
+
+    async def cut_short(mode: str, **options: Any) -> list[str]:
+        """Make a call that a timeout cancels, and one that ends."""
+        made = []
+        async with use_cassette("c", mode=mode, **options):
+            with anyio.move_on_after(0.1):
+                await look("endless")
+                made.append("it ended")
+            made.append(await look("slow"))
+        return made
+
     assert anyio.run(cut_short, "all") == ["slow!"]
     for options in ({}, {"pace": "recorded"}):
         replay = functools.partial(cut_short, **options)

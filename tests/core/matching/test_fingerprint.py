@@ -42,21 +42,6 @@ def asked(body: dict[str, Any], kind: str = "chat", canonicaliser: Canonicaliser
     return (canonicaliser or Canonicaliser(PYTHON_VALUES.encode)).request(kind, "name", body)
 
 
-def shuffled(value: Any) -> Any:
-    """Return equal data with the keys of every dict in the opposite order."""
-    if isinstance(value, dict):
-        return {key: shuffled(item) for key, item in reversed(value.items())}
-    return [shuffled(item) for item in value] if isinstance(value, list) else value
-
-
-def with_other_ids(value: Any, suffix: str) -> Any:
-    """Return data with each UUID replaced by another one of its own."""
-    text = json.dumps(value)
-    for found in {str(item) for item in find_ids(value)}:
-        text = text.replace(found, str(uuid.uuid5(uuid.NAMESPACE_DNS, found + suffix)))
-    return json.loads(text)
-
-
 def find_ids(value: Any) -> list[str]:
     """Return the UUIDs that stand alone in data."""
     if isinstance(value, dict):
@@ -69,12 +54,27 @@ def find_ids(value: Any) -> list[str]:
 @given(bodies)
 def test_key_order(body: dict[str, Any]) -> None:
     """The order of keys, at any depth, is not part of what is asked."""
+
+    def shuffled(value: Any) -> Any:
+        """Return equal data with the keys of every dict in the opposite order."""
+        if isinstance(value, dict):
+            return {key: shuffled(item) for key, item in reversed(value.items())}
+        return [shuffled(item) for item in value] if isinstance(value, list) else value
+
     assert asked(shuffled(body)).fingerprint == asked(body).fingerprint
 
 
 @given(bodies)
 def test_ids_are_run_specific(body: dict[str, Any]) -> None:
     """The same request with the ids of another run is the same question, and gives up those ids in the same order."""
+
+    def with_other_ids(value: Any, suffix: str) -> Any:
+        """Return data with each UUID replaced by another one of its own."""
+        text = json.dumps(value)
+        for found in {str(item) for item in find_ids(value)}:
+            text = text.replace(found, str(uuid.uuid5(uuid.NAMESPACE_DNS, found + suffix)))
+        return json.loads(text)
+
     other = with_other_ids(body, "other")
     one, two = asked(body), asked(other)
     assert two.fingerprint == one.fingerprint

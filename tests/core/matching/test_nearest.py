@@ -115,15 +115,15 @@ def test_only_what_differs() -> None:
 @given(plain, plain)
 def test_differences_are_complete(one: Any, two: Any) -> None:
     """There is a difference if and only if the canonical data differs, and the likeness is 1 only for equal data."""
+
+    def _typed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: _typed(item) for key, item in value.items()}
+        return [_typed(item) for item in value] if isinstance(value, list) else (type(value), value)
+
     same = _typed(one) == _typed(two)
     assert (not list(differences(one, two))) is same
     assert 0 <= likeness(one, two) <= 1
-
-
-def _typed(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _typed(item) for key, item in value.items()}
-    return [_typed(item) for item in value] if isinstance(value, list) else (type(value), value)
 
 
 words = st.lists(st.sampled_from(["a", "b", "c", " ", "\n", "."]), max_size=12).map("".join)
@@ -132,23 +132,22 @@ words = st.lists(st.sampled_from(["a", "b", "c", " ", "\n", "."]), max_size=12).
 @given(words, words)
 def test_marks_are_true(one: str, two: str) -> None:
     """In short texts, what is marked is exactly what must change: without it both sides are the same."""
+
+    def without(text: str, opening: str, closing: str) -> str:
+        """Return a text without what is marked."""
+        while opening in text:
+            before, _, rest = text.partition(opening)
+            text = before + rest.partition(closing)[2]
+        return text
+
+    def unmarked(text: str, opening: str, closing: str) -> str:
+        """Return a text without its marks."""
+        return text.replace(opening, "").replace(closing, "")
+
     left, right = differing_words(one, two)
     assert unmarked(left, "[-", "-]") == one.replace("\n", "⏎")
     assert unmarked(right, "{+", "+}") == two.replace("\n", "⏎")
     assert without(left, "[-", "-]") == without(right, "{+", "+}")
-
-
-def unmarked(text: str, opening: str, closing: str) -> str:
-    """Return a text without its marks."""
-    return text.replace(opening, "").replace(closing, "")
-
-
-def without(text: str, opening: str, closing: str) -> str:
-    """Return a text without what is marked."""
-    while opening in text:
-        before, _, rest = text.partition(opening)
-        text = before + rest.partition(closing)[2]
-    return text
 
 
 def prose(length: int, seed: int) -> list[str]:

@@ -25,14 +25,6 @@ PIECES = st.sampled_from([
 ])  # fmt: skip
 
 
-def _texts(plain: Any) -> list[str]:
-    if isinstance(plain, dict):
-        return [text for item in plain.values() for text in _texts(item)]
-    if isinstance(plain, list):
-        return [text for item in plain for text in _texts(item)]
-    return [plain] if isinstance(plain, str) else []
-
-
 def _same(texts: list[str], places: dict[str, str]) -> None:
     foreseeing = Redactor(KEY, places=places)
     foreseeing.foresee(texts)
@@ -42,6 +34,14 @@ def _same(texts: list[str], places: dict[str, str]) -> None:
 
 def test_corpus(positives: dict[str, list[Any]], negatives: dict[str, list[Any]], lines: dict[str, list[Any]]) -> None:
     """Each text of the corpus is redacted as if it were alone, whatever it is foreseen with."""
+
+    def _texts(plain: Any) -> list[str]:
+        if isinstance(plain, dict):
+            return [text for item in plain.values() for text in _texts(item)]
+        if isinstance(plain, list):
+            return [text for item in plain for text in _texts(item)]
+        return [plain] if isinstance(plain, str) else []
+
     texts = [
         text
         for half in (positives, negatives, lines)

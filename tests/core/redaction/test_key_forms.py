@@ -63,31 +63,31 @@ def belongs(name: str, value: Any, char: str) -> bool:
     raise AssertionError(f"a class with {name}")
 
 
-def samples(detector: Detector, count: int) -> list[str]:
-    """Make keys that a detector describes."""
-    source = detector.pattern.pattern.removeprefix(BEFORE)
-    rng = Random(f"{detector.kind} {source}")
-    found: list[str] = []
-    for _ in range(2_000):
-        sample = made(PARSER.parse(source, re.ASCII), rng)
-        match = detector.pattern.fullmatch(sample)
-        if (
-            match
-            and (detector.check is None or detector.check(sample))
-            and sample[-1] not in "-_"
-            and RUN.search(sample)
-        ):
-            found.append(sample)
-            if len(found) == count:
-                return found
-    raise AssertionError(f"no sample of {source}")
-
-
 @pytest.mark.parametrize(
     "detector", PROVIDER_KEYS, ids=[f"{number}-{key.kind}" for number, key in enumerate(PROVIDER_KEYS)]
 )
 def test_each_form_is_found(detector: Detector) -> None:
     """Keys that are made of a form are replaced whole, in prose, in JSON and in a URL, and nothing beside them."""
+
+    def samples(detector: Detector, count: int) -> list[str]:
+        """Make keys that a detector describes."""
+        source = detector.pattern.pattern.removeprefix(BEFORE)
+        rng = Random(f"{detector.kind} {source}")
+        found: list[str] = []
+        for _ in range(2_000):
+            sample = made(PARSER.parse(source, re.ASCII), rng)
+            match = detector.pattern.fullmatch(sample)
+            if (
+                match
+                and (detector.check is None or detector.check(sample))
+                and sample[-1] not in "-_"
+                and RUN.search(sample)
+            ):
+                found.append(sample)
+                if len(found) == count:
+                    return found
+        raise AssertionError(f"no sample of {source}")
+
     for sample in samples(detector, 3):
         secret = detector.pattern.fullmatch(sample)
         whole = "secret" not in (secret.re.groupindex if secret else {})

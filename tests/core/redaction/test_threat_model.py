@@ -66,16 +66,16 @@ TABLE = {
 """The beginnings of the paragraphs, items and rows of the section, and the test of each."""
 
 
-def parts() -> list[str]:
-    """Return the paragraphs, items and rows of the section."""
-    text = (ROOT / "docs/redaction.md").read_text("utf-8")
-    section = text[text.index("## Threat model") : text.index("## How well it works")]
-    found = re.split(r"\n\n|\n(?=[-|#] ?)", section)
-    return [part.strip() for part in found if part.strip() and not re.match(r"#|\| who|\|---", part.strip())]
-
-
 def test_each_part_has_a_test() -> None:
     """What the section says is in the table, once, and nothing else is; the tests that it names exist."""
+
+    def parts() -> list[str]:
+        """Return the paragraphs, items and rows of the section."""
+        text = (ROOT / "docs/redaction.md").read_text("utf-8")
+        section = text[text.index("## Threat model") : text.index("## How well it works")]
+        found = re.split(r"\n\n|\n(?=[-|#] ?)", section)
+        return [part.strip() for part in found if part.strip() and not re.match(r"#|\| who|\|---", part.strip())]
+
     beginnings = {part: [start for start in TABLE if part.startswith(start)] for part in parts()}
     assert len(beginnings) == len(TABLE)
     assert [part for part, starts in beginnings.items() if len(starts) != 1] == []

@@ -114,27 +114,27 @@ def when_done(loop: asyncio.AbstractEventLoop, function: Callable[[], object], c
 GIVEN = [soon, later, from_any_thread, when_done]
 
 
-async def with_callback(
-    give: Callable[[Any, Callable[[], object], contextvars.Context], None], context: contextvars.Context
-) -> Any:
-    """Give a loop a callback together with a context, beside tasks that take answers as they come."""
-    made: list[Any] = []
-    loop, over = asyncio.get_running_loop(), asyncio.Event()
-
-    def called() -> None:
-        BEFORE.set(BEFORE.get() + 1)
-        made.extend([uuid.uuid4(), random.random()])
-        over.set()
-
-    give(loop, called, context)
-    answers = await program()
-    await over.wait()
-    return made, answers
-
-
 @pytest.mark.parametrize("give", GIVEN, ids=lambda give: give.__name__)
 def test_a_callback_of_the_program_belongs_to_its_session(give: Callable[..., None], tmp_path: Path) -> None:
     """Whatever context a loop is given with a callback: it draws what was recorded, and comes when it came."""
+
+    async def with_callback(
+        give: Callable[[Any, Callable[[], object], contextvars.Context], None], context: contextvars.Context
+    ) -> Any:
+        """Give a loop a callback together with a context, beside tasks that take answers as they come."""
+        made: list[Any] = []
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+
+        def called() -> None:
+            BEFORE.set(BEFORE.get() + 1)
+            made.extend([uuid.uuid4(), random.random()])
+            over.set()
+
+        give(loop, called, context)
+        answers = await program()
+        await over.wait()
+        return made, answers
+
     context = contextvars.Context()
     with use_cassette(tmp_path / "c.yaml", mode="once"):
         recorded = asyncio.run(with_callback(give, context))

@@ -289,17 +289,17 @@ def nothing_is_left() -> bool:
     return current_session() is None and reaches_out() and clock_goes
 
 
-def broken(message: str) -> Callable[..., Any]:
-    """Return a function that fails."""
-
-    def fail(*_: Any, **__: Any) -> Any:
-        raise RuntimeError(message)
-
-    return fail
-
-
 def test_integration_that_fails_to_connect(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failure on entry undoes all that was done: no lock, no journal, no guard, and the next session works."""
+
+    def broken(message: str) -> Callable[..., Any]:
+        """Return a function that fails."""
+
+        def fail(*_: Any, **__: Any) -> Any:
+            raise RuntimeError(message)
+
+        return fail
+
     before = integrations._open  # tracebacks of other tests may hold contexts of replays, which keeps them connected
     with monkeypatch.context() as patch:
         patch.setattr(type(integrations), "connect", broken("cannot connect"))

@@ -62,13 +62,13 @@ def test_work_that_had_not_begun_when_it_was_cancelled_does_not_begin(program: o
         assert session.report.nondeterminism == ()
 
 
-def draws() -> list[object]:
-    """Draw an id and the time."""
-    return [uuid4(), time.time()]
-
-
 def test_what_nobody_waits_for_is_done_before_the_session_ends() -> None:
     """Afterwards its time and ids would be real."""
+
+    def draws() -> list[object]:
+        """Draw an id and the time."""
+        return [uuid4(), time.time()]
+
     with ThreadPoolExecutor(1) as pool:
         with use_cassette("c", mode="all"):
             work = pool.submit(copy_context().run, draws)

@@ -102,16 +102,16 @@ def through_a_file(error: Exception) -> RecordedError:
     return RecordedError.model_validate(json.loads(record_error(error, PYTHON_VALUES).model_dump_json()))
 
 
-def seen(error: Any) -> dict[str, Any]:
-    """Return all that a handler can see of an exception."""
-    hidden = {"obj", "connection", "exceptions", "args", "with_traceback", "characters_written"}
-    visible = {name for name in dir(error) if not name.startswith("__")} - hidden
-    return {name: value for name in visible if not callable(value := getattr(error, name, None))}
-
-
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_as_its_own_type(error: Exception) -> None:
     """Type, text, arguments and attributes are those of the original."""
+
+    def seen(error: Any) -> dict[str, Any]:
+        """Return all that a handler can see of an exception."""
+        hidden = {"obj", "connection", "exceptions", "args", "with_traceback", "characters_written"}
+        visible = {name for name in dir(error) if not name.startswith("__")} - hidden
+        return {name: value for name in visible if not callable(value := getattr(error, name, None))}
+
     again = rebuild_error(through_a_file(error), PYTHON_VALUES)
     assert again is not error
     assert type(again) is type(error)

@@ -110,32 +110,31 @@ def tracing(_: Any) -> Iterator[None]:
         threading.settrace(before)  # type: ignore[arg-type] # it takes what it gave
 
 
-def program(beside: Callable[[], AbstractContextManager[None]]) -> list[str]:
-    """Look up words in threads whose order is in the next request, twice."""
-
-    @boundary
-    def look_up(word: str) -> str:
-        return f"{word}?"
-
-    @boundary
-    def ask(question: str) -> str:
-        return f"{question}!"
-
-    found: list[str] = []
-    with beside():
-        for turn in range(2):
-            with ThreadPoolExecutor() as pool:
-                list(pool.map(lambda word: found.append(look_up(word)), [f"a{turn}", f"b{turn}", f"c{turn}"]))
-            found.append(ask(str(found)))
-    return found
-
-
 @pytest.mark.parametrize("is_older", [False, True])
 @pytest.mark.parametrize("beside", [progress, log_of_processes, debugger, tracing])
 def test_nothing_is_reported(
     library: Any, project: Path, beside: Callable[[Any], AbstractContextManager[None]], is_older: bool
 ) -> None:
     """A replay that is equal reports nothing of a thread that only draws, writes the log, debugs or measures."""
+
+    def program(beside: Callable[[], AbstractContextManager[None]]) -> list[str]:
+        """Look up words in threads whose order is in the next request, twice."""
+
+        @boundary
+        def look_up(word: str) -> str:
+            return f"{word}?"
+
+        @boundary
+        def ask(question: str) -> str:
+            return f"{question}!"
+
+        found: list[str] = []
+        with beside():
+            for turn in range(2):
+                with ThreadPoolExecutor() as pool:
+                    list(pool.map(lambda word: found.append(look_up(word)), [f"a{turn}", f"b{turn}", f"c{turn}"]))
+                found.append(ask(str(found)))
+        return found
 
     @contextmanager
     def nothing() -> Iterator[None]:

@@ -108,36 +108,35 @@ def in_context(work: Callable[..., None], *args: Any) -> Callable[[], None]:
     return lambda: context.run(work, *args)
 
 
-async def agent(
-    outside: Outside, name: str, mode: str, seed: int, both_open: threading.Barrier
-) -> tuple[Answers, Session]:
-    """Everything that goes on in one session, tasks and threads at once; a seed gives a schedule."""
-    got: Answers = {}
-    source = random.Random(f"{seed} {name}")
-    async with use_cassette(name, mode=mode) as session:
-        await asyncio.to_thread(both_open.wait)
-        assert current_session() is session
-        with ThreadPoolExecutor(THREADS) as pool:
-            futures = [pool.submit(in_context(thread, outside, name, n, got)) for n in range(THREADS)]
-            numbers = [asyncio.create_task(task(outside, name, n, got, source)) for n in range(TASKS)]
-            await asyncio.gather(*numbers, *map(asyncio.wrap_future, futures))
-        await asyncio.to_thread(both_open.wait)
-    return got, session
-
-
-def both(outside: Outside, mode: str, seed: int) -> dict[str, tuple[Answers, Session]]:
-    """The two agents, each in a thread and an event loop of its own."""
-    barrier = threading.Barrier(len(SESSIONS), timeout=60)
-
-    def one(name: str) -> tuple[Answers, Session]:
-        return asyncio.run(agent(outside, name, mode, seed, barrier))
-
-    with ThreadPoolExecutor(len(SESSIONS)) as pool:
-        return dict(zip(SESSIONS, pool.map(one, SESSIONS), strict=True))
-
-
 def test_two_sessions_at_once_keep_their_callers_apart(project: Path) -> None:
     """More than a thousand calls: nothing is lost, doubled or crossed, and any other schedule replays the same."""
+
+    async def agent(
+        outside: Outside, name: str, mode: str, seed: int, both_open: threading.Barrier
+    ) -> tuple[Answers, Session]:
+        """Everything that goes on in one session, tasks and threads at once; a seed gives a schedule."""
+        got: Answers = {}
+        source = random.Random(f"{seed} {name}")
+        async with use_cassette(name, mode=mode) as session:
+            await asyncio.to_thread(both_open.wait)
+            assert current_session() is session
+            with ThreadPoolExecutor(THREADS) as pool:
+                futures = [pool.submit(in_context(thread, outside, name, n, got)) for n in range(THREADS)]
+                numbers = [asyncio.create_task(task(outside, name, n, got, source)) for n in range(TASKS)]
+                await asyncio.gather(*numbers, *map(asyncio.wrap_future, futures))
+            await asyncio.to_thread(both_open.wait)
+        return got, session
+
+    def both(outside: Outside, mode: str, seed: int) -> dict[str, tuple[Answers, Session]]:
+        """The two agents, each in a thread and an event loop of its own."""
+        barrier = threading.Barrier(len(SESSIONS), timeout=60)
+
+        def one(name: str) -> tuple[Answers, Session]:
+            return asyncio.run(agent(outside, name, mode, seed, barrier))
+
+        with ThreadPoolExecutor(len(SESSIONS)) as pool:
+            return dict(zip(SESSIONS, pool.map(one, SESSIONS), strict=True))
+
     outside = Outside()
     recorded = both(outside, "once", seed=1)
     reached = outside.reached
@@ -156,35 +155,6 @@ def test_two_sessions_at_once_keep_their_callers_apart(project: Path) -> None:
             assert got == recorded[name][0]
             assert len(session.report.replayed) == expected
     assert outside.reached == reached == 2 * expected
-
-
-def beside_another_session(program: Callable[[threading.Lock, threading.Event], object]) -> tuple[object, Session]:
-    """Replay a program while a thread of another session holds its lock, waits for a call, and sets its event."""
-    lock, event, is_held = threading.Lock(), threading.Event(), threading.Event()
-
-    def answer() -> str:
-        is_held.set()
-        time.sleep(0.1)
-        return "late"
-
-    def hold() -> None:
-        with lock:
-            call("slow", answer)
-        event.set()
-
-    def other() -> None:
-        with use_cassette("other", mode="all"):
-            one = threading.Thread(target=hold)
-            one.start()
-            one.join()
-
-    outer = threading.Thread(target=contextvars.Context().run, args=(other,))
-    outer.start()
-    is_held.wait()
-    with use_cassette("c", mode="none") as session:
-        replayed = program(lock, event)
-    outer.join()
-    return replayed, session
 
 
 def under_lock(lock: threading.Lock, _: threading.Event) -> list[str]:
@@ -213,6 +183,35 @@ def at_event(_: threading.Lock, event: threading.Event) -> list[str]:
 @pytest.mark.parametrize("program", [under_lock, at_event])
 def test_a_wait_for_another_session_has_no_place_in_the_order(program: Any, project: Path) -> None:
     """What a session did without waiting, it does alike when it waits for another one, and nothing is told."""
+
+    def beside_another_session(program: Callable[[threading.Lock, threading.Event], object]) -> tuple[object, Session]:
+        """Replay a program while a thread of another session holds its lock, waits for a call, and sets its event."""
+        lock, event, is_held = threading.Lock(), threading.Event(), threading.Event()
+
+        def answer() -> str:
+            is_held.set()
+            time.sleep(0.1)
+            return "late"
+
+        def hold() -> None:
+            with lock:
+                call("slow", answer)
+            event.set()
+
+        def other() -> None:
+            with use_cassette("other", mode="all"):
+                one = threading.Thread(target=hold)
+                one.start()
+                one.join()
+
+        outer = threading.Thread(target=contextvars.Context().run, args=(other,))
+        outer.start()
+        is_held.wait()
+        with use_cassette("c", mode="none") as session:
+            replayed = program(lock, event)
+        outer.join()
+        return replayed, session
+
     event = threading.Event()
     event.set()
     with use_cassette("c", mode="all"):

@@ -44,13 +44,13 @@ def test_swallowed_block(world: World) -> None:
         ask(world, "a")
 
 
-def drawn() -> list[Any]:
-    """Ask for everything that can be frozen."""
-    return [time.time(), uuid.uuid4(), uuid.uuid4(), random.random(), random.randrange(10**9)]
-
-
 def test_freeze(world: World) -> None:
     """Time, ids and random numbers of a recording come again in its replay, whatever the replay's options say."""
+
+    def drawn() -> list[Any]:
+        """Ask for everything that can be frozen."""
+        return [time.time(), uuid.uuid4(), uuid.uuid4(), random.random(), random.randrange(10**9)]
+
     with use_cassette("c", mode="once"):
         recorded = drawn()
         ask(world, "a")

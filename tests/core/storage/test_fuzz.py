@@ -23,16 +23,6 @@ CHILD = Path(__file__).parent / "fuzzing" / "child.py"
 PROCESSES = 2
 
 
-def report_of(folder: Path, first: int, count: int) -> dict[str, Any]:
-    """What the process tells that reads each so many files, from the first on."""
-    folder.mkdir()
-    command = [sys.executable, str(CHILD), str(folder), str(first), str(count), str(PROCESSES)]
-    child = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert child.returncode == 0, f"ended with {child.returncode}; the last files or the error: {child.stderr[-2000:]}"
-    report: dict[str, Any] = json.loads(child.stdout)
-    return report
-
-
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="processor time and memory are bounded as POSIX does it")
 def test_damaged_files_are_read_or_refused(tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -40,6 +30,18 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path, request: pytest.Fixtu
 
     In bounded time and memory, and nothing is imported, executed, or opened outside of the folder.
     """
+
+    def report_of(folder: Path, first: int, count: int) -> dict[str, Any]:
+        """What the process tells that reads each so many files, from the first on."""
+        folder.mkdir()
+        command = [sys.executable, str(CHILD), str(folder), str(first), str(count), str(PROCESSES)]
+        child = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert child.returncode == 0, (
+            f"ended with {child.returncode}; the last files or the error: {child.stderr[-2000:]}"
+        )
+        report: dict[str, Any] = json.loads(child.stdout)
+        return report
+
     count = request.config.getoption("--fuzz-files")
 
     with ThreadPoolExecutor(PROCESSES) as threads:

@@ -60,23 +60,23 @@ def test_golden_cassettes_fit(path: Path, tmp_path: Path) -> None:
         validator().validate(json.loads(line))
 
 
-def is_read(lines: list[str], folder: Path) -> bool:
-    """Return whether a cassette of these lines can be read to its end."""
-    path = folder / "damaged.jsonl"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    try:
-        cassette = open_cassette(path)
-        _ = cassette.header
-        list(cassette.records())
-    except CassetteError:
-        return False
-    return True
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_cassettes(data: st.DataObject, tmp_path: Path) -> None:
     """A record with a key dropped, added, or of another type is refused by both, or by neither."""
+
+    def is_read(lines: list[str], folder: Path) -> bool:
+        """Return whether a cassette of these lines can be read to its end."""
+        path = folder / "damaged.jsonl"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        try:
+            cassette = open_cassette(path)
+            _ = cassette.header
+            list(cassette.records())
+        except CassetteError:
+            return False
+        return True
+
     lines = lines_of(data.draw(st.sampled_from(WITHOUT_ASSETS)), tmp_path)
     at = data.draw(st.integers(0, len(lines) - 2))  # the last one is the end
     record = json.loads(lines[at])

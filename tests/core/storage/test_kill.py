@@ -26,6 +26,16 @@ PROCESSES = 2
 @pytest.mark.skipif(not hasattr(os, "fork") or not hasattr(signal, "SIGKILL"), reason="needs fork and SIGKILL")
 def test_a_killed_recording_loses_nothing_that_had_ended(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """After SIGKILL the cassette is the old or the new one, every finished call is recovered, and all goes on."""
+
+    def report_of(folder: Path, first: int, count: int) -> dict[str, Any]:
+        """What the process tells that kills each so many recordings, from the first on."""
+        folder.mkdir()
+        command = [sys.executable, str(CHILD), str(folder), str(first), str(count), str(PROCESSES)]
+        child = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+        assert child.returncode == 0, child.stderr[-2000:]
+        report: dict[str, Any] = json.loads(child.stdout)
+        return report
+
     count = request.config.getoption("--kills")
 
     with ThreadPoolExecutor(PROCESSES) as threads:
@@ -36,13 +46,3 @@ def test_a_killed_recording_loses_nothing_that_had_ended(tmp_path: Path, request
     tally = sum((Counter(report["tally"]) for report in reports), Counter())
     assert tally.total() == count
     assert min(tally[when] for when in ("beginning", "recording", "committed")) > count // 50  # at all sorts of moments
-
-
-def report_of(folder: Path, first: int, count: int) -> dict[str, Any]:
-    """What the process tells that kills each so many recordings, from the first on."""
-    folder.mkdir()
-    command = [sys.executable, str(CHILD), str(folder), str(first), str(count), str(PROCESSES)]
-    child = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-    assert child.returncode == 0, child.stderr[-2000:]
-    report: dict[str, Any] = json.loads(child.stdout)
-    return report

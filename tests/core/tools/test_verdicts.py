@@ -49,14 +49,6 @@ def is_worse(better: int, worse: int) -> bool:
     return verdict_of(Pairs(better, 0, worse)) == "WORSE"
 
 
-def stopped(baseline: float, candidate: float, seed: int, most: int) -> tuple[int, Verdict]:
-    """Return the number of pairs at which a trial stops, and its verdict."""
-    for number, pairs in zip(range(1, most + 1), growing(baseline, candidate, seed), strict=False):
-        if (told := verdict(pairs)) != "UNCLEAR":
-            return number, told
-    return most, "UNCLEAR"
-
-
 @cache
 def rejected(count: int, share: float) -> float:
     """Return how often McNemar's exact test, one-sided at 5 %, rejects equality after some pairs that differ."""
@@ -65,21 +57,6 @@ def rejected(count: int, share: float) -> float:
     return sum(
         math.comb(count, each) * share**each * (1 - share) ** (count - each) for each in range(needed, count + 1)
     )
-
-
-def power_of_mcnemar(baseline: float, candidate: float, pairs: int) -> float:
-    """Return how often the test finds a drop in a fixed number of pairs."""
-    worse, better = baseline * (1 - candidate), candidate * (1 - baseline)
-    apart = worse + better
-    return sum(
-        rejected(count, worse / apart) * math.comb(pairs, count) * apart**count * (1 - apart) ** (pairs - count)
-        for count in range(pairs + 1)
-    )
-
-
-def fixed_design(baseline: float, candidate: float) -> int:
-    """Return the fewest pairs with which McNemar's exact test finds a drop in 90 % of all trials."""
-    return next(pairs for pairs in range(20, 400) if power_of_mcnemar(baseline, candidate, pairs) >= 0.9)
 
 
 @pytest.mark.parametrize("share", [0.8, 0.85, 0.9, 0.95])
@@ -97,6 +74,27 @@ def test_a_drop_is_found_in_half_the_samples_of_a_fixed_design() -> None:
     with McNemar's exact test. Against a design that knew the drop to .7 beforehand (74 pairs), nothing could halve the
     samples: at 37 pairs, McNemar's test, for which 37 were planned, has less than 65 % power itself.
     """
+
+    def power_of_mcnemar(baseline: float, candidate: float, pairs: int) -> float:
+        """Return how often the test finds a drop in a fixed number of pairs."""
+        worse, better = baseline * (1 - candidate), candidate * (1 - baseline)
+        apart = worse + better
+        return sum(
+            rejected(count, worse / apart) * math.comb(pairs, count) * apart**count * (1 - apart) ** (pairs - count)
+            for count in range(pairs + 1)
+        )
+
+    def fixed_design(baseline: float, candidate: float) -> int:
+        """Return the fewest pairs with which McNemar's exact test finds a drop in 90 % of all trials."""
+        return next(pairs for pairs in range(20, 400) if power_of_mcnemar(baseline, candidate, pairs) >= 0.9)
+
+    def stopped(baseline: float, candidate: float, seed: int, most: int) -> tuple[int, Verdict]:
+        """Return the number of pairs at which a trial stops, and its verdict."""
+        for number, pairs in zip(range(1, most + 1), growing(baseline, candidate, seed), strict=False):
+            if (told := verdict(pairs)) != "UNCLEAR":
+                return number, told
+        return most, "UNCLEAR"
+
     planned, known = fixed_design(0.9, 0.9 - MARGIN), fixed_design(0.9, 0.7)
     assert (planned, known) == (232, 74)
     assert power_of_mcnemar(0.9, 0.7, known // 2) < 0.65
@@ -107,6 +105,10 @@ def test_a_drop_is_found_in_half_the_samples_of_a_fixed_design() -> None:
 
 def test_a_family_has_few_false_alarms() -> None:
     """Of families of 20 equal models, stopped where each looks worst, at most 5 % contain a WORSE."""
+
+    def _worse(pairs: Pairs) -> float:
+        return pairs.worse - pairs.better
+
     false = 0
     for seed in range(100):
         worst = [
@@ -115,10 +117,6 @@ def test_a_family_has_few_false_alarms() -> None:
         ]
         false += "WORSE" in verdicts_of(worst)
     assert false / 100 <= 0.05
-
-
-def _worse(pairs: Pairs) -> float:
-    return pairs.worse - pairs.better
 
 
 def test_a_family_of_many_that_are_worse_needs_no_more_than_one() -> None:
@@ -179,6 +177,13 @@ def test_verdicts_turn_with_the_lanes(pairs: Pairs) -> None:
 @given(st.lists(COUNTS, min_size=1, max_size=3))
 def test_the_pairs_that_settle_it_do_so(family: list[Pairs]) -> None:
     """So many pairs more at the same rates give a verdict, and one fewer doesn't; none are needed after a verdict."""
+
+    def grown(pairs: Pairs, told: Verdict, more: int) -> Pairs:
+        """Return the pairs of a trial that has no verdict yet, after some more at the same rates."""
+        if told != "UNCLEAR" or not pairs.total:
+            return pairs if pairs.total else Pairs(equal=more)
+        return Pairs(*(each * (1 + more / pairs.total) for each in pairs))
+
     needed, now = pairs_to_settle(family), verdicts_of(family)
 
     def later(more: int) -> list[Verdict]:
@@ -189,13 +194,6 @@ def test_the_pairs_that_settle_it_do_so(family: list[Pairs]) -> None:
         if more != 0:
             assert more is None or later(more)[place] != "UNCLEAR"
             assert later(2000 if more is None else more - 1)[place] == "UNCLEAR"
-
-
-def grown(pairs: Pairs, told: Verdict, more: int) -> Pairs:
-    """Return the pairs of a trial that has no verdict yet, after some more at the same rates."""
-    if told != "UNCLEAR" or not pairs.total:
-        return pairs if pairs.total else Pairs(equal=more)
-    return Pairs(*(each * (1 + more / pairs.total) for each in pairs))
 
 
 def test_what_a_first_look_foretells() -> None:

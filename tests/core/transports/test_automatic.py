@@ -47,13 +47,13 @@ async def outcome(caller: Caller, url: str, **options: Any) -> Any:
         return type(error), "" if any(words in str(error) for words in _WRONG_ENCODING) else str(error)
 
 
-async def outcomes(caller: Caller, url: str) -> list[Any]:
-    """Ask for all paths."""
-    return [await outcome(caller, url + path) for path in PATHS]
-
-
 async def test_as_without_a_session(caller: Caller, service: Service) -> None:
     """A client gets the same outside a session, while it is recorded, and from the cassette, errors included."""
+
+    async def outcomes(caller: Caller, url: str) -> list[Any]:
+        """Ask for all paths."""
+        return [await outcome(caller, url + path) for path in PATHS]
+
     before = await outcomes(caller, service.url)
     with use_cassette("c", mode="once", http=True):
         recorded = await outcomes(caller, service.url)

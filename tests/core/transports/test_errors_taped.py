@@ -31,14 +31,6 @@ class Failing(NamedTuple):
     options: dict[str, Any] = {}  # noqa: RUF012 - it is only read
 
 
-def closed_port() -> int:
-    """Return a port on which nobody listens."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        port: int = bound.getsockname()[1]
-        return port
-
-
 FAILING = [
     Failing("REFUSED", "ConnectError"),
     Failing("/slow", "ReadTimeout", options={"timeout": 0.05}),
@@ -49,21 +41,28 @@ FAILING = [
 ]
 
 
-async def fail(face: Face, client: Any, url: str, failing: Failing) -> tuple[list[bytes], str, str, Any]:
-    """Send what fails; return the pieces that came before, the error, and its request."""
-    got: list[bytes] = []
-    with pytest.raises(getattr(face.module, failing.error)) as caught:
-        async with face.stream(client, "POST", url, content=b"sent", **failing.options) as response:
-            async for piece in face.pieces(response, "bytes"):
-                got.append(piece)  # noqa: PERF401 - what came before the error is kept
-    error: Any = caught.value
-    assert type(error) is getattr(face.module, failing.error)
-    return got, str(error), repr(error.args), error.request
-
-
 @pytest.mark.parametrize("failing", FAILING, ids=lambda failing: failing.target)
 async def test_raised_again(face: Face, service: Service, failing: Failing) -> None:
     """A failure is raised again with its type, message and the pieces before it; its request is the live one."""
+
+    async def fail(face: Face, client: Any, url: str, failing: Failing) -> tuple[list[bytes], str, str, Any]:
+        """Send what fails; return the pieces that came before, the error, and its request."""
+        got: list[bytes] = []
+        with pytest.raises(getattr(face.module, failing.error)) as caught:
+            async with face.stream(client, "POST", url, content=b"sent", **failing.options) as response:
+                async for piece in face.pieces(response, "bytes"):
+                    got.append(piece)  # noqa: PERF401 - what came before the error is kept
+        error: Any = caught.value
+        assert type(error) is getattr(face.module, failing.error)
+        return got, str(error), repr(error.args), error.request
+
+    def closed_port() -> int:
+        """Return a port on which nobody listens."""
+        with socket.socket() as bound:
+            bound.bind(("127.0.0.1", 0))
+            port: int = bound.getsockname()[1]
+            return port
+
     url = failing.target if "://" in failing.target else service.url + failing.target
     if failing.target == "REFUSED":
         url = f"http://127.0.0.1:{closed_port()}/"
@@ -99,6 +98,10 @@ async def test_error_statuses_are_answers(face: Face, service: Service, status: 
 async def test_upload_that_fails(face: Face, service: Service) -> None:
     """An error of the program's own upload passes, and nothing is recorded: nothing was asked."""
 
+    async def _as_async(pieces: Any) -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
     def pieces() -> Any:
         yield b"one"
         raise ZeroDivisionError
@@ -110,11 +113,6 @@ async def test_upload_that_fails(face: Face, service: Service) -> None:
                 await settled(client.post(service.url + "/echo", content=content))
         assert session.interactions == []
     assert service.asked == []
-
-
-async def _as_async(pieces: Any) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        yield piece
 
 
 @pytest.mark.parametrize("face", [face for face in FACES if face.is_async], ids=face_id)

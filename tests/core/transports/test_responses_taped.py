@@ -29,17 +29,17 @@ async def observe(face: Face, client: Any, url: str, way: str, method: str = "GE
     return seen | more | {"elapsed": response.elapsed is not None, "charset": response.charset_encoding}
 
 
-async def observe_all(face: Face, client: Any, service: Service) -> dict[tuple[str, str], dict[str, Any]]:
-    """Read every answer in each way that may differ."""
-    return {
-        (path, way): await observe(face, client, service.url + path, way)
-        for path in READABLE
-        for way in (WAYS if path in STREAMED else ("read", "raw"))
-    }
-
-
 async def test_same_as_untaped(face: Face, service: Service) -> None:
     """A taped client sees what an untaped one does, and a replay without any network gives it again."""
+
+    async def observe_all(face: Face, client: Any, service: Service) -> dict[tuple[str, str], dict[str, Any]]:
+        """Read every answer in each way that may differ."""
+        return {
+            (path, way): await observe(face, client, service.url + path, way)
+            for path in READABLE
+            for way in (WAYS if path in STREAMED else ("read", "raw"))
+        }
+
     async with face.untaped(face.real()) as client:
         untaped = await observe_all(face, client, service)
     with use_cassette("c", mode="once", redact=False):

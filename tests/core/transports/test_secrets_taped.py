@@ -50,35 +50,37 @@ def answers(canary: Canaries) -> dict[str, Answer]:
     }
 
 
-async def talk(face: Face, client: Any, url: str, canary: Canaries) -> None:
-    """Send a secret in each place that may hold one, and get as many."""
-    headers = {
-        "Authorization": f"Bearer {canary('bearer')}",
-        "X-Api-Key": canary("key"),
-        "Cookie": f"sid={canary('sent-cookie')}",
-    }
-    form = {"password": canary("form")}
-    await settled(client.get(url + "/cookie", params={"api_key": canary("query")}, headers=headers))
-    await settled(client.get(url.replace("://", f"://user:{canary('userinfo')}@") + "/zipped"))
-    await settled(client.post(url + "/event", json={"nested": [{"password": canary("json")}]}))
-    await settled(client.post(url + "/token", data=form))
-    await settled(client.post(url + "/untyped", data=form, files={"f": b"\xff"}))
-    await settled(
-        client.post(url + "/latin", content=gzip.compress(f'{{"token": "{canary("sent")}"}}'.encode()), headers=ZIPPED)
-    )
-    await settled(client.get(url + "/moved", follow_redirects=True))
-    for broken in ("GET", "POST"):
-        try:
-            await settled(client.request(broken, url + "/broken"))
-        except face.module.RemoteProtocolError:
-            continue
-
-
 ZIPPED = {"content-encoding": "gzip", "content-type": "application/json"}
 
 
 async def test_canaries(face: Face, service: Service, project: Path) -> None:
     """No secret of a request or a response reaches a file, whatever carries it; the replay serves them all."""
+
+    async def talk(face: Face, client: Any, url: str, canary: Canaries) -> None:
+        """Send a secret in each place that may hold one, and get as many."""
+        headers = {
+            "Authorization": f"Bearer {canary('bearer')}",
+            "X-Api-Key": canary("key"),
+            "Cookie": f"sid={canary('sent-cookie')}",
+        }
+        form = {"password": canary("form")}
+        await settled(client.get(url + "/cookie", params={"api_key": canary("query")}, headers=headers))
+        await settled(client.get(url.replace("://", f"://user:{canary('userinfo')}@") + "/zipped"))
+        await settled(client.post(url + "/event", json={"nested": [{"password": canary("json")}]}))
+        await settled(client.post(url + "/token", data=form))
+        await settled(client.post(url + "/untyped", data=form, files={"f": b"\xff"}))
+        await settled(
+            client.post(
+                url + "/latin", content=gzip.compress(f'{{"token": "{canary("sent")}"}}'.encode()), headers=ZIPPED
+            )
+        )
+        await settled(client.get(url + "/moved", follow_redirects=True))
+        for broken in ("GET", "POST"):
+            try:
+                await settled(client.request(broken, url + "/broken"))
+            except face.module.RemoteProtocolError:
+                continue
+
     canary = Canaries()
     service.answers |= answers(canary)
     with use_cassette("c", mode="once") as session:

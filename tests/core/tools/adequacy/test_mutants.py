@@ -60,23 +60,23 @@ SOURCES = st.lists(st.one_of(FUNCTIONS, CLASSES, VALUES.map(lambda value: f"A = 
 )
 
 
-def differences(one: Any, other: Any) -> int:
-    """Return how many places of two trees differ, of which none stands in another."""
-    if type(one) is not type(other):
-        return 1
-    if isinstance(one, ast.AST):
-        return sum(differences(getattr(one, name, None), getattr(other, name, None)) for name in one._fields)
-    if isinstance(one, list):
-        if len(one) != len(other):
-            return 1
-        return sum(differences(mine, theirs) for mine, theirs in zip(one, other, strict=True))
-    return int(one != other)
-
-
 @given(SOURCES)
 @settings(max_examples=15, deadline=None)
 def test_each_mutant_is_one_edit(source: str) -> None:
     """A mutant always compiles, differs from the file in one place, and can be made again from its id."""
+
+    def differences(one: Any, other: Any) -> int:
+        """Return how many places of two trees differ, of which none stands in another."""
+        if type(one) is not type(other):
+            return 1
+        if isinstance(one, ast.AST):
+            return sum(differences(getattr(one, name, None), getattr(other, name, None)) for name in one._fields)
+        if isinstance(one, list):
+            if len(one) != len(other):
+                return 1
+            return sum(differences(mine, theirs) for mine, theirs in zip(one, other, strict=True))
+        return int(one != other)
+
     found = mutants_of(source, "a.py")
     assert len({one.id for one in found}) == len(found)
     original = ast.parse(source)

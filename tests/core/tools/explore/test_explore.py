@@ -262,16 +262,6 @@ def test_a_limit_leaves_out_far_orders() -> None:
     assert not search.is_exhaustive
 
 
-def opens(path: Path, program: Callable[[], Any]) -> Callable[[], Any]:
-    """Return what runs a program under a cassette that it opens by itself, and says how it ended."""
-
-    async def runs() -> Any:
-        async with use_cassette(path):
-            return await program()
-
-    return lambda: ended(runs, None)
-
-
 @boundary("tool")
 async def ask(question: str) -> str:
     """Answer."""
@@ -292,6 +282,16 @@ async def sorted_answers() -> list[str]:
 @pytest.mark.parametrize(("program", "failing"), [(first, 1), (sorted_answers, 0)])
 def test_programs_that_open_their_cassettes_are_explored(tmp_path: Path, program: Any, failing: int) -> None:
     """Whoever opens the cassette, its calls are answered in other orders."""
+
+    def opens(path: Path, program: Callable[[], Any]) -> Callable[[], Any]:
+        """Return what runs a program under a cassette that it opens by itself, and says how it ended."""
+
+        async def runs() -> Any:
+            async with use_cassette(path):
+                return await program()
+
+        return lambda: ended(runs, None)
+
     with use_cassette(tmp_path / "own.yaml", mode="all"):
         asyncio.run(program())
     found = outcomes_in_other_orders(opens(tmp_path / "own.yaml", program), 20)

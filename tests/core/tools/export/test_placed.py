@@ -42,6 +42,10 @@ def test_the_nearest_record_around(tmp_path: Path) -> None:
 
 def test_a_call_inside_a_call(tmp_path: Path) -> None:
     """A call that a recorded call makes lies in it, as a session records it."""
+
+    def _inner() -> str:
+        return "done"
+
     inner = boundary("tool")(_inner)
 
     @boundary("call")
@@ -51,10 +55,6 @@ def test_a_call_inside_a_call(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "a.yaml", mode="all"):
         outer()
     assert parents(open_cassette(tmp_path / "a.yaml")) == {"i1": None, "i2": "i1"}
-
-
-def _inner() -> str:
-    return "done"
 
 
 def test_the_call_that_was_executing_counts(tmp_path: Path) -> None:

@@ -151,6 +151,14 @@ def test_the_command_imports_little(cassette: Path) -> None:
 
 def test_what_distributions_publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first distribution of a name counts, and one in an archive is found, too."""
+
+    def installed(folder: Path, name: str, entries: str) -> None:
+        """Write what an installer says about a distribution."""
+        told = folder / f"{name}-1.0.dist-info"
+        told.mkdir(parents=True)
+        (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", "utf-8")
+        (told / "entry_points.txt").write_text(entries, "utf-8")
+
     for place, published_as in (("a", "json:dumps"), ("b", "json:loads")):
         entries = f"[console_scripts]\nx = json:load\n\n# ours\n[agenttape.tests]\nx.y={published_as} [extra]\n"
         installed(tmp_path / place, "Some_Name", entries)
@@ -164,11 +172,3 @@ def test_what_distributions_publish(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         archive.writestr("third-1.0.dist-info/entry_points.txt", "[agenttape.tests]\nz = json:load\n")
     monkeypatch.syspath_prepend(str(tmp_path / "c.zip"))
     assert set(published("agenttape.tests")) == {json.load, json.dumps, textwrap.TextWrapper.fill}
-
-
-def installed(folder: Path, name: str, entries: str) -> None:
-    """Write what an installer says about a distribution."""
-    told = folder / f"{name}-1.0.dist-info"
-    told.mkdir(parents=True)
-    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", "utf-8")
-    (told / "entry_points.txt").write_text(entries, "utf-8")

@@ -29,11 +29,6 @@ def call(number: int, address: str, value: Any = "said", **fields: Any) -> Inter
     return Interaction(number=number, address=address, outcome=outcome, **fields)
 
 
-def step(number: int, address: str, **fields: Any) -> Step:
-    """Return a node."""
-    return Step(number=number, kind="node", name="n", address=address, **fields)
-
-
 def cassette(*records: Interaction | Step, **header: Any) -> Cassette:
     """Return a cassette of records."""
     return Cassette(PATH, b"".join(pieces_of(PATH, Header(**{"name": "run", **header}), records)))
@@ -46,13 +41,13 @@ def merge(base: Cassette | None, ours: Cassette, theirs: Cassette) -> Merged:
     return result
 
 
-def addresses(result: Merged) -> list[str]:
-    """Return where the records of a merge stand."""
-    return [record.address for slot in result.slots for record in slot.records]
-
-
 def test_the_place_of_what_is_new() -> None:
     """A record that only their side has stands behind the one that it stands behind there, and all are renumbered."""
+
+    def addresses(result: Merged) -> list[str]:
+        """Return where the records of a merge stand."""
+        return [record.address for slot in result.slots for record in slot.records]
+
     base = cassette(call(1, "b"), call(2, "d"))
     theirs = cassette(call(1, "a"), call(2, "b"), call(3, "c"), call(4, "d"), call(5, "e"))
     result = merge(base, cassette(call(1, "b"), call(2, "bb"), call(3, "d")), theirs)
@@ -62,6 +57,11 @@ def test_the_place_of_what_is_new() -> None:
 
 def test_numbers_that_point_to_records() -> None:
     """The call that was executing, and the times, are those of the same records after they got other numbers."""
+
+    def step(number: int, address: str, **fields: Any) -> Step:
+        """Return a node."""
+        return Step(number=number, kind="node", name="n", address=address, **fields)
+
     base = cassette(call(1, "b"), call(2, "b/x", parent=1), step(1, "s"))
     times = Volatile(timings={n: Timing(duration_ms=float(n)) for n in (1, 2, 3)}, created="2026-01-01")
     ours = cassette(call(1, "a"), call(2, "b"), call(3, "b/x", parent=2), step(1, "s"), volatile=times)
@@ -147,16 +147,16 @@ def made(pairs: list[tuple[str, int]]) -> Cassette:
     return cassette(*(call(n, address, value) for n, (address, value) in enumerate(sorted(pairs), 1)))
 
 
-def values(result: Merged) -> list[tuple[str, Any]]:
-    """Return what a merge without conflicts holds."""
-    assert not result.conflicts
-    records = [record for slot in result.slots for record in slot.records]
-    return [(record.address, record.outcome.value) for record in records if isinstance(record, Interaction)]
-
-
 @given(RECORDS, RECORDS)
 def test_laws(one: list[tuple[str, int]], other: list[tuple[str, int]]) -> None:
     """If one side changed nothing, the merge is the other; if both are alike, it is either."""
+
+    def values(result: Merged) -> list[tuple[str, Any]]:
+        """Return what a merge without conflicts holds."""
+        assert not result.conflicts
+        records = [record for slot in result.slots for record in slot.records]
+        return [(record.address, record.outcome.value) for record in records if isinstance(record, Interaction)]
+
     assert values(merge(made(one), made(one), made(other))) == sorted(other)
     assert values(merge(made(one), made(other), made(one))) == sorted(other)
     assert values(merge(made(one), made(other), made(other))) == sorted(other)

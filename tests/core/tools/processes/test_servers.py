@@ -93,35 +93,6 @@ asyncio.run(main())
 """
 
 
-def fetched(port: int, path: str) -> bytes:
-    """All that a server sends."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("GET", path)
-    answer = connection.getresponse()
-    return repr(answer.getheaders()).encode() + answer.read()
-
-
-def served(
-    agenttape: Agenttape, subcommand: str, script: str, ending: int, client: Callable[[int], list[bytes]]
-) -> tuple[Ended, list[bytes]]:
-    """Run a server under AgentTape, let a client ask it, and send it a signal."""
-    told = Path("told")
-    told.unlink(missing_ok=True)
-    os.mkfifo(told)
-
-    def ask() -> list[bytes]:
-        port, number = map(int, told.read_text().split())
-        try:
-            return client(port)
-        finally:
-            os.kill(number, ending)
-
-    with ThreadPoolExecutor(1) as pool:
-        answers = pool.submit(ask)
-        ended = agenttape(subcommand, "--cassette", "run", "--", "python", script, str(told))
-        return ended, answers.result()
-
-
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals and files")
 @pytest.mark.parametrize(
@@ -132,6 +103,34 @@ def served(
 @pytest.mark.usefixtures("interruptible")
 def test_server(program: Program, agenttape: Agenttape, text: str, ending: int, code: int) -> None:
     """A client gets the recorded bytes, and several at once the recorded answers; the server ends as it would."""
+
+    def served(
+        agenttape: Agenttape, subcommand: str, script: str, ending: int, client: Callable[[int], list[bytes]]
+    ) -> tuple[Ended, list[bytes]]:
+        """Run a server under AgentTape, let a client ask it, and send it a signal."""
+        told = Path("told")
+        told.unlink(missing_ok=True)
+        os.mkfifo(told)
+
+        def ask() -> list[bytes]:
+            port, number = map(int, told.read_text().split())
+            try:
+                return client(port)
+            finally:
+                os.kill(number, ending)
+
+        with ThreadPoolExecutor(1) as pool:
+            answers = pool.submit(ask)
+            ended = agenttape(subcommand, "--cassette", "run", "--", "python", script, str(told))
+            return ended, answers.result()
+
+    def fetched(port: int, path: str) -> bytes:
+        """All that a server sends."""
+        connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return repr(answer.getheaders()).encode() + answer.read()
+
     script = program("server.py", text)
     together = ["/one/a", "/two/b", "/three/c"]
 

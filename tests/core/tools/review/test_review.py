@@ -56,31 +56,9 @@ def separate(**answers: str) -> Run:
     return run
 
 
-def chain(first: str, *, prompt: str = "go", other: str = "same") -> Run:
-    """Return a run in which a call is asked with the answer of the one before, and another one stands alone."""
-
-    def run() -> None:
-        said = call("first", lambda: f"it is {first} there", question=prompt)
-        call("alone", lambda: other)
-        call("second", lambda: f"so {first}", question=f"Sum up: {said}!")
-
-    return run
-
-
 def outcomes() -> Mapping[str, str]:
     """Return what the cassette holds."""
     return {item.name: item.outcome.value for item in open_cassette(CASSETTE).interactions()}
-
-
-def records() -> dict[str, bytes]:
-    """Return the records of the cassette as they are written, by name."""
-    cassette = open_cassette(CASSETTE)
-    return {row.name: cassette.written(row.number) for row in cassette.entries}
-
-
-def keys(pending: Pending) -> list[str]:
-    """Return the keys of what waits, without the cassette."""
-    return [call.key.partition("::")[2] for call in pending.calls]
 
 
 def test_a_first_recording_takes_its_place_at_once() -> None:
@@ -125,6 +103,16 @@ def test_accepting_all_is_recording_without_waiting() -> None:
 
 def test_one_of_three() -> None:
     """A call whose answer alone has changed is accepted alone; all other records stay byte for byte, and it replays."""
+
+    def keys(pending: Pending) -> list[str]:
+        """Return the keys of what waits, without the cassette."""
+        return [call.key.partition("::")[2] for call in pending.calls]
+
+    def records() -> dict[str, bytes]:
+        """Return the records of the cassette as they are written, by name."""
+        cassette = open_cassette(CASSETTE)
+        return {row.name: cassette.written(row.number) for row in cassette.entries}
+
     old, new = separate(a="1", b="2", c="3"), separate(a="4", b="5", c="6")
     pending = waiting(old, new)
     before = records()
@@ -138,6 +126,17 @@ def test_one_of_three() -> None:
 
 def test_what_depends_on_it_comes_along() -> None:
     """A call that was asked with another answer is taken together with that one, from either end."""
+
+    def chain(first: str, *, prompt: str = "go", other: str = "same") -> Run:
+        """Return a run in which a call is asked with the answer of the one before, and another one stands alone."""
+
+        def run() -> None:
+            said = call("first", lambda: f"it is {first} there", question=prompt)
+            call("alone", lambda: other)
+            call("second", lambda: f"so {first}", question=f"Sum up: {said}!")
+
+        return run
+
     for chosen in ("first", "second"):
         CASSETTE.unlink(missing_ok=True)
         pending = waiting(chain("warm"), chain("cold", other="new"))

@@ -25,18 +25,18 @@ redaction_rules = [{name = "project", env = "PROJECT"}, {name = "customer", keys
 GROUPS = (("functions", "langchain", "langgraph"), ("llamaindex",))
 
 
-def ran(folder: Path, mode: str, kinds: Sequence[str], **variables: str) -> Any:
-    """Run programs in a process of its own, and return what they came to."""
-    command = [sys.executable, "-m", "tests.core.tools.rewrite.programs", mode, *kinds]
-    environment = {**os.environ, **variables, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 @pytest.mark.parametrize("kinds", GROUPS, ids=["functions-langchain-langgraph", "llamaindex"])
 def test_replays_after_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: Sequence[str]) -> None:
     """The secret is in no byte any more, and a program that holds it gets it back, in every framework."""
+
+    def ran(folder: Path, mode: str, kinds: Sequence[str], **variables: str) -> Any:
+        """Run programs in a process of its own, and return what they came to."""
+        command = [sys.executable, "-m", "tests.core.tools.rewrite.programs", mode, *kinds]
+        environment = {**os.environ, **variables, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PROJECT", SECRET)
     recorded = ran(tmp_path, "all", kinds)

@@ -34,23 +34,22 @@ def look(given: Any, answer: Any) -> Any:
     return answer
 
 
-def recorded(path: Path, calls: list[tuple[Any, Any]], tags: list[str], *, redacts: bool) -> Path:
-    """Record calls."""
-    with use_cassette(path, mode="all", redact=redacts, tags=tags):
-        for given_, answer in calls:
-            look(given_, answer)
-    return path
-
-
-def leaks(path: Path) -> list[Leak]:
-    """Return what `check --only secrets` finds."""
-    cassette = open_cassette(path)
-    return list(Scan(Redactor(new_key())).leaks(cassette.header, cassette.records()))
-
-
 @given(st.lists(st.tuples(plain, plain), min_size=1, max_size=3), st.lists(texts, max_size=1))
 def test_all_three_agree(calls: list[tuple[Any, Any]], tags: list[str]) -> None:
     """A redacted recording has no secret; in any other one, all that is found is replaced, and nothing is left."""
+
+    def leaks(path: Path) -> list[Leak]:
+        """Return what `check --only secrets` finds."""
+        cassette = open_cassette(path)
+        return list(Scan(Redactor(new_key())).leaks(cassette.header, cassette.records()))
+
+    def recorded(path: Path, calls: list[tuple[Any, Any]], tags: list[str], *, redacts: bool) -> Path:
+        """Record calls."""
+        with use_cassette(path, mode="all", redact=redacts, tags=tags):
+            for given_, answer in calls:
+                look(given_, answer)
+        return path
+
     with tempfile.TemporaryDirectory() as folder:
         clean = recorded(Path(folder, "clean.yaml"), calls, tags, redacts=True)
         assert leaks(clean) == []

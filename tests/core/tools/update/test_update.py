@@ -130,10 +130,6 @@ def test_what_the_program_makes_of_old_answers(agent: Agent) -> None:
     assert [call.number for call in found.changed] == [1]
 
 
-async def _asynchronous() -> None:
-    await _sleep("x")
-
-
 @boundary("tool")
 async def _sleep(what: str) -> str:
     return what
@@ -141,6 +137,10 @@ async def _sleep(what: str) -> str:
 
 def test_coroutine_functions(tmp_path: Path) -> None:
     """A coroutine function is run to its end; a cassette that is not there is an error."""
+
+    async def _asynchronous() -> None:
+        await _sleep("x")
+
     path = tmp_path / "a.yaml"
     with pytest.raises(CassetteNotFoundError):
         plan(_asynchronous, path)

@@ -199,6 +199,15 @@ PLAIN = st.recursive(
 @given(value=PLAIN, text=st.text(max_size=30).map(lambda text: f"<{text}"))
 def test_any_value_comes_through(tmp_path_factory: pytest.TempPathFactory, value: Any, text: str) -> None:
     """Whatever plain data an interaction holds, a browser reads the same; great integers as their digits."""
+
+    def exact(value: Any) -> Any:
+        """Return a value with its great integers as numbers."""
+        if isinstance(value, Mapping):
+            if list(value) == ["$integer"] and isinstance(value["$integer"], str):
+                return int(value["$integer"])
+            return {key: exact(item) for key, item in value.items()}
+        return [exact(item) for item in value] if isinstance(value, list) else value
+
     path = tmp_path_factory.mktemp("any") / "c.jsonl"
     header = Header(
         name="n",
@@ -210,12 +219,3 @@ def test_any_value_comes_through(tmp_path_factory: pytest.TempPathFactory, value
     assert exact(event.get("data")) == value
     assert exact(call["outcome"].get("value")) == value
     assert exact(call["request"]["arguments"]) == {text: value}
-
-
-def exact(value: Any) -> Any:
-    """Return a value with its great integers as numbers."""
-    if isinstance(value, Mapping):
-        if list(value) == ["$integer"] and isinstance(value["$integer"], str):
-            return int(value["$integer"])
-        return {key: exact(item) for key, item in value.items()}
-    return [exact(item) for item in value] if isinstance(value, list) else value
