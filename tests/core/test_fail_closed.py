@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shlex
 import subprocess
@@ -361,6 +362,17 @@ def test_child_that_cannot_import_agenttape(project: Path, missing: str) -> None
         found = under(project, subcommand, cassette, "--", "sh", "-c", line, into="none of them")
         assert (found.ended.returncode, found.ran) == (2, []), found.ended.stderr
         assert "as AgentTape could not be set up in it" in found.ended.stderr
+
+
+def test_every_python_can_read_what_it_begins_with() -> None:
+    """An old one would print a syntax error of `sitecustomize`, and run the program: it has no newer syntax."""
+    tree = ast.parse(Path(FOLDER, "sitecustomize.py").read_text())
+    newer = (ast.AnnAssign, ast.JoinedStr, ast.NamedExpr, ast.Match)
+    assert [node for node in ast.walk(tree) if isinstance(node, newer)] == []
+    assert [
+        node for node in ast.walk(tree) if getattr(node, "returns", None) or getattr(node, "annotation", None)
+    ] == []
+    assert [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "__future__"] == []
 
 
 def test_command_that_cannot_be_imported(project: Path) -> None:

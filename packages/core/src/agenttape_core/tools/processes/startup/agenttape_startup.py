@@ -266,7 +266,7 @@ class Process:
 
     def _starts(self, program: Any, arguments: Any, environment: Any) -> None:
         """Refuse to start in a replay what isn't known to be guarded, unless the user allows processes."""
-        if isinstance(arguments, str | bytes):
+        if isinstance(arguments, (str, bytes)):  # for an old Python, too
             arguments = [arguments]
         words = [os.fsdecode(program or arguments[0]), *map(os.fsdecode, arguments[1:])]
         given = os.environ if environment is None else environment

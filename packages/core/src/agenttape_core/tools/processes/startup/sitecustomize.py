@@ -1,43 +1,38 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Begins in every Python that a command starts: `site` imports this, as the folder is first on `PYTHONPATH`.
 
 Then it makes way for the module of the same name that would have been imported without it.
 
 `site` prints an exception from `sitecustomize`, and runs the program all the same. So our code must never leave this by
-an exception: a process that can't be set up ends here, before the first line of its program.
+an exception: a process that can't be set up ends here, before the first line of its program. A command may start any
+Python, so each since 2.7 must be able to read this file: it has no annotations, which would be an error there.
 """
-
-from __future__ import annotations
 
 import os
 import sys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
-
-def _begin() -> Callable[[], object]:
+def _begin():  # noqa: ANN202
     import agenttape_startup  # type: ignore[import-not-found] # beside this, as it must not import the package
 
     sys.path[:] = [entry for entry in sys.path if entry != os.path.dirname(__file__)]  # noqa: PTH120
-    check: Callable[[], object] = agenttape_startup.begin()
-    return check
+    return agenttape_startup.begin()
 
 
-def _or_end(step: Callable[[], Any]) -> Any:
+def _or_end(step):  # noqa: ANN001, ANN202
     """Take a step, or end the process: whatever it raises, the program must not run."""
     try:
         return step()
     except BaseException as error:  # noqa: BLE001 - as above
         try:
-            sys.stderr.write(f"agenttape: not run, as AgentTape could not be set up: {type(error).__name__}: {error}\n")
+            reason = type(error).__name__ + ": " + str(error)
+            sys.stderr.write("agenttape: not run, as AgentTape could not be set up: " + reason + "\n")
             sys.stderr.flush()
         finally:
             os._exit(2)
 
 
-def _make_way() -> None:
+def _make_way():  # noqa: ANN202
     ours = sys.modules.pop(__name__)
     try:
         import sitecustomize  # type: ignore[import-not-found] # noqa: F401 - another one: this is out of the way
