@@ -35,7 +35,7 @@ def is_alias(value: object) -> bool:
 def is_alias_class(cls: type) -> bool:
     """Return whether the objects of a class are taped already."""
     method: Any = cls.__reduce_ex__  # which every class has; pydantic's take long to say that they have no mark
-    return method is _reduce
+    return method is _reduce or _MARK in cls.__dict__  # an alias may have a method of its own for that
 
 
 def alias_class(cls: type, methods: dict[str, Any], make: Callable[[Any], type]) -> type:
