@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, partial
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
@@ -17,8 +18,6 @@ from agenttape_core.schema.record import Record, set_extra, set_given, set_priva
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
-
-    from pydantic.fields import FieldInfo
 
 R = TypeVar("R", bound=Record)
 AnyRecord = Interaction | Step | WrittenStep
@@ -255,20 +254,41 @@ def _defaults(model: type[Record]) -> list[tuple[str, Any]]:
     ]
 
 
-_TAKEN: dict[Any, Callable[[Any], bool]] = {
+_PLAIN: dict[Any, tuple[type, ...]] = {
+    bool: (bool,),
+    str: (str,),
+    str | None: (NoneType, str),
+    int | None: (NoneType, int),
+    float | None: (NoneType, float),
+}
+"""The types of values that pydantic takes unchanged, by the type of the field."""
+_CONTAINERS: dict[Any, Callable[[Any], bool]] = {
     Any: lambda _: True,
-    bool: lambda value: type(value) is bool,
-    str: lambda value: type(value) is str,
-    str | None: lambda value: value is None or type(value) is str,
-    int | None: lambda value: value is None or type(value) is int,
-    float | None: lambda value: value is None or type(value) is float,
     list[str]: lambda value: type(value) is list and {*map(type, value)} <= {str},
     dict[str, Any]: lambda value: type(value) is dict and {*map(type, value)} <= {str},
     dict[str, str]: lambda value: type(value) is dict and {*map(type, (*value, *value.values()))} <= {str},
     dict[int, Timing]: lambda _: True,  # made of their text, as those of steps
     dict[int, StepTiming]: lambda _: True,
 }
-"""Functions that recognize values which pydantic takes unchanged, by the type of the field."""
+"""The same for values that a look at their type doesn't tell."""
+
+
+@cache
+def _recognized(model: type[Record]) -> list[tuple[str, Any, tuple[type, ...], Callable[[Any], bool] | None]]:
+    """The fields of a sort of records: name, default, types that pydantic takes unchanged, and what looks closer."""
+    rows = []
+    for name, default in _defaults(model):
+        field = model.model_fields[name]
+        types, look = _PLAIN.get(field.annotation, ()), _CONTAINERS.get(field.annotation)
+        patterns = [rule.pattern for rule in field.metadata if hasattr(rule, "pattern")]
+        if patterns:
+            types, look = (), partial(_matches, patterns)
+        rows.append((name, default, types, look))
+    return rows
+
+
+def _matches(patterns: list[str], value: Any) -> bool:
+    return type(value) is str and all(re.fullmatch(pattern, value) for pattern in patterns)
 
 
 def _taken(model: type[R], value: Any) -> R | None:
@@ -279,7 +299,7 @@ def _taken(model: type[R], value: Any) -> R | None:
     if type(value) is not dict:
         return None
     left, state = dict(value), {}
-    for name, default in _defaults(model):
+    for name, default, types, look in _recognized(model):
         if name not in left:
             state[name] = default.copy() if type(default) in {list, dict} else default
             if default is _REQUIRED:
@@ -290,7 +310,7 @@ def _taken(model: type[R], value: Any) -> R | None:
             item = _taken(type(default), item)
             if item is None:
                 return None
-        elif not _is_taken(model.model_fields[name], item):
+        elif type(item) not in types and not (look is not None and look(item)):
             return None
         state[name] = item
     if left:
@@ -301,13 +321,6 @@ def _taken(model: type[R], value: Any) -> R | None:
     set_extra(record, None)
     set_private(record, None)
     return record
-
-
-def _is_taken(field: FieldInfo, value: Any) -> bool:
-    """Return whether pydantic takes the value of a field unchanged."""
-    if field.annotation not in _TAKEN or not _TAKEN[field.annotation](value):
-        return False
-    return all(re.fullmatch(rule.pattern, value) for rule in field.metadata if hasattr(rule, "pattern"))
 
 
 def _validate(model: type[R], value: Any) -> R:
