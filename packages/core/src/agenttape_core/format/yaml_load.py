@@ -19,6 +19,8 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _WORDS: dict[str, Any] = {"": None, "null": None, "true": True, "false": False}
 _NO_KEY: Any = object()
+_TOO_DEEP = "exceeded maximum nesting depth"
+"""What libyaml says of more than 1,000 levels since PyYAML 6.0.4: it reads ahead of the events counted here."""
 
 
 def load_yaml(raw: bytes, loader: Any = _LOADER) -> Any:
@@ -45,8 +47,9 @@ def load_yaml(raw: bytes, loader: Any = _LOADER) -> Any:
                 raise Malformed(f"more than {MAX_FOREIGN_VALUES} values in YAML that AgentTape has not laid out")
             builder.take(event)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise Malformed(f"not YAML: {error.problem or error.context}", mark.line if mark else 0) from None
+        mark, problem = error.problem_mark or error.context_mark, error.problem or error.context
+        found = f"nested deeper than {MAX_DEPTH} levels" if problem == _TOO_DEEP else f"not YAML: {problem}"
+        raise Malformed(found, mark.line if mark else 0) from None
     except yaml.reader.ReaderError as error:
         position = error.position if isinstance(error.position, int) else 0
         raise Malformed(f"not YAML: {error.reason}", text.count("\n", 0, position)) from None
