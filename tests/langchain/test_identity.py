@@ -122,6 +122,25 @@ def test_other_embeddings_are_missed(tmp_path: Any) -> None:
         InHouseEmbeddings("b").embed_query("one")
 
 
+def test_classes_that_change_between_calls(tmp_path: Any) -> None:
+    """A class that inherits from other classes than at its last call has their attributes in its next request."""
+
+    class Named:
+        model = "a"
+
+    class Deployed:
+        deployment = "b"
+
+    class Changing(Nameless, Named):
+        pass
+
+    with use_cassette(tmp_path / "a.yaml", mode="all") as cassette:
+        Changing().invoke("Who?")
+        Changing.__bases__ = (Nameless, Deployed)
+        Changing().invoke("Who?")
+    assert [call.request.get("model") for call in cassette.interactions] == ["a", "b"]
+
+
 def test_observed_model_is_replayed(tmp_path: Any) -> None:
     """What a handler observed of such a model, without its fields, answers it."""
     answer = InHouse().invoke("Who?", config={"callbacks": [TapeCallbackHandler(tmp_path / "a.yaml")]})

@@ -243,9 +243,7 @@ def load_settings(
         ConfigurationError: If a key or variable is unknown, or a value is not valid.
     """
     start = start or Path.cwd()
-    file = _file_around(start)
-    if otherwise not in (None, start) and not file.origins:
-        file = _file_around(otherwise)
+    file = _file_around(start, otherwise)
     variables = os.environ if environment is None else environment
     own = tuple(sorted([(name, variables[name]) for name in variables if name.startswith(_PREFIX)]))
     if _RULES in file.values or f"{_PREFIX}{_RULES.upper()}" in variables:  # which may name any variable
@@ -326,9 +324,7 @@ def given_cassette_dir(start: Path, otherwise: Path) -> str | None:
     """
     if (given := os.environ.get(f"{_PREFIX}CASSETTE_DIR")) is not None:
         return given
-    file = _file_around(start)
-    if not file.origins:
-        file = _file_around(otherwise)
+    file = _file_around(start, otherwise)
     return file.values["cassette_dir"] if "cassette_dir" in file.origins else None
 
 
@@ -348,7 +344,8 @@ class _File:
 _NO_FILE = _File({}, {})
 
 
-def _file_around(start: Path) -> _File:
+def _file_around(start: Path, otherwise: Path | None = None) -> _File:
+    """Return the settings of the project around a folder, or around another one if its file sets nothing."""
     folder, below = os.path.realpath(start), ""
     while folder != below:  # in text: this is done for each session, up to the root of the disk
         path = os.path.join(folder, "pyproject.toml")  # noqa: PTH118 - as above
@@ -358,9 +355,11 @@ def _file_around(start: Path) -> _File:
             except ValueError as error:  # the base of the errors of TOML and of UTF-8
                 raise ConfigurationError(f"{path}: not valid TOML: {error}") from None
             if file is not None:  # a package of a workspace has no table: the settings are those of the whole
-                return file
+                break
         folder, below = os.path.dirname(folder), folder  # noqa: PTH120 - as above
-    return _NO_FILE
+    else:
+        file = _NO_FILE
+    return file if file.origins or otherwise in (None, start) else _file_around(otherwise)
 
 
 @functools.lru_cache(maxsize=8)

@@ -288,7 +288,7 @@ def _recognized(model: type[Record]) -> list[tuple[str, Any, tuple[type, ...], C
 
 
 def _matches(patterns: list[str], value: Any) -> bool:
-    return type(value) is str and all(re.fullmatch(pattern, value) for pattern in patterns)
+    return type(value) is str and None not in [re.fullmatch(pattern, value) for pattern in patterns]
 
 
 def _taken(model: type[R], value: Any) -> R | None:

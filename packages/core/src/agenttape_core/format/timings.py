@@ -19,7 +19,7 @@ from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.schema import StepTiming, Timing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 MAX_MS = 1e15
 """A duration in milliseconds has up to 15 digits before the point."""
@@ -100,11 +100,10 @@ def load_step_timings(text: str) -> dict[int, StepTiming]:
     return timings
 
 
-def _entries(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each timing with the number of its line."""
-    for position, line in enumerate(text.split("\n")[:-1]):
-        for entry in line.split(_BETWEEN):
-            yield position, entry
+def _entries(text: str) -> list[tuple[int, str]]:
+    """Return each timing with the number of its line."""
+    lines = enumerate(text.split("\n")[:-1])
+    return [(position, entry) for position, line in lines for entry in line.split(_BETWEEN)]
 
 
 def _durations(timing: Timing) -> list[float]:

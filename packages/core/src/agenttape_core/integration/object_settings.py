@@ -126,13 +126,14 @@ def _settings(value: Any, known: _Known) -> dict[str, Any]:
 class _Known(NamedTuple):
     """The requested names in the objects of a class.
 
-    They are kept until the number of names in a class that it inherits from changes. A class of pydantic takes longer
-    to report that it has no such attribute than the rest of a request takes.
+    They are kept until it inherits from other classes, or the number of names in one of them changes. A class of
+    pydantic takes longer to report that it has no such attribute than the rest of a request takes.
 
     Args:
         names: The names.
         wanted: The same.
         of_class: Those of them that are attributes of the class.
+        order: The hash of the order of inheritance: the classes themselves would live on.
         sizes: By the place of a class in the order of inheritance, the number of its names; only for those that may
             change. To look at each of them in a call takes longer than all else that's done here.
         public: The names that tell models apart, besides those of known settings.
@@ -141,6 +142,7 @@ class _Known(NamedTuple):
     names: tuple[str, ...]
     wanted: frozenset[str]
     of_class: frozenset[str]
+    order: int
     sizes: dict[int, int]
     public: tuple[str, ...] = ()
 
@@ -149,7 +151,7 @@ class _Known(NamedTuple):
         """Look at a class. The framework's own class, and those that it inherits from, don't change."""
         wanted, order = frozenset(names), asked.__mro__
         sizes = {place: len(vars(each)) for place, each in enumerate(order) if not issubclass(base, each)}
-        return cls(names, wanted, wanted.intersection(chain(*map(vars, order))), sizes, public)
+        return cls(names, wanted, wanted.intersection(chain(*map(vars, order))), hash(order), sizes, public)
 
 
 _MOST_KEPT = 16
@@ -166,6 +168,8 @@ def _known_of(cls: type, key: Hashable) -> _Known | None:
     known = kept.get(key)
     if known is not None:
         order = cls.__mro__
+        if hash(order) != known.order:
+            return None
         for place, size in known.sizes.items():
             if len(_vars_of_class(order[place])) != size:
                 return None

@@ -88,7 +88,7 @@ def redactor_for(
     if not isinstance(redact, bool | list | tuple) or (own and not all(isinstance(rule, Rule) for rule in own)):
         raise ConfigurationError(f"redact={redact!r}: expected True, False or a list of agenttape_core.Rule")
     named = {rule.name for rule in own}
-    given = (*(rule for rule in settings.redaction_rules if rule.name not in named), *own)
+    given = [*[rule for rule in settings.redaction_rules if rule.name not in named], *own]
     off: Sequence[str] = [rule.name for rule in given if rule.keep]
     rules = [rule for rule in given if not rule.keep] if redact is not False else []
     key = settings.redaction_key or key

@@ -228,7 +228,8 @@ class Running:
         error: BaseException | None = None
         try:
             yield
-            error = next((caught.value for caught in caught_by_unittest(self._item)), None)
+            caught = caught_by_unittest(self._item)
+            error = caught[0].value if caught else None
         except BaseException as raised:
             error = raised
             raise

@@ -100,32 +100,28 @@ class Verdict:
         """
         report = session.report
         updates = session.policy.updates
-        unrecorded, unused, recorded = report.unrecorded, report.unused, report.recorded
-        counts = {
+        unrecorded, unused = report.unrecorded, report.unused
+        counts: dict[str, Any] = {
             "missed": len(report.missed),
             "blocked": len(report.blocked),
             "unrecorded": len(unrecorded),
             "unused": 0 if updates else len(unused),
+            "replayed": len(report.replayed),
+            "stepped_into": len(report.stepped_into),
+            "recorded" if session.policy.records else "live": len(report.recorded),
         }
         prices = prices or load_prices(project_settings().prices)
         costs = _costs(replayed, prices)
         return cls(
             path=_relative(session.path, root),
             word=_word(counts, session, failed=failed),
-            replayed=len(report.replayed),
-            stepped_into=len(report.stepped_into),
+            **counts,
             otherwise=report.answered_otherwise,
             not_run="; ".join(map(str, report.not_run)),
-            recorded=len(recorded) if session.policy.records else 0,
-            live=0 if session.policy.records else len(recorded),
             seconds=round(seconds, 3),
             dollars=round(sum([cost for cost in costs if cost is not None]), 6),
             unpriced=costs.count(None) + (uncounted if prices.are_there else 0),
-            missed=counts["missed"],
-            blocked=counts["blocked"],
-            unrecorded=counts["unrecorded"],
             refused="\n".join([line.splitlines()[0] for line in unrecorded[:_SHOWN]]),
-            unused=counts["unused"],
             dropped=len(unused) if updates and session.written is not None else 0,
             put_aside=PurePath(session.put_aside).name if session.put_aside is not None else "",
         )
@@ -179,14 +175,13 @@ def _word(counts: Mapping[str, int], session: Session, *, failed: bool) -> str:
     for name in _COUNTED:
         if counts[name] and (name != "unused" or session.report.judged):
             return "unrecorded calls" if name == "unrecorded" else name
-    recorded = session.report.recorded
-    if recorded and not session.policy.records:
+    if counts.get("live"):
         return "live"
-    if recorded or (session.policy.updates and session.written is not None):
+    if counts.get("recorded") or (session.policy.updates and session.written is not None):
         waits = session.written is not None and is_pending(PurePath(session.written).name)
         kept = "to review" if waits else "updated" if session.policy.updates else "recorded"
         return "failed, not saved" if session.written is None else "failed, recording kept" if failed else kept
-    return "replayed" if session.report.replayed or session.report.stepped_into else "no calls"
+    return "replayed" if counts["replayed"] or counts["stepped_into"] else "no calls"
 
 
 def _relative(path: Path | str, root: Path) -> str:

@@ -125,7 +125,7 @@ class OlderThreads:
             unordered: The labels of the session, where it's noted.
             tell: Called with each in words; `None` while the run is recorded.
         """
-        silent = (each for each in self._threads if each.thread.ident not in known)
+        silent = [each for each in self._threads if each.thread.ident not in known]
         gone_on = [each.thread.name for each in silent if each.has_gone_on()]
         if gone_on:
             unordered.note(OLDER)
