@@ -84,7 +84,7 @@ class Story:
         for way, answer in run.answers.items():
             print(f"      {way:<16}{shorten(answer, WIDTH - 22, placeholder=' ...')}")
         calls, lines = self.server.calls, len(self.sent())
-        executed = Counter(crossed.kind for crossed in cassette.report.recorded)
+        executed = Counter(call_record.kind for call_record in cassette.report.recorded)
         self.check("model calls that the server answered", calls, calls > 0)
         self.check("postcards sent (lines in outbox.txt)", lines, lines == len(run.answers))
         recorded = f"{executed['chat']} + {executed['tool']}"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from agenttape_core.integration import (
     Boundary,
-    Crossing,
     Session,
+    SessionCall,
     Usage,
     aintercept,
     aintercept_stream,
@@ -93,43 +93,43 @@ class TapedClient(Client):
         outer = executing()
         return outer is not None and outer.is_inside(self.__dict__)
 
-    def cross(self, question: str, shape: Shape) -> Crossing | None:
+    def cross(self, question: str, shape: Shape) -> SessionCall | None:
         session = self.session()
         if session is None or self.is_inside_itself():
             return None
-        return self.crossing(session, question, shape)
+        return self.session_call(session, question, shape)
 
-    def crossing(self, session: Session, question: str, shape: Shape, **where: Any) -> Crossing:
+    def session_call(self, session: Session, question: str, shape: Shape, **where: Any) -> SessionCall:
         return session.cross(self.boundary, "Client", self.body(question, shape), owner=self.__dict__, **where)
 
     def ask(self, question: str) -> Answer:
-        crossing = self.cross(question, "call")
-        if crossing is None:
+        session_call = self.cross(question, "call")
+        if session_call is None:
             return super().ask(question)
-        answer: Answer = intercept(crossing, lambda: super(TapedClient, self).ask(question))
+        answer: Answer = intercept(session_call, lambda: super(TapedClient, self).ask(question))
         return answer
 
     async def aask(self, question: str) -> Answer:
-        crossing = self.cross(question, "acall")
-        if crossing is None:
+        session_call = self.cross(question, "acall")
+        if session_call is None:
             return await super().aask(question)
-        answer: Answer = await aintercept(crossing, lambda: super(TapedClient, self).aask(question))
+        answer: Answer = await aintercept(session_call, lambda: super(TapedClient, self).aask(question))
         return answer
 
     def stream(self, question: str) -> Iterator[Piece]:
-        crossing = self.cross(question, "stream")
-        if crossing is None:
+        session_call = self.cross(question, "stream")
+        if session_call is None:
             yield from super().stream(question)
             return
-        yield from intercept_stream(crossing, lambda: super(TapedClient, self).stream(question))
+        yield from intercept_stream(session_call, lambda: super(TapedClient, self).stream(question))
 
     async def astream(self, question: str) -> AsyncIterator[Piece]:
-        crossing = self.cross(question, "astream")
-        if crossing is None:
+        session_call = self.cross(question, "astream")
+        if session_call is None:
             async for piece in super().astream(question):
                 yield piece
             return
-        async for piece in aintercept_stream(crossing, lambda: super(TapedClient, self).astream(question)):
+        async for piece in aintercept_stream(session_call, lambda: super(TapedClient, self).astream(question)):
             yield piece
 
 

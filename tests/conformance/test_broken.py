@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
     from pathlib import Path
 
-    from agenttape_core.integration import Crossing, Session
+    from agenttape_core.integration import Session, SessionCall
     from agenttape_core.testing import World
 
 
@@ -144,9 +144,9 @@ class LooksAtTheWorld(TapedClient):
 class RecordsItsOwnParts(TapedClient):
     """The stream that a plain call is made of is recorded beside it."""
 
-    def cross(self, question: str, shape: Shape) -> Crossing | None:
+    def cross(self, question: str, shape: Shape) -> SessionCall | None:
         session = current_session()
-        return self.crossing(session, question, shape) if session is not None else None
+        return self.session_call(session, question, shape) if session is not None else None
 
     def body(self, question: str, shape: Shape) -> dict[str, Any]:
         return {**super().body(question, shape), "part": self.is_inside_itself()}
@@ -178,16 +178,16 @@ class RecordsLate(TapedClient):
     """An answer is recorded when the session ends."""
 
     def ask(self, question: str) -> Answer:
-        crossing = self.cross(question, "call")
-        if crossing is None or crossing.is_replayed:
-            return Client.ask(self, question) if crossing is None else crossing.replay()
+        session_call = self.cross(question, "call")
+        if session_call is None or session_call.is_replayed:
+            return Client.ask(self, question) if session_call is None else session_call.replay()
         try:
-            with crossing.executing():
+            with session_call.executing():
                 answer = Client.ask(self, question)
         except ScriptedError as error:
-            crossing.raised(error)
+            session_call.raised(error)
             raise
-        crossing.session.watch(lambda: crossing.returned(answer))
+        session_call.session.watch(lambda: session_call.returned(answer))
         return answer
 
 
@@ -289,19 +289,19 @@ class ServesTheLastAgain(TapedClient):
 class CountsBackwardsInThreads(TapedClient):
     """In threads, the recordings of equal questions are taken from the last to the first."""
 
-    def crossing(self, session: Session, question: str, shape: Shape, **where: Any) -> Crossing:
+    def session_call(self, session: Session, question: str, shape: Shape, **where: Any) -> SessionCall:
         if shape == "call" and replaying() and threading.current_thread() is not threading.main_thread():
             left = times_left(session, CLIENT, self.body(question, shape))
             where["position"] = Position("Client" if left == 1 else f"Client#{left}")
-        return super().crossing(session, question, shape, **where)
+        return super().session_call(session, question, shape, **where)
 
 
 @breaks("test_equal_questions_in_tasks", "acall")
 class ForgetsTheTask(TapedClient):
     """The address does not tell one task from the other."""
 
-    def crossing(self, session: Session, question: str, shape: Shape, **where: Any) -> Crossing:
-        return super().crossing(session, question, shape, position=session.root.child("Client"))
+    def session_call(self, session: Session, question: str, shape: Shape, **where: Any) -> SessionCall:
+        return super().session_call(session, question, shape, position=session.root.child("Client"))
 
 
 @breaks("test_cancelled_call_is_cancelled_again", "acall")
@@ -309,16 +309,16 @@ class RecordsCancellation(TapedClient):
     """A cancellation is recorded like an error."""
 
     async def aask(self, question: str) -> Answer:
-        crossing = self.cross(question, "acall")
-        if crossing is None or crossing.is_replayed:
-            return await Client.aask(self, question) if crossing is None else crossing.replay()
+        session_call = self.cross(question, "acall")
+        if session_call is None or session_call.is_replayed:
+            return await Client.aask(self, question) if session_call is None else session_call.replay()
         try:
-            with crossing.executing():
+            with session_call.executing():
                 answer = await Client.aask(self, question)
         except (ScriptedError, asyncio.CancelledError) as error:
-            crossing.raised(error if isinstance(error, ScriptedError) else RuntimeError("cancelled"))
+            session_call.raised(error if isinstance(error, ScriptedError) else RuntimeError("cancelled"))
             raise
-        crossing.returned(answer)
+        session_call.returned(answer)
         return answer
 
 
@@ -356,23 +356,23 @@ class HandlesMisses(TapedClient):
 class RefusesByItself(TapedClient):
     """A miss is raised before the session knows of it."""
 
-    def crossing(self, session: Session, question: str, shape: Shape, **where: Any) -> Crossing:
+    def session_call(self, session: Session, question: str, shape: Shape, **where: Any) -> SessionCall:
         if (
             replaying()
             and session.policy.on_repeat == "fail"
             and not times_left(session, CLIENT, self.body(question, shape))
         ):
             raise CassetteMissError("no recording for chat Client", f"  cassette {session.path}\n  differs somehow")
-        return super().crossing(session, question, shape, **where)
+        return super().session_call(session, question, shape, **where)
 
 
 @breaks("test_miss_explains_itself")
 class RefusesWithoutAWord(TapedClient):
     """The explanation of a miss is replaced."""
 
-    def crossing(self, session: Session, question: str, shape: Shape, **where: Any) -> Crossing:
+    def session_call(self, session: Session, question: str, shape: Shape, **where: Any) -> SessionCall:
         try:
-            return super().crossing(session, question, shape, **where)
+            return super().session_call(session, question, shape, **where)
         except CassetteMissError as miss:
             raise CassetteMissError("not recorded") from miss
 
@@ -428,10 +428,10 @@ class TakesTheLatestSession(TapedClient):
 class HidesWhatIsUnused(TapedClient):
     """The session is kept from looking for what was never asked for."""
 
-    def crossing(self, session: Session, question: str, shape: Shape, **where: Any) -> Crossing:
+    def session_call(self, session: Session, question: str, shape: Shape, **where: Any) -> SessionCall:
         if session.is_replay:
             session.recordings.index.unused = lambda _: []  # type: ignore[method-assign]
-        return super().crossing(session, question, shape, **where)
+        return super().session_call(session, question, shape, **where)
 
 
 # -- ambience ------------------------------------------------------------------------------------------------------
@@ -476,8 +476,8 @@ class TapesTheTaped(ClientConformance):
             session = current_session()
             if session is None or not session.auto or not isinstance(client, TapedClient):
                 return real(client, question)
-            crossing = session.cross(Boundary("call"), "outer", {"question": question})
-            return intercept(crossing, lambda: real(client, question))
+            session_call = session.cross(Boundary("call"), "outer", {"question": question})
+            return intercept(session_call, lambda: real(client, question))
 
         with automatic(), pytest.MonkeyPatch.context() as patch:
             patch.setattr(Client, "ask", ask)
@@ -519,9 +519,9 @@ class InventsAKind(TapedClient):
 class NamesTheQuestion(TapedClient):
     """The question is part of the address, where nothing is redacted."""
 
-    def crossing(self, session: Session, question: str, shape: Shape, **where: Any) -> Crossing:
+    def session_call(self, session: Session, question: str, shape: Shape, **where: Any) -> SessionCall:
         position = session.root.child(question, branch=task_branch(session.root))
-        return super().crossing(session, question, shape, position=position)
+        return super().session_call(session, question, shape, position=position)
 
 
 @breaks("test_ids_of_the_run_are_mapped")
@@ -539,10 +539,10 @@ class StampsErrors(TapedClient):
     """An error carries the time when it was raised."""
 
     def ask(self, question: str) -> Answer:
-        crossing = self.cross(question, "call")
-        if crossing is None:
+        session_call = self.cross(question, "call")
+        if session_call is None:
             return Client.ask(self, question)
-        return intercept(crossing, lambda: self._stamped(question))
+        return intercept(session_call, lambda: self._stamped(question))
 
     def _stamped(self, question: str) -> Answer:
         try:
@@ -556,17 +556,17 @@ class StampsErrors(TapedClient):
 class OrdersByCompletion(TapedClient):
     """Interactions are written in the order in which they ended."""
 
-    def crossing(self, session: Session, question: str, shape: Shape, **where: Any) -> Crossing:
-        crossing = super().crossing(session, question, shape, **where)
-        crossing.position = Position(crossing.position.address, branch=crossing.position.branch)
-        return crossing
+    def session_call(self, session: Session, question: str, shape: Shape, **where: Any) -> SessionCall:
+        session_call = super().session_call(session, question, shape, **where)
+        session_call.position = Position(session_call.position.address, branch=session_call.position.branch)
+        return session_call
 
 
 @breaks("test_both_layouts_hold_the_same")
 class KnowsTheLayout(TapedClient):
     """The request says how the cassette is written."""
 
-    def crossing(self, session: Session, question: str, shape: Shape, **where: Any) -> Crossing:
+    def session_call(self, session: Session, question: str, shape: Shape, **where: Any) -> SessionCall:
         body = {**self.body(question, shape), "layout": session.path.suffix}
         return session.cross(self.boundary, "Client", body, owner=self.__dict__, **where)
 

@@ -523,7 +523,7 @@ def test_equal_calls_of_concurrent_tasks() -> None:
     delays = (1, 5, 9)
     with use_cassette("c") as session:
         assert asyncio.run(main()) == recorded
-    assert {crossed.match_rule for crossed in session.report.replayed} == {"exact"}
+    assert {call_record.match_rule for call_record in session.report.replayed} == {"exact"}
 
 
 def test_equal_calls_of_threads() -> None:

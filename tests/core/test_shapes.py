@@ -17,7 +17,7 @@ from agenttape_core.errors import UnreadableValueError
 from agenttape_core.integration import (
     Boundary,
     Call,
-    Crossing,
+    SessionCall,
     async_generator,
     coroutine,
     current_session,
@@ -71,8 +71,8 @@ SHAPES: dict[str, tuple[Any, Callable[..., Any], Ask, Any]] = {
 every_shape = pytest.mark.parametrize("shape", SHAPES)
 
 
-def begun(what: str) -> Crossing | None:
-    """Begin a crossing in the current session."""
+def begun(what: str) -> SessionCall | None:
+    """Begin a call in the current session."""
     session = current_session()
     return session.cross(CALL, "ask", {"what": what}) if session is not None else None
 
@@ -142,7 +142,7 @@ def test_recording_that_cannot_be_unpacked_fails_the_session(shape: str, tmp_pat
 
 @every_shape
 def test_contexts(shape: str, tmp_path: Path) -> None:
-    """`around` is entered for each crossing, `executing` only where the real call is made; both are left."""
+    """`around` is entered for each call, `executing` only where the real call is made; both are left."""
     seen: list[str] = []
     function = SHAPES[shape][1]
 
@@ -162,7 +162,7 @@ def test_contexts(shape: str, tmp_path: Path) -> None:
     assert answers[0] == answers[1] == (["b", "b!"] if isinstance(answers[0], list) else "b!")
     assert seen == ["around", "executing", "left", "around", "left"]
     SHAPES[shape][2](call)
-    assert len(seen) == 5, "outside a session there is no crossing to be around"
+    assert len(seen) == 5, "outside a session there is no call to be around"
 
 
 @every_shape
@@ -170,11 +170,11 @@ def test_serving_goes_through_the_framework(shape: str, tmp_path: Path) -> None:
     """A framework may put something around the serving of a call, and nothing around the real one."""
     replayed: list[str] = []
 
-    def serving(serve: Callable[[], Any]) -> Any:
+    def replaying(replay_call: Callable[[], Any]) -> Any:
         replayed.append(shape)
-        return serve()
+        return replay_call()
 
-    answers = asked_twice(shape, tmp_path, taped(shape, serving=serving))
+    answers = asked_twice(shape, tmp_path, taped(shape, replaying=replaying))
     assert (answers[0] == answers[1], replayed) == (True, [shape])
 
 
@@ -188,9 +188,9 @@ def test_effects_are_repeated(shape: str, tmp_path: Path) -> None:
 
     @contextmanager
     def execution() -> Iterator[Callable[[], Any]]:
-        crossing = executing()
-        assert crossing is not None
-        crossing.effected("written")
+        session_call = executing()
+        assert session_call is not None
+        session_call.effected("written")
         yield partial(SHAPES[shape][1], "a")
 
     call = taped(shape, executing=execution, apply=lambda effect: repeated.append(("called", effect)), aapply=aapply)

@@ -290,19 +290,19 @@ def test_an_act_can_be_refused_before_it_happens() -> None:
 
     @boundary("tool")
     def writes() -> bool:
-        crossing = executing()
-        assert crossing is not None
+        session_call = executing()
+        assert session_call is not None
 
         def refuse(act: SideEffect) -> None:
             raise PermissionError(act.what)
 
-        crossing.side_effects.on_side_effect = refuse
+        session_call.side_effects.on_side_effect = refuse
         with pytest.raises(PermissionError, match="wrote a"):
             Path("a").touch()
-        crossing.side_effects.on_side_effect = None
-        assert not crossing.side_effects
+        session_call.side_effects.on_side_effect = None
+        assert not session_call.side_effects
         Path("b").touch()
-        return bool(crossing.side_effects)
+        return bool(session_call.side_effects)
 
     with use_cassette("acts", mode="all"):
         assert writes()

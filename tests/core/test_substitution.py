@@ -21,10 +21,10 @@ from agenttape_core import use_cassette
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import (
     Boundary,
-    Crossing,
     Family,
     Leaf,
     Position,
+    SessionCall,
     TypeCodec,
     async_generator,
     begin,
@@ -90,8 +90,8 @@ class Mine(Helper):
         yield f"{what} {self.calls}"
 
 
-def cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-    """Begin the crossing of a call."""
+def cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
+    """Begin a call."""
     asked = named_arguments(getattr(type(self), name), ("what",), args, kwargs)
     return begin(Boundary("call"), self, name, lambda _: asked)
 

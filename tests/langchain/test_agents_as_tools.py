@@ -94,7 +94,7 @@ async def test_supervisor_replays(supervised: tuple[Path, Any], world: World) ->
     path, recorded = supervised
     with use_cassette(path) as replay:
         assert await supervisor(world).ainvoke(QUESTION) == recorded
-    assert {crossed.name for crossed in replay.report.stepped_into} == {"ask_researcher", "ask_writer"}
+    assert {call_record.name for call_record in replay.report.stepped_into} == {"ask_researcher", "ask_writer"}
     assert len(replay.report.replayed) == 6
     assert [str(one) for one in replay.report.not_run] == ["search (calls nothing that is recorded)"]
 
@@ -170,7 +170,7 @@ def test_retriever_tool_is_stepped_into(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert finder("").invoke({"query": "a"}) == recorded == "a 1"
-        assert [crossed.name for crossed in replay.report.stepped_into] == ["find"]
+        assert [call_record.name for call_record in replay.report.stepped_into] == ["find"]
 
 
 class Rows(VectorStore):
@@ -246,7 +246,7 @@ def test_boundaries_over_native_clients_are_no_acts(world: World, tmp_path: Path
     world.gone = True
     with use_cassette(path) as replay:
         assert run() == recorded
-    assert [crossed.name for crossed in replay.report.stepped_into] == [
+    assert [call_record.name for call_record in replay.report.stepped_into] == [
         "found",
         "VectorStoreRetriever",
         "looked",
@@ -304,7 +304,7 @@ def test_results_of_every_sort(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert run() == recorded
-    assert [crossed.name for crossed in replay.report.stepped_into] == ["look", "note"]
+    assert [call_record.name for call_record in replay.report.stepped_into] == ["look", "note"]
     assert sum(mode == "custom" for mode, _ in recorded) == 1
     assert len(replay.report.replayed) == 5
 
@@ -332,7 +332,7 @@ def test_tool_that_asks_a_human(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert run() == recorded
-    assert [crossed.name for crossed in replay.report.stepped_into] == ["publish", "publish"]
+    assert [call_record.name for call_record in replay.report.stepped_into] == ["publish", "publish"]
 
 
 def test_call_left_out_is_unused(world: World, tmp_path: Path) -> None:

@@ -242,7 +242,7 @@ def test_observed_run_replays(name: str, way: str, world: World, handler: TapeCa
     with use_cassette(handler.path) as replay:
         replayed = WAYS[way](run, None)
     assert outcome(replayed) == outcome(observed)
-    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
+    assert {call_record.match_rule for call_record in replay.report.replayed} == {"exact"}
     assert replay.report.recorded == replay.report.unused == ()
 
 
@@ -312,10 +312,10 @@ def test_tool_errors_replay_as_what_they_were(world: World, handler: TapeCallbac
     world.gone = True
     with use_cassette(handler.path) as replay, pytest.raises(ValueError, match="3 is too much, 2"):
         agent.invoke(QUESTION)
-    assert [crossed.name for crossed in replay.report.replayed] == ["PlainChat", "broken"]
+    assert [call_record.name for call_record in replay.report.replayed] == ["PlainChat", "broken"]
 
 
-def test_wrong_arguments_are_no_crossing(world: World, handler: TapeCallbackHandler) -> None:
+def test_wrong_arguments_are_no_call(world: World, handler: TapeCallbackHandler) -> None:
     """A tool that refused its arguments never ran: nothing is recorded of it, and it refuses again on replay."""
     agent = create_agent(PlainChat(world=world, reply=first_calls(("weather", {"town": 1}))), tools_of(world))
     observed = agent.invoke(QUESTION, observing(handler))
@@ -392,7 +392,7 @@ def test_runs_are_added_to_the_file(world: World, handler: TapeCallbackHandler) 
     world.gone = True
     with use_cassette(handler.path) as replay:
         assert told([agent.invoke(QUESTION) for _ in observed]) == told(observed)
-    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
+    assert {call_record.match_rule for call_record in replay.report.replayed} == {"exact"}
 
 
 def test_old_file_is_replaced(world: World, handler: TapeCallbackHandler) -> None:

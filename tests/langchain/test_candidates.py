@@ -221,7 +221,7 @@ def test_models_by_place(run: Any, recorded: Path, world: World) -> None:
     address = "LangGraph/model@3/NativeChat"
     with use_cassette(recorded, candidate={address: candidate}) as session:
         run()
-    assert [crossed.address for crossed in session.report.recorded] == [address]
+    assert [call_record.address for call_record in session.report.recorded] == [address]
     rome = NativeChat(world=world, reply=asking_for("Rome"))
     with use_cassette(recorded, candidate={"LangGraph/model@1/*": rome}) as session:
         run()

@@ -159,7 +159,7 @@ def test_an_agent_replays_at_its_places(tmp_path: Path, loopback: OpenAILoopback
         replayed = agent.invoke(question)["messages"]
     assert [m.model_dump(exclude={"id"}) for m in replayed] == [m.model_dump(exclude={"id"}) for m in live]
     assert [m.id for m in replayed if isinstance(m, AIMessage)] == [m.id for m in live if isinstance(m, AIMessage)]
-    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
+    assert {call_record.match_rule for call_record in replay.report.replayed} == {"exact"}
     assert (loopback.calls, len(reached)) == (calls, done)
     assert open_cassette(tmp_path / "new.yaml").interaction(1).tags == []
     assert all(
@@ -223,7 +223,7 @@ def test_streams_errors_artifacts_and_documents(tmp_path: Path, loopback: OpenAI
         with pytest.raises(Exception, match="slow down") as raised:
             model.invoke("Too fast")
     assert type(raised.value) is type(failed.value)
-    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
+    assert {call_record.match_rule for call_record in replay.report.replayed} == {"exact"}
 
 
 def test_a_strict_replay_refuses_what_is_lossy(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_our_own_export_comes_back(tmp_path: Path, world: World) -> None:
     done = len(reached)
     with use_cassette(tmp_path / "back.yaml") as replay:
         assert list(an_agent(world).stream(question, stream_mode="messages")) == live
-    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
+    assert {call_record.match_rule for call_record in replay.report.replayed} == {"exact"}
     assert len(reached) == done
 
 
@@ -289,7 +289,7 @@ def test_openinference_of_langchain_is_exact(tmp_path: Path, world: World) -> No
     assert [said.id for said in replayed if isinstance(said, AIMessage)] == [
         said.id for said in live if isinstance(said, AIMessage)
     ]
-    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
+    assert {call_record.match_rule for call_record in replay.report.replayed} == {"exact"}
     assert len(reached) == done
 
 

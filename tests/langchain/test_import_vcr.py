@@ -99,7 +99,9 @@ def test_real_exchanges_replay_as_the_client_gave_them(
     with use_cassette(cassette, live={"tool"}) as replay:
         replayed = CALLS[name](partial(ChatOpenAI, api_key="x"))
     assert _without_run_ids(seen(replayed)) == _without_run_ids(seen(live))
-    assert len([crossed for crossed in replay.report.replayed if crossed.kind == "chat"]) == len(service.exchanges)
+    assert len([call_record for call_record in replay.report.replayed if call_record.kind == "chat"]) == len(
+        service.exchanges
+    )
 
 
 def test_embeddings_of_texts(tmp_path: Path) -> None:
@@ -592,5 +594,5 @@ def test_a_program_records_itself_with_vcrpy_for_the_network(
         assert seen_of(program(base_url)) == live
     with use_cassette(tmp_path / "new.yaml") as replay:
         assert seen_of(program(base_url)) == live
-    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
+    assert {call_record.match_rule for call_record in replay.report.replayed} == {"exact"}
     assert loopback.calls == calls

@@ -74,8 +74,8 @@ def test_recorded_calls_replay_without_the_service(
     with use_cassette(cassette, auto=automatic) as replay:
         replayed = CALLS[name](chat)
     assert seen(replayed) == seen(recorded)
-    replayed = [crossed for crossed in replay.report.replayed if crossed.kind == "chat"]
-    assert [crossed.match_rule for crossed in replayed] == ["exact"] * len(service.exchanges)
+    replayed = [call_record for call_record in replay.report.replayed if call_record.kind == "chat"]
+    assert [call_record.match_rule for call_record in replayed] == ["exact"] * len(service.exchanges)
     assert replay.report.recorded == replay.report.unused == ()
 
 
@@ -91,7 +91,7 @@ def test_observed_calls_replay_without_the_service(name: str, real_exchanges: St
     with use_cassette(handler.path) as replay:
         replayed = calls.invoke({})
     assert seen(replayed) == seen(observed)
-    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
+    assert {call_record.match_rule for call_record in replay.report.replayed} == {"exact"}
     assert replay.report.recorded == replay.report.unused == ()
 
     models = {version: ReplayChatModel(handler.path, output_version=version) for version in (None, "v1")}

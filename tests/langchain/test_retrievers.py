@@ -159,10 +159,10 @@ def test_observed_search_serves_any_settings(mode: str, world: World, tmp_path: 
     """Callbacks see the query only; what they observed serves it, and is not what a new recording says."""
     path = tmp_path / "found.yaml"
     observation = Observation(path)
-    crossing = observation.session.cross(
+    session_call = observation.session.cross(
         RETRIEVAL, "Plain", retrieval_body("a", {}), position=Position().child("Plain")
     )
-    crossing.returned([Document("observed")])
+    session_call.returned([Document("observed")])
     observation.flush()
     with use_cassette(path, mode=mode) as session:
         found = Plain(world=world).invoke("a")

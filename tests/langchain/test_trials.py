@@ -1,4 +1,4 @@
-"""Candidates on a whole suite and on commands: lanes of samples, what they are worth, the table and its files."""
+"""Candidates on a whole suite and on commands: groups of samples, what they are worth, the table and its files."""
 
 from __future__ import annotations
 
@@ -193,8 +193,8 @@ def test_a_suite(suite: pytest.Pytester, models: Models) -> None:
     }
     assert {trial["verdict"] for trial in found.values()} == {"UNCLEAR"}
     assert found["fewer"]["parts_at"] == 'refund(order="A1", amount=20) → the end'
-    assert found["flaps"]["lanes"]["candidate"] == {"samples": 3, "counted": 3, "passed": 3}
-    assert found["wrong"]["lanes"]["candidate"] == {"samples": 3, "counted": 3, "passed": 2}
+    assert found["flaps"]["groups"]["candidate"] == {"samples": 3, "counted": 3, "passed": 3}
+    assert found["wrong"]["groups"]["candidate"] == {"samples": 3, "counted": 3, "passed": 2}
     unrecorded = found["other"]["samples"][-1]["unrecorded"][0]
     assert (unrecorded["name"], unrecorded["request"]["arguments"]["amount"]) == ("refund", 25)
     assert found["apart"]["samples"][-1]["unrecorded"][0]["name"] == "cassettes/notes.yaml"
@@ -283,7 +283,7 @@ def test_a_limit(single: pytest.Pytester, models: Models) -> None:
     result.assert_outcomes(passed=1, errors=1, deselected=5)
     result.stdout.fnmatch_lines(["*openai:new was not tried to the end: chat at * wasn't made: *of $250 is spent*"])
     samples = trials(single.path)["same"]["samples"]
-    assert [one["lane"] for one in samples[:4]] == ["baseline", "candidate"] * 2
+    assert [one["group"] for one in samples[:4]] == ["baseline", "candidate"] * 2
     spent = sum(one["trajectory"]["dollars"] for one in samples)
     assert 0 < spent <= 250
     assert models.asked["new", "same"] < 3
@@ -305,7 +305,7 @@ def test_an_interruption(single: pytest.Pytester, models: Models) -> None:
     with contextlib.suppress(KeyboardInterrupt):
         single.runpytest_inprocess(CANDIDATE, "--cassette-report=report.json", "-p", "no:terminal")
     kept = trials(single.path)["same"]
-    assert [(one["lane"], one["number"]) for one in kept["samples"]][-2:] == [("candidate", 1), ("baseline", 2)]
+    assert [(one["group"], one["number"]) for one in kept["samples"]][-2:] == [("candidate", 1), ("baseline", 2)]
     assert kept["verdict"] == "UNCLEAR"
     models.interrupts_at = None
     before = dict(models.asked)
@@ -425,7 +425,7 @@ def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.Cap
     assert tried("openai:new", "--samples", "2", "--max-usd", str(of_one * 1.5), *how) == 1
     assert "$138 is spent, and it may cost more than is left" in capsys.readouterr().out
     (found,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]  # it left the recorded world
-    assert [(one["lane"], one["passed"], len(one["unrecorded"])) for one in found["samples"]] == [
+    assert [(one["group"], one["passed"], len(one["unrecorded"])) for one in found["samples"]] == [
         ("candidate", True, 1)
     ]
     assert found["samples"][0]["answer"] == "done"

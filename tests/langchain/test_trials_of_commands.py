@@ -95,8 +95,8 @@ def test_samples_keep_the_format(suffix: str, baseline: int, samples: int, capsy
         import_module("program").main()
     how = ("--samples", str(samples), "--baseline", str(baseline), "-o", "kept", "--report", "out.json")
     assert model("new", "--run", f"cassettes/one.v2{suffix}", *how, *COMMAND) == 0
-    lanes = {"own": baseline, "openai-new": samples}
-    wanted = [f"one.v2.{lane}.{number}{suffix}" for lane, count in lanes.items() for number in range(1, count + 1)]
+    groups = {"own": baseline, "openai-new": samples}
+    wanted = [f"one.v2.{group}.{number}{suffix}" for group, count in groups.items() for number in range(1, count + 1)]
     assert sorted(path.name for path in Path("kept").iterdir()) == sorted(wanted)
     (trial,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]
     found = trial["samples"]

@@ -175,7 +175,9 @@ def test_what_a_tool_does_besides_is_done_again(
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive, auto=auto)
     assert replayed.facts == recorded.facts
     runs_through = auto and make in {model_tool, graph_tool}
-    assert [crossed.kind for crossed in replayed.session.report.replayed] == ["chat" if runs_through else "tool"]
+    assert [call_record.kind for call_record in replayed.session.report.replayed] == [
+        "chat" if runs_through else "tool"
+    ]
     assert sum(map(len, recorded.facts[0].values())) > 4
 
 

@@ -135,7 +135,7 @@ def test_replayed_nodes_do_not_run_and_all_they_did_happens(
     named = set(ALL) if serves is True else set(serves)
     really = {"model" if what == "model" else what for what in world.reached[before:]}
     assert really == set(ALL) - named - {"model"}
-    replayed = [crossed.name for crossed in session.report.replayed if crossed.kind == "node"]
+    replayed = [call_record.name for call_record in session.report.replayed if call_record.kind == "node"]
     assert sorted(set(replayed)) == sorted(named)
     assert replayed.count("leaf") == (3 if "leaf" in named else 0)
 
@@ -288,7 +288,7 @@ def test_runnables_and_graphs_are_nodes_too(world: World, tmp_path: Path) -> Non
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
     assert replayed.facts == recorded.facts
     assert recorded.facts[1] == ["from inside"]
-    assert [crossed.name for crossed in replayed.session.report.replayed] == ["chain", "graph"]
+    assert [call_record.name for call_record in replayed.session.report.replayed] == ["chain", "graph"]
 
 
 def test_caches_keep_working(world: World, tmp_path: Path) -> None:
@@ -328,7 +328,7 @@ def test_loops_and_commands_to_parents(world: World, tmp_path: Path) -> None:
     given: Any = {"n": 0, "messages": [AIMessage("x", id="1")]}
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", lambda _: build().invoke(given))
     assert replayed.facts == recorded.facts
-    assert [crossed.match_rule for crossed in replayed.session.report.replayed] == ["exact"] * 4
+    assert [call_record.match_rule for call_record in replayed.session.report.replayed] == ["exact"] * 4
 
 
 def test_taping_again_keeps_what_is_replayed(world: World, tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_an_event_loop_that_is_older_than_the_session(world: World, tmp_path: Pa
             answer = runner.run(taped.ainvoke(GIVEN, context=Context()), context=before.copy())
             seen.append(answer["notes"])
     assert seen[1] == seen[0]
-    assert [crossed.match_rule for crossed in session.report.replayed] == ["exact"] * 6
+    assert [call_record.match_rule for call_record in session.report.replayed] == ["exact"] * 6
     records = {record.address: record for record in open_cassette(tmp_path / "c.yaml").interactions()}
     leaves = [record for address, record in records.items() if address.startswith("LangGraph/leaf@")]
     assert [record.parent for record in leaves] == [None] * 3

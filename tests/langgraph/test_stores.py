@@ -161,7 +161,7 @@ async def test_a_store_that_reaches_outside_is_replayed(
     recorded, replayed = await arecorded_and_replayed(world, path, drive, auto=auto, freeze=())
     assert replayed.facts == recorded.facts
     assert recorded.facts[0][1]["value"] == {"food": "tea"}
-    kinds = [crossed.kind for crossed in replayed.session.report.replayed]
+    kinds = [call_record.kind for call_record in replayed.session.report.replayed]
     assert kinds == ["memory"] * len(world.reached) == ["memory"] * 9
 
 
@@ -245,7 +245,7 @@ async def test_a_store_in_memory_is_filled_again(*, is_async: bool, world: World
         )
         assert replayed.facts == recorded.facts
         assert recorded.facts[2][0][2] is not None  # it has a score: it was found by its meaning
-        assert {crossed.kind for crossed in replayed.session.report.replayed} == {"embeddings"}
+        assert {call_record.kind for call_record in replayed.session.report.replayed} == {"embeddings"}
 
 
 def test_nothing_is_executed_after_a_replayed_write(world: World, tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def test_what_is_written_inside_a_replayed_call_is_written_again(
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
             answer = asyncio.run(graph.ainvoke(given)) if is_async else graph.invoke(given)
     assert answer["messages"][-1].content == "noted 1"
-    assert [crossed.kind for crossed in session.report.replayed] == [replayed]
+    assert [call_record.kind for call_record in session.report.replayed] == [replayed]
     found = [[facts(item) for item in store.search(("facts",))] for store in stores]
     assert found[0] == found[1]
     assert [fact[0] for fact in found[0]] == [SearchItem]

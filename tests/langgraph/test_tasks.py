@@ -97,10 +97,10 @@ def test_replayed_tasks_do_not_run(how: str, *, is_async: bool, world: World, tm
         assert seen[1] == seen[0]
     values = seen[0][1][1][0][0]
     assert values == [[25], [25, "nested in 1"], [[4, 9, 16], [4, "nested in 1"], None]]
-    names = [crossed.name for crossed in session.report.replayed]
+    names = [call_record.name for call_record in session.report.replayed]
     expected = {"outer": 2, "square": 4} if how == "all" else {"square": 6, "note": 2}
     assert {name: names.count(name) for name in names} == expected
-    assert {crossed.kind for crossed in session.report.replayed} == {"node"}
+    assert {call_record.kind for call_record in session.report.replayed} == {"node"}
 
 
 def test_a_taped_task_is_the_task(world: World) -> None:
@@ -180,7 +180,7 @@ def test_tasks_of_all_sorts_keep_their_names(world: World, tmp_path: Path) -> No
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
             seen.append([list(part) for part in tape(run, replay_nodes=True).stream("x", stream_mode="updates")])
     assert seen[1] == seen[0] == [["named"], ["plain"], ["other"], ["thing"], ["run"]]
-    assert [crossed.name for crossed in session.report.replayed] == ["named", "plain", "other", "thing"]
+    assert [call_record.name for call_record in session.report.replayed] == ["named", "plain", "other", "thing"]
 
 
 def test_policies_and_interrupts_of_tasks(world: World, tmp_path: Path) -> None:
@@ -214,6 +214,6 @@ def test_policies_and_interrupts_of_tasks(world: World, tmp_path: Path) -> None:
     assert seen[1] == seen[0]
     assert seen[0][1][-1]["run"][0] == 8
     assert seen[0][1][-1]["run"][2] == ["yes", 3]
-    assert [crossed.name for crossed in session.report.replayed].count("ask") == 2
+    assert [call_record.name for call_record in session.report.replayed].count("ask") == 2
     with pytest.raises(CassetteMissError, match="node ask"), use_cassette(tmp_path / "c.yaml"):
         talk("no")

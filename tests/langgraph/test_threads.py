@@ -142,7 +142,7 @@ def test_threads_with_unknown_ids_are_told_apart_by_their_order(world: World, tm
     world.gone = True
     with use_cassette(file) as session:
         assert answers(drawn()) == recorded
-    assert [crossed.match_rule for crossed in session.report.replayed] == ["exact"] * len(THREADS)
+    assert [call_record.match_rule for call_record in session.report.replayed] == ["exact"] * len(THREADS)
 
 
 def test_other_keys_tell_runs_apart_where_threads_do_not(world: World, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_agents_as_tools_replay(recorded: tuple[Path, Any]) -> None:
     path, result = recorded
     found, session = replayed(path, chief(gone()))
     assert found == result
-    assert {crossed.name for crossed in session.report.stepped_into} == {"ask_expert", "ask_critic"}
+    assert {call_record.name for call_record in session.report.stepped_into} == {"ask_expert", "ask_critic"}
     assert [str(one) for one in session.report.not_run] == ["add (calls nothing that is recorded)"]
     assert len(session.report.replayed) == 6
 
@@ -116,8 +116,8 @@ def test_engine_in_a_function_is_stepped_into(tmp_path: Path) -> None:
         recorded = lookup(World())(question="Where is the Louvre?").content
     with use_cassette(path) as session:
         assert lookup(gone())(question="Where is the Louvre?").content == recorded
-    assert [crossed.name for crossed in session.report.stepped_into] == ["look_up"]
-    assert {crossed.kind for crossed in session.report.replayed} == {"embeddings", "chat"}
+    assert [call_record.name for call_record in session.report.stepped_into] == ["look_up"]
+    assert {call_record.kind for call_record in session.report.replayed} == {"embeddings", "chat"}
 
 
 def test_order_of_answers_inside_a_tool(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_order_of_answers_inside_a_tool(tmp_path: Path) -> None:
         recorded = asyncio.run(asking(World()).acall()).content
     with use_cassette(path) as session:
         assert asyncio.run(asking(gone()).acall()).content == recorded
-    assert [crossed.name for crossed in session.report.stepped_into] == ["look_around"]
+    assert [call_record.name for call_record in session.report.stepped_into] == ["look_around"]
 
 
 def test_chat_messages_inside_a_tool_called_by_hand(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_a_candidate_of_another_client(run: Callable[[], str], recorded: Path, w
         pytest.raises(Exception, match="iterations"),
     ):
         run()  # it calls a tool each time that it is offered one
-    assert {crossed.name for crossed in session.report.faked} == {"weather"}
+    assert {call_record.name for call_record in session.report.faked} == {"weather"}
 
 
 @pytest.mark.parametrize("shape", ["chat", "achat", "stream_chat", "astream_chat"])

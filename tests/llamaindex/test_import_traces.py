@@ -63,7 +63,7 @@ def test_our_own_export_comes_back(tmp_path: Path, world: World) -> None:
     assert list(open_cassette(tmp_path / "back.yaml").records()) == list(open_cassette(tmp_path / "run.yaml").records())
     with use_cassette(tmp_path / "back.yaml") as replay:
         assert program(world) == answers
-    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
+    assert {call_record.match_rule for call_record in replay.report.replayed} == {"exact"}
 
 
 def test_the_words_of_the_conventions(tmp_path: Path, world: World) -> None:

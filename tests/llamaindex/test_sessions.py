@@ -93,7 +93,7 @@ def test_new_episodes_and_unused(recorded: Path) -> None:
     with use_cassette(recorded) as replay:
         LeafLLM(fresh).chat(HELLO)
         LeafLLM(fresh).chat(OTHER)
-    assert [crossed.name for crossed in replay.report.unused] == ["FakeEmbedding"]
+    assert [call_record.name for call_record in replay.report.unused] == ["FakeEmbedding"]
     with pytest.raises(UnusedInteractionsError, match="chat LeafLLM"), use_cassette(recorded):
         LeafLLM(fresh).chat(HELLO)
         FakeEmbedding(fresh).get_text_embedding("t")

@@ -267,7 +267,7 @@ async def test_an_agent_goes_on_from_a_step_with_nothing_live(tmp_path: Path) ->
         again = agent(gone)
         assert str(await again.run(ctx=context_at(tmp_path / "seen.yaml", again, step=7))) == result
     assert gone.trespasses == []
-    assert [crossed.kind for crossed in session.report.replayed] == ["chat", "tool", "chat"]
+    assert [call_record.kind for call_record in session.report.replayed] == ["chat", "tool", "chat"]
 
 
 async def test_the_ticks_of_an_agent_grow_as_it_does(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_a_taped_tool_of_an_engine_is_a_call_of_its_own(tmp_path: Path) -> None:
     recorded, replayed = record_and_replay(program, tmp_path / "engine.yaml")
     assert replayed.value == recorded.value
     assert ("tool", "facts") in rows(recorded)
-    assert [crossed.name for crossed in replayed.cassette.report.stepped_into] == ["facts"]
+    assert [call_record.name for call_record in replayed.cassette.report.stepped_into] == ["facts"]
 
 
 def test_a_miss_passes_the_error_handling_of_tools(tmp_path: Path) -> None:

@@ -21,8 +21,10 @@ def ask(model: str, messages: list[dict[str, Any]], answer: Any, usage: Usage | 
     """Ask a model, as an integration does."""
     session = current_session()
     assert session is not None
-    crossing = session.cross(Boundary("chat", usage=lambda _: usage), "Model", {"model": model, "messages": messages})
-    return intercept(crossing, lambda: answer)
+    session_call = session.cross(
+        Boundary("chat", usage=lambda _: usage), "Model", {"model": model, "messages": messages}
+    )
+    return intercept(session_call, lambda: answer)
 
 
 @boundary("tool")

@@ -104,7 +104,7 @@ def plain_http(path: str, method: str = "POST", status: int = 200) -> Any:
     session = current_session()
     assert session is not None
     request = {"method": method, "url": {"scheme": "https", "host": "api.test", "path": path}, "headers": {}}
-    crossing = session.cross(Boundary("http"), "api.test", request)
+    session_call = session.cross(Boundary("http"), "api.test", request)
 
     def answer() -> Iterator[Any]:
         yield {"status": status, "headers": []}
@@ -112,7 +112,7 @@ def plain_http(path: str, method: str = "POST", status: int = 200) -> Any:
 
     from agenttape_core.integration import intercept_stream
 
-    return list(intercept_stream(crossing, answer))
+    return list(intercept_stream(session_call, answer))
 
 
 MODELS = [

@@ -270,7 +270,7 @@ def test_flaky(desk: Path, command: Callable[..., Ended], name: list[str]) -> No
     ended = command("lab", "flaky", *name, "--cassette", "incident.yaml", "--samples", "2", "--max-usd", "1", "--json")
     assert ended.code == 1, ended.err
     assert (ended.json["verdict"], ended.json["culprits"]) == ("code", ["code"])
-    assert [lane["failed"] for lane in ended.json["lanes"]] == [2]
+    assert [group["failed"] for group in ended.json["groups"]] == [2]
     assert "code: 2 of 2 failed" in command("lab", "flaky", *name, "--cassette", "incident.yaml", "--samples", "2").out
     assert command("lab", "flaky", *name, "--cassette", "incident.yaml", "--judge", "jury").code == 2
 

@@ -159,7 +159,7 @@ with use_cassette("died.yaml", mode="all"):
 def test_imported_calls_have_no_start(folder: Path) -> None:
     """When another tool's recording is read says nothing of when its calls began."""
     with Importing("imported.yaml") as importing:
-        importing.crossing(Boundary("call"), "f", {}, CallFacts(duration_ms=7.0)).returned(1)
+        importing.session_call(Boundary("call"), "f", {}, CallFacts(duration_ms=7.0)).returned(1)
     (timing,) = open_cassette(folder / "imported.yaml").header.volatile.timings.values()
     assert timing == Timing(duration_ms=7.0)
 

@@ -312,4 +312,4 @@ def test_what_is_unused_is_known_at_the_end() -> None:
     with use_cassette("c", on_unused="ignore") as session:
         look_up("Rome")
         assert session.report.unused == ()
-    assert [crossed.number for crossed in session.report.unused] == [2]
+    assert [call_record.number for call_record in session.report.unused] == [2]

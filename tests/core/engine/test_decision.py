@@ -12,7 +12,7 @@ from agenttape_core.engine import (
     Execute,
     Policy,
     Refuse,
-    Serve,
+    Replay,
     StepInto,
     decide,
     parse_match_on,
@@ -42,17 +42,17 @@ def test_every_combination(mode: Mode) -> None:
         is_live, is_frozen = bool(live & {"tool", "search"}), bool(replay_only & {"tool", "search"})
         recording_anew = mode is Mode.RECORD or (mode in {Mode.ONCE, Mode.UPDATE} and not recorded)
         if is_frozen:
-            expected: type = Serve if known else Refuse
+            expected: type = Replay if known else Refuse
         elif is_live or recording_anew:
             expected = Execute
         elif known:
-            expected = Serve
+            expected = Replay
         else:
             expected = Execute if mode in {Mode.ADD, Mode.UPDATE} else Refuse
         assert type(decision) is expected
         if isinstance(decision, Execute):
             assert decision.live is is_live
-        if isinstance(decision, Serve):
+        if isinstance(decision, Replay):
             assert decision.found is EXACT
 
     for recorded, live, replay_only, known in itertools.product([False, True], NAMES, NAMES, [False, True]):
@@ -60,7 +60,7 @@ def test_every_combination(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "replaces", "records", "offline", "serves"),
+    ("policy", "replaces", "records", "offline", "replays"),
     [
         (Policy(Mode.REPLAY, recorded=True), False, False, True, True),
         (Policy(Mode.REPLAY, recorded=True, live=Selector({"chat"})), False, False, False, True),
@@ -71,9 +71,9 @@ def test_every_combination(mode: Mode) -> None:
         (Policy(Mode.RECORD, recorded=True, replay_only=Selector({"tool"})), True, True, False, True),
     ],
 )
-def test_what_a_policy_means(policy: Policy, replaces: bool, records: bool, offline: bool, serves: bool) -> None:
+def test_what_a_policy_means(policy: Policy, replaces: bool, records: bool, offline: bool, replays: bool) -> None:
     """What becomes of the file, and whether anything may happen or be replayed, follows from mode and options."""
-    assert (policy.replaces, policy.records, policy.offline, policy.serves) == (replaces, records, offline, serves)
+    assert (policy.replaces, policy.records, policy.offline, policy.replays) == (replaces, records, offline, replays)
 
 
 CONTAINED = Candidate(3, "exact", contained=True)
@@ -85,16 +85,16 @@ CONTAINED = Candidate(3, "exact", contained=True)
         (Policy(Mode.REPLAY, recorded=True), CONTAINED, StepInto(CONTAINED)),
         (Policy(Mode.ADD, recorded=True), CONTAINED, StepInto(CONTAINED)),
         (Policy(Mode.RECORD, recorded=True), CONTAINED, Execute(live=False)),
-        (Policy(Mode.REPLAY, recorded=True), EXACT, Serve(EXACT)),
+        (Policy(Mode.REPLAY, recorded=True), EXACT, Replay(EXACT)),
         (Policy(Mode.REPLAY, recorded=True, step_into=Selector({"search"})), EXACT, StepInto(EXACT)),
         (Policy(Mode.REPLAY, recorded=True, step_into=Selector({"tool"})), LOSSY, StepInto(LOSSY)),
         (Policy(Mode.REPLAY, recorded=True, step_into=Selector({"tool"})), None, Refuse(None)),
-        (Policy(Mode.REPLAY, recorded=True, step_into=None), CONTAINED, Serve(CONTAINED)),
-        (Policy(Mode.REPLAY, recorded=True, replay_only=Selector({"search"})), CONTAINED, Serve(CONTAINED)),
+        (Policy(Mode.REPLAY, recorded=True, step_into=None), CONTAINED, Replay(CONTAINED)),
+        (Policy(Mode.REPLAY, recorded=True, replay_only=Selector({"search"})), CONTAINED, Replay(CONTAINED)),
         (
             Policy(Mode.REPLAY, True, replay_only=Selector({"tool"}), step_into=Selector({"tool"})),
             CONTAINED,
-            Serve(CONTAINED),
+            Replay(CONTAINED),
         ),
         (Policy(Mode.REPLAY, True, live=Selector({"tool"}), step_into=Selector({"tool"})), EXACT, Execute(live=True)),
         (Policy(Mode.REPLAY, recorded=True, executable=Selector({"chat"})), CONTAINED, StepInto(CONTAINED)),
@@ -107,7 +107,7 @@ def test_running_through(policy: Policy, candidate: Candidate | None, expected: 
 
 def test_only_tools_are_stepped_into_without_being_named() -> None:
     """A recorded call of another kind is replayed, whatever is recorded inside it, unless it is named."""
-    assert decide(Policy(Mode.REPLAY, recorded=True), "call", "plan", CONTAINED) == Serve(CONTAINED)
+    assert decide(Policy(Mode.REPLAY, recorded=True), "call", "plan", CONTAINED) == Replay(CONTAINED)
     named = Policy(Mode.REPLAY, recorded=True, step_into=Selector({"plan"}))
     assert decide(named, "call", "plan", CONTAINED) == StepInto(CONTAINED)
 
@@ -116,7 +116,7 @@ def test_lossy() -> None:
     """A recording that is not exactly what came back is refused, and named, unless lossy ones are replayed."""
     assert decided(Policy(Mode.REPLAY, recorded=True), LOSSY) == Refuse(LOSSY)
     assert decided(Policy(Mode.ADD, recorded=True), LOSSY) == Refuse(LOSSY)
-    assert decided(Policy(Mode.REPLAY, recorded=True, accepts_lossy=True), LOSSY) == Serve(LOSSY)
+    assert decided(Policy(Mode.REPLAY, recorded=True, accepts_lossy=True), LOSSY) == Replay(LOSSY)
     assert decided(Policy(Mode.REPLAY, recorded=True), None) == Refuse(None)
 
 
@@ -124,7 +124,7 @@ def test_embeddings_are_idempotent() -> None:
     """Where what may be called again is executed for want of a recording, so are embeddings, and no retrieval."""
     policy = Policy(Mode.REPLAY, recorded=True, live=Selector({"idempotent"}))
     assert decide(policy, "embeddings", "Embeddings", None) == Execute(live=True)
-    assert decide(policy, "embeddings", "Embeddings", EXACT) == Serve(EXACT)
+    assert decide(policy, "embeddings", "Embeddings", EXACT) == Replay(EXACT)
     assert decide(policy, "retrieval", "Retriever", None) == Refuse(None)
     assert decide(Policy(Mode.REPLAY, recorded=True), "embeddings", "Embeddings", None) == Refuse(None)
 

@@ -97,11 +97,11 @@ def test_shrink(cassette: Path) -> None:
 def test_flaky(cassette: Path) -> None:
     """The parts that were varied are shown, with their samples, and no other part is begun."""
     part: Any = flaky(answer, cassette, samples=3, processes=0, on_run=after(3))
-    assert [(lane.part, len(lane.samples), lane.skipped) for lane in part.lanes] == [("code", 2, "interrupted")]
+    assert [(group.part, len(group.samples), group.skipped) for group in part.groups] == [("code", 2, "interrupted")]
     late: Any = flaky(answer, cassette, samples=3, processes=0, on_run=after(8))
-    assert [(lane.part, lane.skipped) for lane in late.lanes] == [("code", ""), ("order", "interrupted")]
+    assert [(group.part, group.skipped) for group in late.groups] == [("code", ""), ("order", "interrupted")]
     found: Any = flaky(answer, cassette, samples=3, processes=0, on_run=after(5))
-    assert [lane.part for lane in found.lanes] == ["code"]
+    assert [group.part for group in found.groups] == ["code"]
     assert "interrupted: not all parts were tried" in found.notes
 
 

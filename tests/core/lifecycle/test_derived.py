@@ -1,4 +1,4 @@
-"""A replay departs from its cassette, and what comes of it is a cassette of its own."""
+"""A replay diverges from its cassette, and what comes of it is a cassette of its own."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_nothing_is_executed_before_the_departure(path: Path) -> None:
-    """Before the departure a call without a recording is a miss, and nothing is written."""
-    with pytest.raises(CassetteMissError, match="up to the point of departure"), deriving(path):
+def test_nothing_is_executed_before_the_divergence(path: Path) -> None:
+    """Before the divergence a call without a recording is a miss, and nothing is written."""
+    with pytest.raises(CassetteMissError, match="up to the point of divergence"), deriving(path):
         ask("a")
         ask("z")
     assert asked == []
@@ -87,17 +87,17 @@ def test_what_is_not_recorded_is_executed_after_it(path: Path) -> None:
     ("live", "executed"), [({"chat"}, ["m"]), ({"oracle"}, ["m", "t"]), (False, []), (True, ["m"])]
 )
 def test_only_what_may_be_is_executed(path: Path, live: Any, executed: list[str]) -> None:
-    """After the departure only the kinds and names that are given are executed; by default tools are not."""
-    departure = deriving(path, live=live)
+    """After the divergence only the kinds and names that are given are executed; by default tools are not."""
+    divergence = deriving(path, live=live)
     refused = pytest.raises(CassetteMissError, match=r"live=\{\.\.\.\} with its kind or name")
-    with refused if len(executed) < 2 else nullcontext(), departure:
-        departure.allow_execution()
+    with refused if len(executed) < 2 else nullcontext(), divergence:
+        divergence.allow_execution()
         ask("m", "chat")
         ask("t", "tool")
     assert asked == executed
 
 
-def test_edited_answer_is_the_departure(path: Path) -> None:
+def test_edited_answer_is_the_divergence(path: Path) -> None:
     """A call gets the answer that was chosen for it, redacted in the file, whole in the run; then all may happen."""
     changes = {2: returns(f"ask {SECRET}")}
     with deriving(path, changes=changes, live={"tool"}):
@@ -153,11 +153,11 @@ def test_an_edited_call_without_a_retry_leaves_nothing_unused(tmp_path: Path) ->
 
 def test_going_back(path: Path) -> None:
     """What was replayed can be replayed once more, and counts as used whether or not it is asked for again."""
-    departure = deriving(path, live={"tool"})
-    with departure as session:
+    divergence = deriving(path, live={"tool"})
+    with divergence as session:
         assert [ask(question) for question in ("a", "b")] == ["answer 1 to a", "answer 2 to b"]
         session.recordings.index.give_back([1, 2])
-        departure.allow_execution()
+        divergence.allow_execution()
         assert ask("a") == "answer 1 to a"
         assert asked == []
         ask("a")
@@ -181,7 +181,7 @@ def test_steps_are_revised(path: Path) -> None:
 
 
 def test_misuse(path: Path) -> None:
-    """A cassette is not derived from itself, and there is no departure outside the block."""
+    """A cassette is not derived from itself, and there is no divergence outside the block."""
     with pytest.raises(ConfigurationError, match="cannot be derived from itself"):
         deriving(path, to=path)
     with pytest.raises(SessionStateError):
@@ -190,9 +190,9 @@ def test_misuse(path: Path) -> None:
 
 async def test_asynchronous(path: Path) -> None:
     """It is an asynchronous context manager, too."""
-    departure = deriving(path, live={"tool"})
-    async with departure:
+    divergence = deriving(path, live={"tool"})
+    async with divergence:
         ask("a")
-        departure.allow_execution()
+        divergence.allow_execution()
         ask("z")
     assert asked == ["z"]

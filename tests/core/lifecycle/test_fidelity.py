@@ -29,9 +29,9 @@ def seen(request: pytest.FixtureRequest) -> str:
     from agenttape_core.integration import Boundary, intercept
 
     for name, note in (("sound", ""), ("half", "its chunks were not seen")):
-        crossing = session.cross(Boundary("tool"), name, {"fidelity": "lossy", "x": {"fidelity": "lossy"}})
-        crossing.fidelity_note = note
-        intercept(crossing, lambda name=name: f"recorded {name}")
+        session_call = session.cross(Boundary("tool"), name, {"fidelity": "lossy", "x": {"fidelity": "lossy"}})
+        session_call.fidelity_note = note
+        intercept(session_call, lambda name=name: f"recorded {name}")
     record_step(session, StepEvent("tool", "gone", "gone", session.root.moment(), 0.0, missing="it was cancelled"))
     gap = StepEvent("gap", "observer", "", (), 0.0, missing="nobody tells of embeddings", data=["embeddings"])
     record_step(session, gap)
@@ -100,7 +100,7 @@ def test_refused_is_not_used_up(seen: str) -> None:
         first, second = refused("half"), refused("half")
     assert "was recorded incompletely (call 2): its chunks were not seen" in first
     assert second == first.replace(" at half:", " at half#2:")
-    assert [crossed.number for crossed in cassette.report.unused] == [2]
+    assert [call_record.number for call_record in cassette.report.unused] == [2]
     with pytest.raises(UnusedInteractionsError, match="half"), use_cassette(seen, on_miss="return", on_unused="fail"):
         ask("sound")
         refused("half")
@@ -130,7 +130,7 @@ def test_refused_to_every_thread(seen: str) -> None:
         asked = [pool.submit(copy_context().run, half) for _ in range(2)]
         assert all("was recorded incompletely (call 2): its chunks were not seen" in one.result() for one in asked)
     assert len(cassette.report.unrecorded) == 2
-    assert [crossed.number for crossed in cassette.report.unused] == [2]
+    assert [call_record.number for call_record in cassette.report.unused] == [2]
 
 
 def test_not_asked_for_is_unused(seen: str) -> None:

@@ -25,8 +25,8 @@ def test_what_is_imported_replays(tmp_path: Path) -> None:
     """Requests are found by the fingerprints of the integration; tags, metadata and durations are kept."""
     told = CallFacts(tags=["old"], metadata={"by": "hand"}, duration_ms=12.5)
     with Importing(tmp_path / "new.yaml", tags=["imported"]) as importing:
-        importing.crossing(ORACLE, "oracle", {"question": "Why?"}, told).returned("Because.")
-        importing.crossing(ORACLE, "oracle", {"question": "When?"}).raised(ValueError("never"))
+        importing.session_call(ORACLE, "oracle", {"question": "Why?"}, told).returned("Because.")
+        importing.session_call(ORACLE, "oracle", {"question": "When?"}).raised(ValueError("never"))
     with use_cassette(tmp_path / "new.yaml"):
         assert ask("Why?") == "Because."
         with pytest.raises(ValueError, match="never"):
@@ -40,7 +40,9 @@ def test_what_is_imported_replays(tmp_path: Path) -> None:
 def test_what_is_lost_is_kept_with_the_interaction(tmp_path: Path) -> None:
     """A loss makes an interaction lossy, with the reason; what is missing is a step, once."""
     with Importing(tmp_path / "new.yaml") as importing:
-        importing.crossing(ORACLE, "oracle", {"question": "Why?"}, CallFacts(loss="the end of it")).returned("Because.")
+        importing.session_call(ORACLE, "oracle", {"question": "Why?"}, CallFacts(loss="the end of it")).returned(
+            "Because."
+        )
         importing.missing("call", "others of them")
         importing.missing("call", "others of them")
     cassette = open_cassette(tmp_path / "new.yaml")
@@ -51,18 +53,18 @@ def test_what_is_lost_is_kept_with_the_interaction(tmp_path: Path) -> None:
 def test_ignored_paths_do_not_count_on_replay(tmp_path: Path) -> None:
     """What the foreign recording does not know may be anything when it is asked for."""
     with Importing(tmp_path / "new.yaml", ignore=["name"]) as importing:
-        importing.crossing(ORACLE, "oracle", {"question": "Why?"}).returned("Because.")
+        importing.session_call(ORACLE, "oracle", {"question": "Why?"}).returned("Because.")
     with use_cassette(tmp_path / "new.yaml") as session:
-        crossing = session.cross(ORACLE, "oracle", {"question": "Why?", "name": "Ann"})
-        assert intercept(crossing, lambda: pytest.fail("executed")) == "Because."
+        session_call = session.cross(ORACLE, "oracle", {"question": "Why?", "name": "Ann"})
+        assert intercept(session_call, lambda: pytest.fail("executed")) == "Because."
 
 
 def test_calls_inside_others_are_their_children(tmp_path: Path) -> None:
     """A call that went on inside another one is used with it."""
     with Importing(tmp_path / "new.yaml") as importing:
-        outer = importing.crossing(ORACLE, "oracle", {"question": "Why?"})
+        outer = importing.session_call(ORACLE, "oracle", {"question": "Why?"})
         place = importing.root.child("inside")
-        importing.crossing(ORACLE, "inner", {}, CallFacts(place, parent=outer)).returned(1)
+        importing.session_call(ORACLE, "inner", {}, CallFacts(place, parent=outer)).returned(1)
         outer.returned("Because.")
     assert [(row.address, row.parent) for row in open_cassette(tmp_path / "new.yaml").entries] == [
         ("oracle", None),
@@ -76,7 +78,7 @@ def test_a_failed_import_leaves_nothing(tmp_path: Path) -> None:
     """An import that raises writes no cassette and leaves no journal, and a cassette that was there stays."""
     (tmp_path / "new.yaml").write_text("mine", encoding="utf-8")
     with pytest.raises(RuntimeError), Importing(tmp_path / "new.yaml", overwrite=True) as importing:
-        importing.crossing(ORACLE, "oracle", {"question": "Why?"}).returned("Because.")
+        importing.session_call(ORACLE, "oracle", {"question": "Why?"}).returned("Because.")
         raise RuntimeError
     assert [path.name for path in tmp_path.iterdir()] == ["new.yaml"]
     assert (tmp_path / "new.yaml").read_text("utf-8") == "mine"
@@ -92,7 +94,7 @@ def test_whatever_is_there_is_not_replaced(tmp_path: Path) -> None:
 def test_the_clock_of_the_recording_is_frozen(tmp_path: Path) -> None:
     """A clock that stood still in the recorded program stands still in the replay."""
     with Importing(tmp_path / "new.yaml", clock=1e9) as importing:
-        importing.crossing(ORACLE, "oracle", {"question": "Why?"}).returned("Because.")
+        importing.session_call(ORACLE, "oracle", {"question": "Why?"}).returned("Because.")
     header = open_cassette(tmp_path / "new.yaml").header
     assert (header.freeze.kinds, header.volatile.clock) == (["clock"], 1e9)
 

@@ -19,7 +19,7 @@ from agenttape_core.errors import (
     UnrecordedCallError,
     UnusedInteractionsError,
 )
-from agenttape_core.integration import Boundary, Crossing
+from agenttape_core.integration import Boundary, SessionCall
 
 from ..session.world import CASSETTE, World, call, stream
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("project")
 
 def match_rules(session: Any) -> list[str]:
     """Return how each replayed call found its recording."""
-    return [crossed.match_rule for crossed in session.report.replayed]
+    return [call_record.match_rule for call_record in session.report.replayed]
 
 
 # -- match_on --------------------------------------------------------------------------------------------------
@@ -140,8 +140,10 @@ def test_ids_of_the_call_in_another_request(world: World) -> None:
     """Replayed for another request, an answer gets this call's own ids, and none of the request's by their number."""
 
     def tool(session: Any, call_id: str, *told: str) -> Any:
-        crossing = session.cross(Boundary("tool"), "t", {"told": list(told)}, ids=(call_id,))
-        return crossing.replay() if crossing.is_replayed else crossing.returned(f"for {call_id}, told {told}")
+        session_call = session.cross(Boundary("tool"), "t", {"told": list(told)}, ids=(call_id,))
+        return (
+            session_call.replay() if session_call.is_replayed else session_call.returned(f"for {call_id}, told {told}")
+        )
 
     one, two, first, second = (str(uuid4()) for _ in range(4))
     with use_cassette("c", mode="once") as session:
@@ -258,8 +260,8 @@ def test_the_run_lives_on(world: World) -> None:
 def test_drift_as_a_value(world: World) -> None:
     """A boundary can say what its callers take for an error result, whole and streamed."""
 
-    def missed(crossing: Crossing, unrecorded: UnrecordedCallError) -> str:
-        return f"error {crossing.request.name}"
+    def missed(session_call: SessionCall, unrecorded: UnrecordedCallError) -> str:
+        return f"error {session_call.request.name}"
 
     boundary = Boundary("tool", missed=missed, split=lambda text: text.split(" "))
     with use_cassette("c", mode="once"):
@@ -367,8 +369,8 @@ def test_selecting_calls(world: World, key: int | str) -> None:
         program()
     with use_cassette("c", live={key}, step_into={"outer"}) as replay:
         program()
-    assert [crossed.name for crossed in replay.report.recorded] == ["inner"]
-    assert [crossed.name for crossed in replay.report.replayed] == ["last"]
+    assert [call_record.name for call_record in replay.report.recorded] == ["inner"]
+    assert [call_record.name for call_record in replay.report.replayed] == ["last"]
 
 
 @pytest.mark.parametrize("option", ["live", "replay_only", "step_into"])

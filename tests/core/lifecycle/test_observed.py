@@ -26,8 +26,8 @@ pytestmark = pytest.mark.usefixtures("project")
 
 def observe(observation: Observation, name: str, answer: str = "x") -> None:
     """Observe a run of one call."""
-    crossing = observation.session.cross(Boundary("tool"), name, {"name": name})
-    intercept(crossing, lambda: answer)
+    session_call = observation.session.cross(Boundary("tool"), name, {"name": name})
+    intercept(session_call, lambda: answer)
     observation.run_ended()
 
 
@@ -180,7 +180,7 @@ def test_ignored_paths_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_code_that_crosses_for_sessions_crosses_for_an_observation() -> None:
-    """Within `as_observed` the observation's session is the current one, below its crossing; outside nothing is."""
+    """Within `as_observed` the observation's session is the current one, below its call; outside nothing is."""
     observation = Observation("seen.yaml")
     with use_cassette("recorded.yaml", mode="all") as session:
         outer = observation.session.cross(Boundary("tool"), "outer", {})

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.usefixtures("project")
 
 def ask(session: Session, world: World, name: str) -> str:
     """Call a tool in a session that is given."""
-    crossing = session.cross(Boundary("tool"), name, {"tool": name})
-    answer: str = intercept(crossing, lambda: world.reach(name))
+    session_call = session.cross(Boundary("tool"), name, {"tool": name})
+    answer: str = intercept(session_call, lambda: world.reach(name))
     return answer
 
 

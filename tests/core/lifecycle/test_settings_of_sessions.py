@@ -84,7 +84,7 @@ def opened(kind: str, name: str = "c", mode: str | None = None) -> Iterator[Ask]
             observation.close()
     else:
         with Importing(name, overwrite=True) as importing:
-            yield lambda answer="executed", **body: importing.crossing(TOOL, "t", body).returned(answer)
+            yield lambda answer="executed", **body: importing.session_call(TOOL, "t", body).returned(answer)
 
 
 def asking(session: Session) -> Ask:
@@ -95,7 +95,7 @@ def asking(session: Session) -> Ask:
 def recorded(name: str = "c", facts: CallFacts | None = None, **body: Any) -> None:
     """Record a call, as an importer does."""
     with Importing(name, overwrite=True) as importing:
-        importing.crossing(TOOL, "t", body, facts).returned("recorded")
+        importing.session_call(TOOL, "t", body, facts).returned("recorded")
 
 
 def outcome(work: Callable[[], Any]) -> Any:
@@ -370,7 +370,7 @@ def test_a_call_wins_over_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     ask = asking(open_replay("c", on_repeat="fail"))
     assert [outcome(lambda: ask(x=1)) for _ in range(2)] == ["recorded", "CassetteMissError"]
     with Importing("new", tags=["mine"]) as importing:
-        importing.crossing(TOOL, "t", {}).returned(1)
+        importing.session_call(TOOL, "t", {}).returned(1)
     assert open_cassette("cassettes/new.yaml").preface.tags == ["mine"]
     observation = Observation("seen", tags=["mine"])
     asking(observation.session)(x=1)

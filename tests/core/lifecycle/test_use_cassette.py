@@ -254,7 +254,12 @@ def test_exhausted(world: World, on_repeat: Any, expected: list[str]) -> None:
         assert [world.tool("t") for _ in range(2)] == expected[:2]
     with use_cassette("c", on_repeat=on_repeat) as session:
         assert [world.tool("t") for _ in range(4)] == expected
-    assert [crossed.match_rule for crossed in session.report.replayed] == ["exact", "exact", "repeated", "repeated"]
+    assert [call_record.match_rule for call_record in session.report.replayed] == [
+        "exact",
+        "exact",
+        "repeated",
+        "repeated",
+    ]
 
 
 def test_exhausted_fails_by_default(world: World) -> None:
@@ -282,7 +287,7 @@ def test_unused_fails(world: World) -> None:
         f"    it should make fewer calls now:    {command}",
         '    several tests share the cassette:  use_cassette(..., on_unused="ignore")',
     ]
-    assert [crossed.name for crossed in session.report.unused] == ["a", "b"]
+    assert [call_record.name for call_record in session.report.unused] == ["a", "b"]
 
 
 def test_unused_warns(world: World) -> None:
@@ -426,7 +431,7 @@ def test_report(world: World) -> None:
     with use_cassette("c") as session:
         ask(world, "b", "a")
         assert session.report.unused == ()
-    assert [str(crossed) for crossed in session.report.replayed] == [
+    assert [str(call_record) for call_record in session.report.replayed] == [
         "   2  tool b at b (exact)",
         "   1  tool a at a (exact)",
     ]

@@ -35,7 +35,7 @@ def edit(project: Project, word: str) -> None:
 
 
 @pytest.fixture
-def dirty(project: Project) -> Project:
+def changed(project: Project) -> Project:
     """A project with two recorded tests, of which one was edited since."""
     edit(project, "one")
     project.record()
@@ -48,11 +48,11 @@ def files(project: Project) -> dict[str, bytes]:
     return {name: (project.path / "cassettes" / name).read_bytes() for name in project.cassettes()}
 
 
-def test_a_plan(dirty: Project) -> None:
+def test_a_plan(changed: Project) -> None:
     """A plan names what has changed and skips a test that old answers make fail; nothing is executed or written."""
-    before = files(dirty)
-    dirty.go_offline()
-    result = dirty.run("--cassette-dry-run", "--cassette-report=plan.json")
+    before = files(changed)
+    changed.go_offline()
+    result = changed.run("--cassette-dry-run", "--cassette-report=plan.json")
     result.assert_outcomes(passed=1, skipped=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
@@ -62,24 +62,24 @@ def test_a_plan(dirty: Project) -> None:
             "1 of 2 cassettes needs updating (1 of 4 calls *):  pytest --rerecord=changed",
         ]
     )
-    plans = json.loads((dirty.path / "plan.json").read_text())["tests"]
+    plans = json.loads((changed.path / "plan.json").read_text())["tests"]
     assert {test: len(plan["changed"]) for test, plan in plans.items()} == {
         "test_it.py::test_a": 1,
         "test_it.py::test_b": 0,
     }
-    assert files(dirty) == before
+    assert files(changed) == before
 
 
-def test_dirty(dirty: Project) -> None:
+def test_dirty(changed: Project) -> None:
     """Only what has changed is executed; the other test's cassette stays, and a plain run is green."""
-    before = files(dirty)
-    result = dirty.run("--rerecord=changed")
+    before = files(changed)
+    result = changed.run("--rerecord=changed")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["updated   cassettes/test_it/test_a.yaml  2 replayed, 1 recorded, 1 dropped"])
-    assert [name for name, content in files(dirty).items() if content != before[name]] == ["test_it/test_a.yaml"]
-    dirty.go_offline()
-    dirty.run().assert_outcomes(passed=2)
-    clean = dirty.run("--cassette-dry-run")
+    assert [name for name, content in files(changed).items() if content != before[name]] == ["test_it/test_a.yaml"]
+    changed.go_offline()
+    changed.run().assert_outcomes(passed=2)
+    clean = changed.run("--cassette-dry-run")
     clean.assert_outcomes(passed=2)
     assert clean.ret == 0
 

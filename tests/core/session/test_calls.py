@@ -134,7 +134,7 @@ def test_children(world: World) -> None:
         assert call("outer", agent) == answer
         world.tool("beside")
     assert world.reached == before
-    assert [crossed.name for crossed in session.report.replayed] == ["outer", "beside"]
+    assert [call_record.name for call_record in session.report.replayed] == ["outer", "beside"]
     assert session.report.unused == ()
 
 
@@ -149,14 +149,16 @@ def test_children_of_a_live_one(world: World) -> None:
 
 
 def test_owner(world: World) -> None:
-    """A crossing knows what it is inside of, so that an object that calls itself is recorded once."""
+    """A call knows what it is inside of, so that an object that calls itself is recorded once."""
     owner, other, seen = object(), object(), []
     with use_cassette("c", mode="once") as session:
 
         def inner() -> str:
-            crossing = executing()
-            assert crossing is not None
-            seen.extend([crossing.is_inside(owner), crossing.is_inside(other), crossing.is_inside(object())])
+            session_call = executing()
+            assert session_call is not None
+            seen.extend(
+                [session_call.is_inside(owner), session_call.is_inside(other), session_call.is_inside(object())]
+            )
             return "x"
 
         outer = session.cross(Boundary("tool"), "outer", {}, owner=owner)
@@ -165,7 +167,7 @@ def test_owner(world: World) -> None:
 
 
 def test_given_parent(world: World) -> None:
-    """An integration that loses the context can name the crossing around a call itself."""
+    """An integration that loses the context can name what is around a call itself."""
     with use_cassette("c", mode="once") as session:
 
         def work() -> Any:
@@ -199,7 +201,7 @@ def test_bare_thread_among_several_sessions(world: World) -> None:
         with ThreadPoolExecutor(1) as pool:
             assert pool.submit(world.tool, "t").result() == "t 1"
     assert outer.report.recorded == ()
-    assert [crossed.name for crossed in inner.report.recorded] == ["t"]
+    assert [call_record.name for call_record in inner.report.recorded] == ["t"]
     assert current_session() is None
 
 
@@ -276,7 +278,7 @@ async def test_concurrent_tasks(world: World) -> None:
             await both_open.wait()
             await world.atool(name)
             await both_open.wait()
-            return [crossed.name for crossed in session.report.recorded]
+            return [call_record.name for call_record in session.report.recorded]
 
     assert await asyncio.gather(run("a"), run("b")) == [["a"], ["b"]]
     assert current_session() is None
@@ -292,7 +294,7 @@ def test_concurrent_threads(world: World) -> None:
             for _ in range(5):
                 world.tool(name)
             together.wait()
-            return [crossed.name for crossed in session.report.recorded]
+            return [call_record.name for call_record in session.report.recorded]
 
     names = ["a", "b", "c", "d"]
     with ThreadPoolExecutor(4) as pool:
@@ -321,7 +323,7 @@ async def test_parallel_tasks_find_their_own(world: World) -> None:
     before = open_cassette("cassettes/c.yaml")
     async with use_cassette("c") as session:
         assert await run([0, 1, 2]) == recorded
-    assert {crossed.match_rule for crossed in session.report.replayed} == {"exact"}
+    assert {call_record.match_rule for call_record in session.report.replayed} == {"exact"}
     async with use_cassette("c", mode="all"):
         await run([1, 0, 2])
     after = open_cassette("cassettes/c.yaml")
@@ -348,7 +350,7 @@ def test_many_threads_take_their_own(world: World) -> None:
 
 async def test_task_that_outlives_its_session(world: World) -> None:
     """A call that ends after its session is recorded as not ended; one that begins afterwards is simply made."""
-    go, begun, crossings = asyncio.Event(), asyncio.Event(), list[Any]()
+    go, begun, session_calls = asyncio.Event(), asyncio.Event(), list[Any]()
 
     async def real() -> str:
         begun.set()
@@ -363,14 +365,14 @@ async def test_task_that_outlives_its_session(world: World) -> None:
             world.tool("t")
             task = asyncio.create_task(work())
             await begun.wait()
-            crossings.extend(session.report.recorded)
+            session_calls.extend(session.report.recorded)
         return task
 
     with pytest.warns(AfterRecordingWarning, match="tool late at late had not ended"):
         task = await recorded()
     go.set()
     assert await task == ("late 2", "after 3")
-    assert [crossed.name for crossed in crossings] == ["t", "late"]
+    assert [call_record.name for call_record in session_calls] == ["t", "late"]
     statuses = {each.name: each.outcome.status for each in open_cassette("cassettes/c.yaml").interactions()}
     assert statuses == {"t": "returned", "late": "cancelled"}
 

@@ -296,11 +296,11 @@ def test_the_effects_of_a_cancelled_call_are_done_again() -> None:
         async def one(name: str, *, hangs: bool) -> str:
             session = current_session()
             assert session is not None
-            crossing = session.cross(CHAT, name, {})
+            session_call = session.cross(CHAT, name, {})
 
             async def real() -> str:
                 assert not gone
-                crossing.effected(f"{name} began")  # type: ignore[union-attr]
+                session_call.effected(f"{name} began")  # type: ignore[union-attr]
                 done.append(f"{name} began")
                 await (asyncio.get_running_loop().create_future() if hangs else asyncio.sleep(0))
                 return name
@@ -308,7 +308,7 @@ def test_the_effects_of_a_cancelled_call_are_done_again() -> None:
             async def again(effect: str) -> None:
                 done.append(effect)
 
-            answer: str = await aintercept(crossing, real, again)
+            answer: str = await aintercept(session_call, real, again)
             return answer
 
         async def race(_: Service) -> Any:

@@ -15,7 +15,7 @@ from agenttape_core import open_cassette, use_cassette
 from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.integration import (
     Boundary,
-    Crossing,
+    SessionCall,
     aintercept,
     aintercept_stream,
     current_session,
@@ -36,10 +36,10 @@ class Board:
         self.written: list[Any] = []
 
     def write(self, what: Any) -> None:
-        """Write, as a real call does it: the crossing is told."""
-        crossing = executing()
-        assert crossing is not None
-        crossing.effected(what)
+        """Write, as a real call does it: the call is told."""
+        session_call = executing()
+        assert session_call is not None
+        session_call.effected(what)
         self.written.append(what)
 
     async def _awrite_again(self, what: Any) -> None:
@@ -50,11 +50,11 @@ class Board:
         """Make a call of the kind of this board, and note what arrives among what is written."""
         if self.is_async:
             return asyncio.run(self._acall(pieces, stream, body))
-        crossing = _cross(body)
+        session_call = _cross(body)
         if self.is_stream if stream is None else stream:
-            self._note(intercept_stream(crossing, lambda: pieces(self), self.written.append))
+            self._note(intercept_stream(session_call, lambda: pieces(self), self.written.append))
             return None
-        return intercept(crossing, lambda: "".join(pieces(self)), self.written.append)
+        return intercept(session_call, lambda: "".join(pieces(self)), self.written.append)
 
     def _note(self, chunks: Iterator[str]) -> None:
         for chunk in chunks:
@@ -68,15 +68,15 @@ class Board:
         async def answer() -> str:
             return "".join(pieces(self))
 
-        crossing = _cross(body)
+        session_call = _cross(body)
         if self.is_stream if stream is None else stream:
-            async for chunk in aintercept_stream(crossing, astream, self._awrite_again):
+            async for chunk in aintercept_stream(session_call, astream, self._awrite_again):
                 self.written.append(f"<{chunk}>")
             return None
-        return await aintercept(crossing, answer, self._awrite_again)
+        return await aintercept(session_call, answer, self._awrite_again)
 
 
-def _cross(body: dict[str, Any]) -> Crossing:
+def _cross(body: dict[str, Any]) -> SessionCall:
     session = current_session()
     assert session is not None
     return session.cross(CHAT, "board", body)

@@ -195,7 +195,7 @@ def test_work_belongs_to_whoever_submits_it(world: World) -> None:
                 late.result()
             assert pool.submit(world.tool, "b").result() == "b 2"
         assert pool.submit(world.tool, "c").result() == "c 3"
-    assert [crossed.name for crossed in recording.report.recorded] == ["b"]
+    assert [call_record.name for call_record in recording.report.recorded] == ["b"]
 
 
 def test_loop_that_a_replay_has_started_in_a_thread(world: World) -> None:

@@ -59,7 +59,7 @@ def test_an_embedding_that_nobody_asks_for_is_reported(tmp_path: Path) -> None:
         answer("b")
     with use_cassette(path) as session:
         answer("b")
-    assert [crossed.kind for crossed in session.report.unused] == ["embeddings"]
+    assert [call_record.kind for call_record in session.report.unused] == ["embeddings"]
     assert session.report.judged == ()
     with pytest.raises(UnusedInteractionsError, match="1 of the 2") as failed, use_cassette(path):
         pass

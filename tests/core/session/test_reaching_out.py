@@ -500,8 +500,8 @@ def test_task_that_outlives_a_live_call(server: Server) -> None:
         asyncio.run(program(live={"tool"}))
 
 
-def test_run_that_departs_from_its_recording(server: Server) -> None:
-    """After the departure, too, only calls that are executed reach out."""
+def test_run_that_diverges_from_its_recording(server: Server) -> None:
+    """After the divergence, too, only calls that are executed reach out."""
     fetch = boundary("tool")(fetching)
     with use_cassette("c", mode="all"):
         fetch(server.url)

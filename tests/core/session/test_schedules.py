@@ -293,7 +293,7 @@ async def effects(service: Service) -> Any:
     async def note(name: str) -> str:
         session = current_session()
         assert session is not None
-        crossing = session.cross(NOTES, "note", {"name": name})
+        session_call = session.cross(NOTES, "note", {"name": name})
 
         async def answer() -> str:
             for number in range(3):
@@ -307,7 +307,7 @@ async def effects(service: Service) -> Any:
         async def write_again(what: str) -> None:
             write(what)
 
-        return str(await aintercept(crossing, answer, write_again))
+        return str(await aintercept(session_call, answer, write_again))
 
     async def one(name: str) -> None:
         for turn in range(2):

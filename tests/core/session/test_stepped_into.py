@@ -86,10 +86,10 @@ def test_code_runs_and_calls_inside_are_replayed() -> None:
     with use_cassette("c") as session:
         assert expert("why?") == result
     assert RAN == ["expert"]
-    assert [(crossed.kind, crossed.name, crossed.number) for crossed in session.report.stepped_into] == [
-        ("tool", "expert", 1)
-    ]
-    assert [crossed.kind for crossed in session.report.replayed] == ["chat"]
+    assert [
+        (call_record.kind, call_record.name, call_record.number) for call_record in session.report.stepped_into
+    ] == [("tool", "expert", 1)]
+    assert [call_record.kind for call_record in session.report.replayed] == ["chat"]
     assert str(session.report) == "1 replayed, 0 recorded, 1 stepped into"
     assert session.report.not_run == ()
 
@@ -162,7 +162,7 @@ def test_nested_tools_are_decided_on_one_by_one() -> None:
     with use_cassette("c") as session:
         assert chief("why?") == result
     assert RAN == ["expert"]
-    assert [crossed.name for crossed in session.report.stepped_into] == ["chief", "expert"]
+    assert [call_record.name for call_record in session.report.stepped_into] == ["chief", "expert"]
 
 
 @pytest.mark.parametrize("options", [{}, {"live": {"chat"}}, {"step_into": {"tool"}}])
@@ -219,7 +219,7 @@ def test_every_shape() -> None:
     with use_cassette("c") as session:
         assert asyncio.run(every()) == result
     assert RAN == ["aexpert", "words", "awords"]
-    assert [crossed.name for crossed in session.report.stepped_into] == RAN
+    assert [call_record.name for call_record in session.report.stepped_into] == RAN
     assert len(session.report.replayed) == 3
 
 
@@ -340,7 +340,7 @@ def test_derived_cassette_replays(monkeypatch: pytest.MonkeyPatch) -> None:
     with use_cassette("cassettes/c.derived.yaml") as session:
         assert worldly("a") == drawn
         assert expert("why?") == result
-    assert [crossed.name for crossed in session.report.stepped_into] == ["worldly", "expert"]
+    assert [call_record.name for call_record in session.report.stepped_into] == ["worldly", "expert"]
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_replayed_calls_inside_an_executed_tool_stay_inside(options: dict[str, A
     assert str(session.report) == "1 replayed, 0 recorded, 1 stepped into"
 
 
-def test_departure_inside_a_tool() -> None:
+def test_divergence_inside_a_tool() -> None:
     """An edited answer of a call inside a tool is replayed there, and the tool returns what follows from it."""
     recorded(lambda: expert("why?"))
     (tool, chat) = open_cassette("cassettes/c.yaml").interactions()

@@ -22,7 +22,7 @@ from agenttape_core.errors import CassetteFormatError
 from agenttape_core.freeze import backoff
 from agenttape_core.integration import ExecutedCall, current_session, intercept, visible
 
-from .world import CASSETTE, call, crossing_for, stream
+from .world import CASSETTE, call, session_call_for, stream
 
 REPLAYS = 10
 
@@ -438,17 +438,17 @@ def test_effects_of_calls_in_threads_come_as_they_did() -> None:
         def one(name: str) -> None:
             session = current_session()
             assert session is not None
-            crossing = crossing_for(session, name, {}, "tool")
+            session_call = session_call_for(session, name, {}, "tool")
 
             def real() -> str:
-                assert isinstance(crossing, ExecutedCall)
+                assert isinstance(session_call, ExecutedCall)
                 for number in range(3):
-                    crossing.effected(f"{name}{number}")
+                    session_call.effected(f"{name}{number}")
                     show(f"{name}{number}")
                     time.sleep(world.random.random() * 0.002)
                 return name
 
-            intercept(crossing, real, show)
+            intercept(session_call, real, show)
 
         contexts = [copy_context() for _ in "abc"]
         in_threads(lambda name: contexts.pop().run(one, name), "abc")

@@ -185,7 +185,7 @@ def test_a_stream_that_is_read_in_another_session(world: World) -> None:
         stream = _sync(world)
     with use_cassette("d", mode="all") as session:
         assert read(stream) == "late 2"
-    assert [crossed.name for crossed in session.report.recorded] == ["late"]
+    assert [call_record.name for call_record in session.report.recorded] == ["late"]
 
 
 def test_coroutines_of_tasks_outside(world: World) -> None:

@@ -42,8 +42,8 @@ def test_its_code_runs_in_a_replay(tmp_path: Path) -> None:
         with use_cassette(tmp_path / "run.yaml", mode=mode, step_into={"load", "aload"}) as cassette:
             assert load(3).rows == [3, "more!"]
             assert asyncio.run(aload(4)).rows == [4]
-    assert [crossed.kind for crossed in cassette.report.stepped_into] == ["tool", "tool"]
-    assert [crossed.kind for crossed in cassette.report.replayed] == ["chat"]
+    assert [call_record.kind for call_record in cassette.report.stepped_into] == ["tool", "tool"]
+    assert [call_record.kind for call_record in cassette.report.replayed] == ["chat"]
 
 
 def test_recording_again_changes_nothing(tmp_path: Path) -> None:

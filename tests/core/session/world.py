@@ -14,7 +14,7 @@ from typing import Any
 from agenttape_core import Session, open_cassette, use_cassette
 from agenttape_core.integration import (
     Boundary,
-    Crossing,
+    SessionCall,
     aintercept,
     aintercept_stream,
     current_session,
@@ -25,7 +25,7 @@ from agenttape_core.integration import (
 CHAT = Boundary("chat", join="".join, split=lambda text: text.split(" "))
 
 
-def crossing_for(session: Session, name: str, body: dict[str, Any], boundary: Boundary | str) -> Crossing:
+def session_call_for(session: Session, name: str, body: dict[str, Any], boundary: Boundary | str) -> SessionCall:
     """Ask a session about a call."""
     return session.cross(boundary if isinstance(boundary, Boundary) else Boundary(boundary), name, body)
 
@@ -33,7 +33,7 @@ def crossing_for(session: Session, name: str, body: dict[str, Any], boundary: Bo
 def call(name: str, real: Callable[[], Any], boundary: Boundary | str = "tool", **body: Any) -> Any:
     """Make a plain call."""
     session = current_session()
-    return real() if session is None else intercept(crossing_for(session, name, body, boundary), real)
+    return real() if session is None else intercept(session_call_for(session, name, body, boundary), real)
 
 
 async def acall(name: str, real: Callable[[], Awaitable[Any]], boundary: Boundary | str = "tool", **body: Any) -> Any:
@@ -41,13 +41,13 @@ async def acall(name: str, real: Callable[[], Awaitable[Any]], boundary: Boundar
     session = current_session()
     if session is None:
         return await real()
-    return await aintercept(crossing_for(session, name, body, boundary), real)
+    return await aintercept(session_call_for(session, name, body, boundary), real)
 
 
 def stream(name: str, real: Callable[[], Iterator[Any]], boundary: Boundary | str = CHAT, **body: Any) -> Iterator[Any]:
     """Make a call that streams."""
     session = current_session()
-    return real() if session is None else intercept_stream(crossing_for(session, name, body, boundary), real)
+    return real() if session is None else intercept_stream(session_call_for(session, name, body, boundary), real)
 
 
 def astream(
@@ -55,7 +55,7 @@ def astream(
 ) -> AsyncIterator[Any]:
     """Make a call that streams asynchronously."""
     session = current_session()
-    return real() if session is None else aintercept_stream(crossing_for(session, name, body, boundary), real)
+    return real() if session is None else aintercept_stream(session_call_for(session, name, body, boundary), real)
 
 
 class World:

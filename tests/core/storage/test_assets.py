@@ -386,8 +386,8 @@ def test_a_session_keeps_binary_values_apart_and_serves_them(tmp_path: Path) -> 
     body = b"notes with a key " + KEY.encode() + b" in them" + bytes(MIN_ASSET_BYTES)
 
     def fetch(data: bytes) -> dict[str, Any]:
-        crossing = current_session().cross(Boundary("tool"), "fetch", {"data": data})
-        return intercept(crossing, lambda: {"copy": data, "screen": picture()})
+        session_call = current_session().cross(Boundary("tool"), "fetch", {"data": data})
+        return intercept(session_call, lambda: {"copy": data, "screen": picture()})
 
     path = tmp_path / "tape.yaml"
     with use_cassette(path, mode="once"):

@@ -287,8 +287,8 @@ def test_steps_survive_the_process(tmp_path: Path) -> None:
         observation = Observation(sys.argv[1])
         session = observation.session
         above = session.root.child("agent")
-        crossing = session.cross(Boundary("tool"), "t", {"x": 1}, position=above.child("t"))
-        intercept(crossing, lambda: "done")
+        call = session.cross(Boundary("tool"), "t", {"x": 1}, position=above.child("t"))
+        intercept(call, lambda: "done")
         record_step(session, StepEvent("agent", "agent", above.address, above.order, 0.0, output="all"))
         os.kill(os.getpid(), signal.SIGKILL)
     """

@@ -68,8 +68,8 @@ def files_at(url: CassetteUrl) -> list[str]:
 
 def ask(question: str, answer: Any = None) -> Any:
     """A call that answers what it is told to."""
-    crossing = current_session().cross(Boundary("call"), "ask", {"question": question})
-    return intercept(crossing, lambda: answer)
+    session_call = current_session().cross(Boundary("call"), "ask", {"question": question})
+    return intercept(session_call, lambda: answer)
 
 
 def test_a_session_records_to_a_url_and_replays_from_it(url: CassetteUrl, state: Path) -> None:

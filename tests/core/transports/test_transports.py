@@ -109,7 +109,7 @@ async def test_default_inner_transport(face: Face, service: Service) -> None:
 
 
 async def test_redirects(face: Face, service: Service) -> None:
-    """The client follows redirects itself, so each hop is a crossing, on replay too."""
+    """The client follows redirects itself, so each hop is a call, on replay too."""
     for mode in ("once", "none"):
         with use_cassette("c", mode=mode) as session:
             async with face.client(follow_redirects=True) as client:
@@ -196,8 +196,8 @@ async def test_inside_another_boundary(face: Face, service: Service) -> None:
 
     for mode in ("once", "none"):
         with use_cassette("c", mode=mode) as session:
-            crossing = session.cross(Boundary("tool"), "weather", {})
-            assert await aintercept(crossing, weather) == {"city": "Zürich", "sun": True}
+            session_call = session.cross(Boundary("tool"), "weather", {})
+            assert await aintercept(session_call, weather) == {"city": "Zürich", "sun": True}
         service.stop()
     tool, http = session.interactions
     assert (tool.kind, http.kind, http.parent) == ("tool", "http", tool.number)

@@ -204,11 +204,13 @@ async def test_replays_without_the_service(
     model = model if automatic else tape(model)
     with use_cassette(tmp_path / "a.yaml", mode="all", auto=automatic) as recording:
         recorded = await call(model, provider)
-    assert len(service.requests) == len([crossed for crossed in recording.report.recorded if crossed.kind == "chat"])
+    assert len(service.requests) == len(
+        [call_record for call_record in recording.report.recorded if call_record.kind == "chat"]
+    )
     service.stop()
     with use_cassette(tmp_path / "a.yaml", auto=automatic) as replay:
         assert seen(await call(model, provider)) == seen(recorded)
-    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
+    assert {call_record.match_rule for call_record in replay.report.replayed} == {"exact"}
     assert replay.report.recorded == replay.report.unused == ()
 
 
@@ -227,7 +229,7 @@ async def test_observed_calls_replay(provider: Provider, call: Any, service: Loo
     service.stop()
     with use_cassette(handler.path) as replay:
         assert provider.shown(await calls.ainvoke({})) == provider.shown(observed)
-    assert {crossed.match_rule for crossed in replay.report.replayed} == {"exact"}
+    assert {call_record.match_rule for call_record in replay.report.replayed} == {"exact"}
     stand_in = ReplayChatModel(handler.path)
     assert provider.shown(await call(stand_in, provider)) == provider.shown(observed)
     assert len(stand_in.report.replayed) == len(service.requests)

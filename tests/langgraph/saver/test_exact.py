@@ -24,7 +24,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command, Interrupt, Send
 
 from agenttape_langgraph import TapeSaver
-from agenttape_langgraph.saver.sealing import pack, unpack
+from agenttape_langgraph.saver.encoding import pack, unpack
 from agenttape_langgraph.saver.splitting import split
 
 from .extended import FullSaver

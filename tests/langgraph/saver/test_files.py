@@ -29,7 +29,7 @@ from agenttape_core.errors import (
     UnreadableValueError,
 )
 from agenttape_langgraph import TapeSaver
-from agenttape_langgraph.saver import Database, sealing
+from agenttape_langgraph.saver import Database, encoding
 from agenttape_langgraph.saver.schema import STEPS, VERSION, found_version
 
 from ...kit.shared_folder import shared_folder
@@ -186,22 +186,22 @@ def test_a_piece_does_not_unfold_without_end(filled: Path, monkeypatch: pytest.M
     def _zlib(data: bytes) -> bytes:
         import zlib
 
-        packer = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=sealing._WORDS)
+        packer = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=encoding._WORDS)
         return packer.compress(data) + packer.flush()
 
-    for packed in (sealing.pack(b"\0" * 5_000_000), (sealing.ZLIB, _zlib(b"\0" * 5_000_000))):
-        assert sealing.unpack(*packed) == b"\0" * 5_000_000
+    for packed in (encoding.pack(b"\0" * 5_000_000), (encoding.ZLIB, _zlib(b"\0" * 5_000_000))):
+        assert encoding.unpack(*packed) == b"\0" * 5_000_000
         with pytest.raises(ValueError, match="more than 1000000 bytes"):
-            sealing.unpack(*packed, limit=1_000_000)
+            encoding.unpack(*packed, limit=1_000_000)
 
 
 @pytest.fixture
 def without_zstandard(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A process in which the extra is not installed."""
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    sealing._zstandard.cache_clear()
+    encoding._zstandard.cache_clear()
     yield
-    sealing._zstandard.cache_clear()
+    encoding._zstandard.cache_clear()
 
 
 def test_a_file_of_the_extra_names_it(filled: Path, without_zstandard: None) -> None:
@@ -220,7 +220,7 @@ def test_a_file_without_the_extra_is_packed_too(
         saver.put(place(), checkpoint(1, values), {}, {})
     assert other.stat().st_size < 120_000
     monkeypatch.undo()
-    sealing._zstandard.cache_clear()
+    encoding._zstandard.cache_clear()
     with TapeSaver(other) as saver:
         assert saver.get_tuple(place()).checkpoint["channel_values"] == values  # type: ignore[union-attr]
 

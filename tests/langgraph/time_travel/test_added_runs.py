@@ -103,7 +103,7 @@ def test_an_added_run_replays_alone(path: Path) -> None:
         values = chat(world, saver).invoke(MORE, CONFIG)
     with use_cassette(path, on_unused="ignore") as session:
         assert chat(GONE, before).invoke(MORE, CONFIG) == values
-    assert [crossed.match_rule for crossed in session.report.replayed] == ["exact", "exact"]
+    assert [call_record.match_rule for call_record in session.report.replayed] == ["exact", "exact"]
 
 
 def test_runs_without_a_thread(path: Path) -> None:
@@ -118,7 +118,7 @@ def test_runs_without_a_thread(path: Path) -> None:
         with use_cassette(path) as session:
             values = [chat(GONE).invoke(given) for given in order]
         assert sorted(values, key=str) == sorted((hello, more), key=str)
-        assert {crossed.match_rule for crossed in session.report.replayed} == {"exact"}
+        assert {call_record.match_rule for call_record in session.report.replayed} == {"exact"}
 
 
 def test_added_runs_can_be_forked(path: Path, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_run_that_died_can_be_replayed(path: Path) -> None:
 @pytest.mark.parametrize("change", [{"step": 2}, {"answers": {1: "A"}}, {"answers": {2: "A"}}], ids=str)
 @pytest.mark.usefixtures("crashed")
 def test_a_run_that_died_can_be_forked(path: Path, change: dict[str, Any]) -> None:
-    """A run that died can depart from its recording, also in the node that it died in, and then goes on to its end."""
+    """A run that died can diverge from its recording, also in the node that it died in, and then goes on to its end."""
     fork = time_travel(path, chat(World()), **change)
     assert texts(fork.values)[-1] == "over"
     assert replay_thread(fork.cassette, chat(GONE)).values == fork.values
@@ -213,22 +213,22 @@ def test_a_run_that_died_goes_on(path: Path, crashed: InMemorySaver) -> None:
 # -- an answer that is never asked for ---------------------------------------------------------------------------------
 
 
-def test_departed_nowhere(path: Path) -> None:
+def test_diverged_nowhere(path: Path) -> None:
     """An edited answer that the run does not ask for is an error that says which, and why."""
     added(path, again=False)
     other = StateGraph(MessagesState).add_node("think", lambda _: {"messages": [HumanMessage("alone")]})
     with pytest.raises(ConfigurationError) as caught:
         time_travel(path, other.add_edge(START, "think").compile(), answers={4: "SEEN"})
-    assert "departed nowhere" in str(caught.value)
+    assert "did not diverge" in str(caught.value)
     assert "interaction 4, chat PlainChat at LangGraph#2/answer@7/PlainChat" in str(caught.value)
     assert not path.with_name("thread.derived.yaml").exists()
 
 
 def test_a_derived_run_has_its_steps(path: Path, tmp_path: Path) -> None:
-    """A run that departs before its first step is written with all its steps."""
+    """A run that diverges before its first step is written with all its steps."""
     added(path, again=True)
-    departure = deriving(path, to=tmp_path / "derived.yaml")
-    with departure:
-        departure.allow_execution()
+    divergence = deriving(path, to=tmp_path / "derived.yaml")
+    with divergence:
+        divergence.allow_execution()
         chat(GONE, InMemorySaver()).invoke(HELLO, CONFIG)
     assert [step.nodes for step in steps_of(tmp_path / "derived.yaml")] == [step.nodes for step in steps_of(path)[:4]]

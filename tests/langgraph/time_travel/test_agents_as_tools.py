@@ -68,7 +68,7 @@ def test_untouched(world: World, path: Path) -> None:
 
 
 def test_edited_answer_inside_a_tool(world: World, path: Path) -> None:
-    """An edited answer of a call inside a tool departs there; what depends on it is executed, and it all replays."""
+    """An edited answer of a call inside a tool diverges there; what depends on it is executed, and it all replays."""
     recorded(world, path)
     numbers = {row.name: row.number for row in open_cassette(path).entries}
     fork = time_travel(path, chief(world), answers={numbers["add"]: "SEEN"})
@@ -87,7 +87,7 @@ def test_edited_answer_inside_a_tool(world: World, path: Path) -> None:
     world.gone = True
     replayed = replay_thread(fork.cassette, chief(world))
     assert replayed.values == fork.values
-    assert [crossed.name for crossed in replayed.report.stepped_into] == ["ask_expert"]
+    assert [call_record.name for call_record in replayed.report.stepped_into] == ["ask_expert"]
 
 
 @pytest.mark.parametrize("step", [4, 5, 7])
@@ -98,11 +98,11 @@ async def test_edited_state_inside_a_tool(world: World, path: Path, step: int) -
     assert before.graph == "LangGraph/tools@2[0]/ask_expert/LangGraph"
     edit: Any = {"step": step, "state_update": {"messages": [AIMessage("NOTE")]}}
     fork = time_travel(path, chief(world), **edit)
-    assert {crossed.kind for crossed in fork.live} == {"chat"}
-    is_asked_inside = any(crossed.address.startswith(before.graph) for crossed in fork.live)
+    assert {call_record.kind for call_record in fork.live} == {"chat"}
+    is_asked_inside = any(call_record.address.startswith(before.graph) for call_record in fork.live)
     assert is_asked_inside == (step == 4)  # an answer in the state ends the agent
     again = await atime_travel(path, chief(world), **edit, to=path.with_name("again.yaml"))
-    assert [crossed.address for crossed in again.live] == [crossed.address for crossed in fork.live]
+    assert [call_record.address for call_record in again.live] == [call_record.address for call_record in fork.live]
     world.gone = True
     assert replay_thread(fork.cassette, chief(world)).values == fork.values
 
@@ -124,7 +124,7 @@ def test_another_answer_of_a_human_in_a_tool(world: World, path: Path) -> None:
         graph.invoke(QUESTION, config)
         graph.invoke(Command(resume="yes"), config)
     fork = time_travel(path, graph, resume="no", live={"chat"})
-    assert [crossed.kind for crossed in fork.live] == ["chat"]
+    assert [call_record.kind for call_record in fork.live] == ["chat"]
     assert ": no, said call " in fork.values["messages"][-1].text
     world.gone = True
     assert replay_thread(fork.cassette, graph).values == fork.values

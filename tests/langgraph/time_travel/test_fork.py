@@ -76,8 +76,8 @@ def test_state_edit(world: World, record: Record, path: Path, step: int) -> None
     assert len(log) > STEPS
     live = reached(world, before)
     assert len(live) == len(fork.live) == len(log) - step - 1
-    assert [crossed.number for crossed in fork.prefix] == list(range(1, step))
-    assert all(crossed.address.startswith("LangGraph/") for crossed in fork.live)
+    assert [call_record.number for call_record in fork.prefix] == list(range(1, step))
+    assert all(call_record.address.startswith("LangGraph/") for call_record in fork.live)
     assert f"{len(live)} live" in str(fork)
     assert path.read_bytes() == written
     divergence = fork.diff.first_divergence
@@ -170,8 +170,8 @@ def test_another_answer_of_a_human(world: World, record: Record, path: Path) -> 
     assert reached(world, before) == ["ship", "model"]
     assert fork.values["log"][-3:-1][0] == "to Rome"
     assert fork.values["log"][:3] == values["log"][:3]
-    assert [crossed.name for crossed in fork.live] == ["ship", "PlainChat"]
-    assert {crossed.name for crossed in fork.replayed} == {"charge"}
+    assert [call_record.name for call_record in fork.live] == ["ship", "PlainChat"]
+    assert {call_record.name for call_record in fork.replayed} == {"charge"}
     assert fork.diff.first_divergence is not None
 
 
@@ -191,7 +191,7 @@ def test_recorded_answers_are_fed_back(world: World, record: Record, path: Path)
     asked = next(step for step in steps_of(path) if step.interrupts)
     fork = time_travel(path, approval(world).compile(), step=asked)
     assert fork.values["log"][-2].endswith("to to Paris")
-    assert [crossed.name for crossed in fork.prefix] == ["PlainChat", "charge"]
+    assert [call_record.name for call_record in fork.prefix] == ["PlainChat", "charge"]
     assert reached(world, before) == []
 
 

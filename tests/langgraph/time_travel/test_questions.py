@@ -113,9 +113,9 @@ def test_what_is_around_a_subgraph_is_replayed_again(world: World, record: Recor
     before = len(world.reached)
     fork = time_travel(path, around(world).compile(), step=draft, state_update={"log": ["edited"]})
     assert world.reached[before:] == ["model"]
-    assert [crossed.address for crossed in fork.live] == [f"{draft.graph}/polish@3/PlainChat"]
+    assert [call_record.address for call_record in fork.live] == [f"{draft.graph}/polish@3/PlainChat"]
     assert "edited" in fork.values["log"]
-    numbers = {crossed.number for crossed in (*fork.prefix, *fork.replayed)}
+    numbers = {call_record.number for call_record in (*fork.prefix, *fork.replayed)}
     assert len(numbers) == 3
     assert replay_thread(fork.cassette, around(world).compile()).values == fork.values
     assert len(world.reached) == before + 1

@@ -25,11 +25,11 @@ def message_of(_: Any, result: Any) -> Any:
     return result.generations[0].message if isinstance(result, ChatResult) and result.generations else result
 
 
-def chosen_result(crossing: Any, answer: Any) -> ChatResult:
+def chosen_result(session_call: Any, answer: Any) -> ChatResult:
     """Return the result of a chat model whose answer was chosen.
 
     Args:
-        crossing: The call.
+        session_call: The call.
         answer: A text, a message or a whole result. A text keeps the rest of the recorded message, unless that message
             called tools.
 
@@ -38,7 +38,7 @@ def chosen_result(crossing: Any, answer: Any) -> ChatResult:
     """
     if isinstance(answer, ChatResult):
         return answer
-    message = _with_text(answer, message_of(crossing, crossing.recorded)) if isinstance(answer, str) else answer
+    message = _with_text(answer, message_of(session_call, session_call.recorded)) if isinstance(answer, str) else answer
     if not isinstance(message, BaseMessage):
         raise ConfigurationError(f"expected a text or a message for a chat model, found {answer!r}")
     return ChatResult(generations=[ChatGeneration(message=message)])
@@ -71,13 +71,13 @@ def chosen_texts(_: Any, answer: Any) -> LLMResult:
     return LLMResult(generations=[[Generation(text=answer)]])
 
 
-def chosen_output(crossing: Any, answer: Any) -> Any:
+def chosen_output(session_call: Any, answer: Any) -> Any:
     """Return the result of a tool whose answer was chosen. A message answers the recorded call."""
-    found = getattr(crossing, "found", None)  # of a call that is replayed
-    if not isinstance(answer, ToolMessage) or found is None or not crossing.request.extra:
+    found = getattr(session_call, "found", None)  # of a call that is replayed
+    if not isinstance(answer, ToolMessage) or found is None or not session_call.request.extra:
         return answer
-    ids = crossing.session.source.ids(found.number)
-    update = {"tool_call_id": ids[-1] if ids else answer.tool_call_id, "name": answer.name or crossing.request.name}
+    ids = session_call.session.source.ids(found.number)
+    update = {"tool_call_id": ids[-1] if ids else answer.tool_call_id, "name": answer.name or session_call.request.name}
     return answer.model_copy(update=update)
 
 

@@ -29,9 +29,9 @@ from agenttape_core.integration import (
     Boundary,
     Call,
     ConnectedOnImport,
-    Crossing,
     Family,
     PatchedOnImport,
+    SessionCall,
     Source,
     Wrappers,
     anotified_outside,
@@ -92,7 +92,7 @@ SHELL = Boundary("call")
 _SHELL_TOOL = "langchain.agents.middleware.shell_tool"
 
 
-def _cross(shell: Any, method: str, **arguments: Any) -> Crossing | None:
+def _cross(shell: Any, method: str, **arguments: Any) -> SessionCall | None:
     session = current_session()
     if session is None or not session.auto:
         return None
@@ -108,8 +108,10 @@ def _starting(real: Callable[..., None]) -> Callable[..., None]:
 
 def _executing(real: Callable[..., Any]) -> Callable[..., Any]:
     def describe(shell: Any, /, command: str, *, timeout: float) -> Call:
-        crossing = _cross(shell, "execute", command=command)
-        return Call(crossing, lambda: real(shell, command, timeout=timeout), pack=dataclasses.asdict, unpack=_result)
+        session_call = _cross(shell, "execute", command=command)
+        return Call(
+            session_call, lambda: real(shell, command, timeout=timeout), pack=dataclasses.asdict, unpack=_result
+        )
 
     return plain(real, describe)
 

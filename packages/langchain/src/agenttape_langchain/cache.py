@@ -18,7 +18,7 @@ from langchain_core.caches import RETURN_VAL_TYPE, BaseCache
 import agenttape_langchain._compat  # noqa: F401 - a miss is then raised where LangChain gathers exceptions
 from agenttape_core import Mode, Report, Rule
 from agenttape_core.errors import SessionStateError
-from agenttape_core.integration import Boundary, Crossing, RLock, serve
+from agenttape_core.integration import Boundary, RLock, SessionCall, replay_call
 from agenttape_core.integration.stand_ins import Recording
 
 CACHE = Boundary("memory")
@@ -62,7 +62,7 @@ class TapeCache(BaseCache):
     def _begin(self, mode: str | Mode | None) -> None:
         self._recording = self._open(mode=mode)
         self._made: dict[Key, Any] = {}
-        self._executing: dict[Key, Crossing] = {}
+        self._executing: dict[Key, SessionCall] = {}
         self._at_exit = weakref.finalize(self, self._recording.close)
 
     @property
@@ -82,10 +82,10 @@ class TapeCache(BaseCache):
             if key in self._made:
                 generations: RETURN_VAL_TYPE = self._recording.session.codec.decode(self._made[key])
                 return generations
-            crossing = self._cross(key)
-            if crossing.is_replayed:
-                return serve(crossing)  # type: ignore[no-any-return]
-            self._executing[key] = crossing
+            session_call = self._cross(key)
+            if session_call.is_replayed:
+                return replay_call(session_call)  # type: ignore[no-any-return]
+            self._executing[key] = session_call
             return None
 
     def update(self, prompt: str, llm_string: str, return_val: RETURN_VAL_TYPE) -> None:
@@ -98,9 +98,9 @@ class TapeCache(BaseCache):
         """
         key, generations = (prompt, llm_string), list(return_val)
         with self._lock:
-            crossing = self._executing.pop(key, None) or self._cross(key)
-            if not crossing.is_replayed:
-                crossing.returned(generations)
+            session_call = self._executing.pop(key, None) or self._cross(key)
+            if not session_call.is_replayed:
+                session_call.returned(generations)
                 self._made[key] = self._recording.session.codec.encode(generations)
 
     def clear(self, **kwargs: Any) -> None:
@@ -149,7 +149,7 @@ class TapeCache(BaseCache):
             self._at_exit()
         return False
 
-    def _cross(self, key: Key) -> Crossing:
+    def _cross(self, key: Key) -> SessionCall:
         session = self._recording.session
         if session.closed:
             raise SessionStateError(f"the cache on {session.path} is closed; make a new TapeCache")

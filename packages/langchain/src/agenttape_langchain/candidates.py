@@ -22,7 +22,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import (
     CandidateModel,
-    Crossing,
+    SessionCall,
     candidate_of,
     refuse_tools,
     register_candidates,
@@ -156,27 +156,27 @@ def _following(generation: ChatGeneration, schema: str) -> ChatGeneration:
     return ChatGeneration(message=message.model_copy(update=update), generation_info=generation.generation_info)
 
 
-def asked_instead(crossing: Crossing | None, own: BaseChatModel, options: Mapping[str, Any]) -> Asked | None:
+def asked_instead(session_call: SessionCall | None, own: BaseChatModel, options: Mapping[str, Any]) -> Asked | None:
     """Return the candidate that is asked in place of the program's own model, if the call has one.
 
     Args:
-        crossing: The crossing of the call.
+        session_call: The call.
         own: The program's model.
         options: The parameters of the call, as its leaf gets them.
 
     Raises:
         ConfigurationError: If the candidate calls no tools, and some are offered.
     """
-    candidate = candidate_of(crossing, FRAMEWORK)
-    if candidate is None or crossing is None:
+    candidate = candidate_of(session_call, FRAMEWORK)
+    if candidate is None or session_call is None:
         return None
-    crossing.owner = state_of(candidate.model)  # what it calls of its own is a part of this call
+    session_call.owner = state_of(candidate.model)  # what it calls of its own is a part of this call
     model = candidate.model
     if isinstance(own, type(model)) or isinstance(model, type(own)):
         given = {key: value for key, value in options.items() if key not in _NAMES}
         return Asked(model, {**candidate.options, **given})
-    with crossing.session.latch:
-        return _in_its_form(candidate, options, lambda: refuse_tools(crossing, candidate))
+    with session_call.session.latch:
+        return _in_its_form(candidate, options, lambda: refuse_tools(session_call, candidate))
 
 
 def _in_its_form(candidate: CandidateModel, options: Mapping[str, Any], refuse: Callable[[], None]) -> Asked:

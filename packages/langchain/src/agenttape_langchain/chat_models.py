@@ -18,9 +18,9 @@ from agenttape_core.integration import (
     Boundary,
     Call,
     Cross,
-    Crossing,
     Family,
     Leaf,
+    SessionCall,
     Usage,
     async_generator,
     coroutine,
@@ -46,8 +46,8 @@ def _usage(result: ChatResult) -> Usage | None:
 CHAT = Boundary("chat", join=join_chunks, split=split_result, usage=_usage, faked=chosen_result, told=message_of)
 
 
-def _cross(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-    """Begin the crossing of a leaf call."""
+def _cross(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
+    """Begin a leaf call."""
     session = session_of_call(model)
     if session is None:
         return None
@@ -89,12 +89,12 @@ def _describe(  # noqa: PLR0917 - the arguments of a leaf method, and whose they
         kwargs["run_manager"] = run_manager[0]
     manager = kwargs.get("run_manager")
     on_token = None if manager is None else lambda chunk: manager.on_llm_new_token(chunk.text, chunk=chunk)
-    crossing = cross(self, (messages, stop), kwargs)
-    if crossing is not None and not crossing.is_replayed:
-        asked = asked_instead(crossing, self, {key: value for key, value in kwargs.items() if key != "run_manager"})
+    session_call = cross(self, (messages, stop), kwargs)
+    if session_call is not None and not session_call.is_replayed:
+        asked = asked_instead(session_call, self, {key: value for key, value in kwargs.items() if key != "run_manager"})
         if asked is not None:
-            return Call(crossing, lambda: _asked(name, asked, messages, stop, manager))
-    return Call(crossing, lambda: real(self, messages, stop=stop, **kwargs), on_chunk=on_token)
+            return Call(session_call, lambda: _asked(name, asked, messages, stop, manager))
+    return Call(session_call, lambda: real(self, messages, stop=stop, **kwargs), on_chunk=on_token)
 
 
 _SHAPES = {"_generate": plain, "_agenerate": coroutine, "_stream": generator, "_astream": async_generator}

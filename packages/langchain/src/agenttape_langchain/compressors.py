@@ -11,9 +11,9 @@ from langchain_core.documents import BaseDocumentCompressor
 
 from agenttape_core.integration import (
     SEARCH_SETTINGS,
-    Crossing,
     Family,
     Leaf,
+    SessionCall,
     begin,
     coroutine,
     model_of,
@@ -26,7 +26,7 @@ from agenttape_langchain.requests import SEARCH, method_body
 _METHOD = "compress_documents"
 
 
-def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     arguments = named_arguments(getattr(type(self), _METHOD), ("documents", "query", "callbacks"), args, kwargs)
     arguments.pop("callbacks", None)
     settings = {**model_of(self), **settings_of(self, SEARCH_SETTINGS)}

@@ -8,9 +8,9 @@ from langchain_core.cross_encoders import BaseCrossEncoder
 
 from agenttape_core.integration import (
     SEARCH_SETTINGS,
-    Crossing,
     Family,
     Leaf,
+    SessionCall,
     begin,
     model_of,
     named_arguments,
@@ -22,7 +22,7 @@ from agenttape_langchain.requests import RETRIEVAL, method_body
 _SCORE = "score"
 
 
-def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     arguments = named_arguments(getattr(type(self), _SCORE), ("text_pairs",), args, kwargs)
     settings = {**model_of(self), **settings_of(self, SEARCH_SETTINGS)}
     return begin(RETRIEVAL, self, type(self).__name__, lambda _: method_body(_SCORE, arguments, settings))

@@ -12,10 +12,10 @@ from langchain_core.decisions.base import BaseDecisionModel
 
 from agenttape_core.integration import (
     MODEL_SETTINGS,
-    Crossing,
     Family,
     Leaf,
     Session,
+    SessionCall,
     as_recorded,
     begin,
     coroutine,
@@ -26,7 +26,7 @@ from agenttape_core.integration import (
 from agenttape_langchain.decision_requests import DECISION, decision_body, position_of_run
 
 
-def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     arguments = named_arguments(None, ("state", "questions"), args, kwargs)
 
     def body(session: Session) -> Any:

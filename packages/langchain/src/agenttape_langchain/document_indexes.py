@@ -12,10 +12,10 @@ from langchain_core.indexing.base import DocumentIndex
 
 from agenttape_core.integration import (
     STORE_SETTINGS,
-    Crossing,
     Family,
     InMemoryClasses,
     Leaf,
+    SessionCall,
     begin,
     coroutine,
     named_arguments,
@@ -33,7 +33,7 @@ def _runs(index: Any) -> bool:
     return type(index) in _IN_MEMORY
 
 
-def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     if _runs(self):
         return None
     boundary, name = _METHODS[method]

@@ -97,13 +97,13 @@ def register_effects(effects: Effects) -> None:
 
 
 @contextmanager
-def noting_effects(crossing: ExecutedCall) -> Iterator[Callable[[Any], Any]]:
-    """Note on a crossing the effects of the real call that runs inside.
+def noting_effects(session_call: ExecutedCall) -> Iterator[Callable[[Any], Any]]:
+    """Note on a call the effects of the real call that runs inside.
 
     Yields:
         A function to pass each argument of the call through, so that effects through it are noted too.
     """
-    note = NoteEffect(lambda word, value: crossing.effected({word: value}))
+    note = NoteEffect(lambda word, value: session_call.effected({word: value}))
 
     def watched(value: Any) -> Any:
         for effects in _registered:
@@ -112,7 +112,7 @@ def noting_effects(crossing: ExecutedCall) -> Iterator[Callable[[Any], Any]]:
 
     with ExitStack() as stack:
         for effects in _registered:
-            stack.enter_context(effects.around(crossing, note))
+            stack.enter_context(effects.around(session_call, note))
         config = current_config()
         if config is not None:
             stack.enter_context(in_config(watched(config)))
@@ -120,11 +120,13 @@ def noting_effects(crossing: ExecutedCall) -> Iterator[Callable[[Any], Any]]:
 
 
 @contextmanager
-def observing_effects(crossing: ExecutedCall, tool: BeginningTool, tell: Callable[[str, Any], None]) -> Iterator[None]:
+def observing_effects(
+    session_call: ExecutedCall, tool: BeginningTool, tell: Callable[[str, Any], None]
+) -> Iterator[None]:
     """Note the effects of a tool that an observer sees begin, until it ends.
 
     Args:
-        crossing: Its crossing.
+        session_call: Its call.
         tool: What callbacks do not receive of it.
         tell: Notes the word for the kind of an effect, and its value, and never raises.
     """
@@ -137,7 +139,7 @@ def observing_effects(crossing: ExecutedCall, tool: BeginningTool, tell: Callabl
 
     with ExitStack() as stack:
         for effects in _registered:
-            stack.enter_context(effects.around(crossing, note))
+            stack.enter_context(effects.around(session_call, note))
         stack.enter_context(tool.passing(watched))
         yield
 

@@ -16,10 +16,10 @@ from langchain_core.embeddings import Embeddings
 from agenttape_core.integration import (
     EMBEDDING_SETTINGS,
     Boundary,
-    Crossing,
     Family,
     Leaf,
     Session,
+    SessionCall,
     begin,
     coroutine,
     executing,
@@ -41,7 +41,7 @@ PROGRAM = Boundary("embeddings", is_program=True)
 """A model of a user's class, which may be made of other boundaries: a replay steps into it if it only asked those."""
 
 
-def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     if _is_part(self):
         return None
     arguments = named_arguments(getattr(type(self), name), (_ARGUMENTS[name],), args, kwargs)

@@ -15,10 +15,10 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import (
     STORE_SETTINGS,
-    Crossing,
     Family,
     InMemoryClasses,
     Leaf,
+    SessionCall,
     begin,
     coroutine,
     named_arguments,
@@ -51,7 +51,7 @@ def _is_elsewhere(cls: type) -> bool:
     return isinstance(getattr(cls, "messages", None), property) and cls not in _IN_MEMORY
 
 
-def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     arguments = named_arguments(getattr(type(self), method), ("messages",), args, kwargs) if args or kwargs else {}
     settings = settings_of(self, STORE_SETTINGS)
     return begin(
@@ -63,8 +63,8 @@ def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     )
 
 
-def _cross_one(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-    """Begin the crossing of adding one message, which is the same request as adding a list of one."""
+def _cross_one(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
+    """Begin the call of adding one message, which is the same request as adding a list of one."""
     (message,) = named_arguments(type(self).add_message, ("message",), args, kwargs).values()
     return _cross("add_messages", self, ([message],), {})
 

@@ -19,10 +19,10 @@ from agenttape_core.integration import (
     Boundary,
     Call,
     Cross,
-    Crossing,
     Family,
     Leaf,
     Session,
+    SessionCall,
     Usage,
     async_generator,
     begin,
@@ -82,19 +82,19 @@ class AskedForText(NamedTuple):
             yield chunk
 
 
-def asked_for_text(crossing: Crossing | None) -> AskedForText | None:
+def asked_for_text(session_call: SessionCall | None) -> AskedForText | None:
     """Return the candidate that is asked in place of the program's own text model, if the call has one.
 
     Args:
-        crossing: The crossing of the call.
+        session_call: The call.
 
     Raises:
         ConfigurationError: If the candidate is a model of another framework.
     """
-    candidate = candidate_of(crossing, FRAMEWORK)
-    if candidate is None or crossing is None:
+    candidate = candidate_of(session_call, FRAMEWORK)
+    if candidate is None or session_call is None:
         return None
-    crossing.owner = state_of(candidate.model)  # what it calls of its own is a part of this call
+    session_call.owner = state_of(candidate.model)  # what it calls of its own is a part of this call
     return AskedForText(Asked(candidate.model, candidate.options))
 
 
@@ -138,7 +138,7 @@ def _named(name: str, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
     return named_arguments(getattr(type(model), name), ("prompts", "stop", "run_manager"), args, kwargs)
 
 
-def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     given = _named(name, self, args, kwargs)
     prompts, stop, run_manager = given.pop("prompts", ()), given.pop("stop", None), given.pop("run_manager", None)
 
@@ -154,16 +154,16 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _describe(name: str, real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
     """Describe a call. When a stream is replayed, its tokens are reported here: a provider does that itself."""
     args, kwargs = kept(args, kwargs)
-    crossing = cross(self, args, kwargs)
+    session_call = cross(self, args, kwargs)
     given = _named(name, self, args, kwargs)
     prompts, stop, manager = given.get("prompts", ()), given.get("stop"), given.get("run_manager")
-    if (asked := asked_for_text(crossing)) is not None:
+    if (asked := asked_for_text(session_call)) is not None:
         ask: Any = getattr(asked, name.removeprefix("_"))
-        return Call(crossing, lambda: ask(prompts, stop, manager))
+        return Call(session_call, lambda: ask(prompts, stop, manager))
     on_token = None
     if manager is not None and name.endswith("stream"):
         on_token = functools.partial(_told, manager)
-    return Call(crossing, lambda: real(original_of(self), *args, **kwargs), on_chunk=on_token)
+    return Call(session_call, lambda: real(original_of(self), *args, **kwargs), on_chunk=on_token)
 
 
 _SHAPES = {"_generate": plain, "_agenerate": coroutine, "_stream": generator, "_astream": async_generator}

@@ -9,11 +9,11 @@ from typing import Any
 
 from langchain_openai.decisions.base import OpenAIDecisions
 
-from agenttape_core.integration import Call, Cross, Crossing, Family, Leaf, begin, coroutine, leaf_call, plain
+from agenttape_core.integration import Call, Cross, Family, Leaf, SessionCall, begin, coroutine, leaf_call, plain
 from agenttape_langchain.decision_requests import DECISION, decision_body, position_of_run
 
 
-def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     request = args[0] if args else kwargs["request"]
     return begin(DECISION, self, type(self).__name__, lambda _: decision_body(self.model, request), position_of_run)
 

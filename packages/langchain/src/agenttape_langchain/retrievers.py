@@ -15,11 +15,11 @@ from langchain_core.retrievers import BaseRetriever
 
 from agenttape_core.integration import (
     SEARCH_SETTINGS,
-    Crossing,
     Family,
     InMemoryClasses,
     Leaf,
     Session,
+    SessionCall,
     begin,
     coroutine,
     current_session,
@@ -62,7 +62,7 @@ def _is_in_process(store: Any) -> bool:
     return store_runs(store)
 
 
-def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     arguments = named_arguments(getattr(type(self), name), ("query",), args, kwargs)
     query, run_manager = arguments.pop("query", ""), arguments.pop("run_manager", None)
     settings = {**settings_of(self, SEARCH_SETTINGS), **arguments}
@@ -80,7 +80,7 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _is_observed(name: str, query: str, settings: dict[str, Any]) -> bool:
     """Return whether the cassette holds the search itself, which only an observation records of what runs."""
     session = current_session()
-    if session is None or not session.policy.may_serve(SEARCH.kind, name):
+    if session is None or not session.policy.may_replay(SEARCH.kind, name):
         return False
     return times_left(session, SEARCH, recorded_body(session, query, settings)) > 0
 

@@ -14,7 +14,7 @@ from langchain_core.runnables.config import ensure_config, merge_configs
 
 from agenttape_core.integration import (
     Call,
-    Crossing,
+    SessionCall,
     async_generator,
     begin,
     below,
@@ -28,34 +28,36 @@ from agenttape_langchain.requests import runnable_body
 # -- how a call is replayed: as one run, with the name and the tags of the runnable ------------------------------------
 
 
-def _serve_value(self: Any, serve: Callable[[], Any], value: Any, config: RunnableConfig) -> Any:
-    return self._call_with_config(lambda _: serve(), value, config)
+def _replay_value(self: Any, replay_call: Callable[[], Any], value: Any, config: RunnableConfig) -> Any:
+    return self._call_with_config(lambda _: replay_call(), value, config)
 
 
-def _aserve_value(self: Any, serve: Callable[[], Any], value: Any, config: RunnableConfig) -> Any:
+def _areplay_value(self: Any, replay_call: Callable[[], Any], value: Any, config: RunnableConfig) -> Any:
     async def replay(_: Any) -> Any:
-        return await serve()
+        return await replay_call()
 
     return self._acall_with_config(replay, value, config)
 
 
-def _serve_stream(self: Any, serve: Callable[[], Any], value: Any, config: RunnableConfig) -> Iterator[Any]:
+def _replay_stream(self: Any, replay_call: Callable[[], Any], value: Any, config: RunnableConfig) -> Iterator[Any]:
     def replay(_: Iterator[Any]) -> Iterator[Any]:
-        yield from serve()
+        yield from replay_call()
 
     stream: Iterator[Any] = self._transform_stream_with_config(iter([value]), replay, config)
     return stream
 
 
-def _aserve_stream(self: Any, serve: Callable[[], Any], value: Any, config: RunnableConfig) -> AsyncIterator[Any]:
+def _areplay_stream(
+    self: Any, replay_call: Callable[[], Any], value: Any, config: RunnableConfig
+) -> AsyncIterator[Any]:
     async def alone() -> AsyncIterator[Any]:
         yield value
 
-    stream: AsyncIterator[Any] = self._atransform_stream_with_config(alone(), lambda _: serve(), config)
+    stream: AsyncIterator[Any] = self._atransform_stream_with_config(alone(), lambda _: replay_call(), config)
     return stream
 
 
-def _taped(name: str, shape: Callable[..., Any], serving: Callable[..., Any], *, streams: bool = False) -> Any:
+def _taped(name: str, shape: Callable[..., Any], replaying: Callable[..., Any], *, streams: bool = False) -> Any:
     """Return a method of a taped runnable, which replaces that method of `RunnableBindingBase`."""
     real = getattr(RunnableBindingBase, name)
 
@@ -63,7 +65,7 @@ def _taped(name: str, shape: Callable[..., Any], serving: Callable[..., Any], *,
         return Call(
             self._cross(input, config, {**kwargs, **(self._streamed() if streams else {})}),
             lambda: real(self, input, config, **kwargs),
-            serving=lambda serve: serving(self, serve, input, self._run_config(config)),
+            replaying=lambda replay_call: replaying(self, replay_call, input, self._run_config(config)),
         )
 
     return shape(real, describe)
@@ -72,10 +74,10 @@ def _taped(name: str, shape: Callable[..., Any], serving: Callable[..., Any], *,
 class _Whole:
     """The calls of a taped runnable; apart from it, as pydantic would take them for fields."""
 
-    invoke = _taped("invoke", plain, _serve_value)
-    ainvoke = _taped("ainvoke", coroutine, _aserve_value)
-    stream = _taped("stream", generator, _serve_stream, streams=True)
-    astream = _taped("astream", async_generator, _aserve_stream, streams=True)
+    invoke = _taped("invoke", plain, _replay_value)
+    ainvoke = _taped("ainvoke", coroutine, _areplay_value)
+    stream = _taped("stream", generator, _replay_stream, streams=True)
+    astream = _taped("astream", async_generator, _areplay_stream, streams=True)
 
     # `RunnableBindingBase` passes these on to its runnable. `Runnable` makes them of the calls above.
     batch = Runnable.batch
@@ -94,8 +96,8 @@ class TapedRunnable(_Whole, RunnableBindingBase[Any, Any]):  # type: ignore[no-r
     A call that is replayed begins one run, with the name and the tags of the runnable, and none below it.
     """
 
-    def _cross(self, value: Any, config: RunnableConfig | None, given: dict[str, Any]) -> Crossing | None:
-        """Begin the crossing of a call."""
+    def _cross(self, value: Any, config: RunnableConfig | None, given: dict[str, Any]) -> SessionCall | None:
+        """Begin a call."""
         name, options = self.get_name(), {**self._configured(config), **given}
         return begin(
             CALL,

@@ -12,10 +12,10 @@ from langchain_core.stores import BaseStore
 
 from agenttape_core.integration import (
     STORE_SETTINGS,
-    Crossing,
     Family,
     InMemoryClasses,
     Leaf,
+    SessionCall,
     Shape,
     async_generator,
     begin,
@@ -48,7 +48,7 @@ def runs(store: Any) -> bool:
     return type(store) in IN_MEMORY
 
 
-def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     if runs(self):
         return None
     arguments = named_arguments(getattr(type(self), method), METHODS[method], args, kwargs)

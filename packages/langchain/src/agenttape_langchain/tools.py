@@ -18,10 +18,10 @@ from agenttape_core.integration import (
     Boundary,
     Call,
     Cross,
-    Crossing,
     Family,
     Leaf,
     Session,
+    SessionCall,
     as_recorded,
     changing_arguments,
     coroutine,
@@ -40,13 +40,13 @@ from agenttape_langchain.requests import tool_body
 from agenttape_langchain.session_tree import enclosing_run
 
 
-def _missed(crossing: Crossing, unrecorded: UnrecordedCallError) -> Any:
+def _missed(session_call: SessionCall, unrecorded: UnrecordedCallError) -> Any:
     """Return the error as the result of the tool, for the model to read."""
-    extra = crossing.request.extra
+    extra = session_call.request.extra
     if not extra:
         return unrecorded.said
     return ToolMessage(
-        unrecorded.said, status="error", name=crossing.request.name, tool_call_id=crossing.request.ids[-1]
+        unrecorded.said, status="error", name=session_call.request.name, tool_call_id=session_call.request.ids[-1]
     )
 
 
@@ -55,8 +55,8 @@ _PAIR = 2
 _HINTS = ("idempotent", "read_only", "idempotentHint", "readOnlyHint")
 
 
-def _cross(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-    """Begin the crossing of a tool's work."""
+def _cross(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
+    """Begin a tool's work."""
     session = session_of_call(tool)
     if session is None:
         return None
@@ -64,11 +64,11 @@ def _cross(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing
     if run is None or run.tool != tool.name:  # called by hand, past `run`: the run around it is another's
         arguments = {key: value for key, value in kwargs.items() if key not in {"config", "run_manager"}}
         body = recorded_body(session, tool_body(tool.name, arguments or list(args)))
-        crossing = session.cross(TOOL, tool.name, body, owner=state_of(tool), is_idempotent=_is_idempotent(tool))
-        return _running(tool, crossing)
+        session_call = session.cross(TOOL, tool.name, body, owner=state_of(tool), is_idempotent=_is_idempotent(tool))
+        return _running(tool, session_call)
     ids = (run.tool_call_id,) if run.tool_call_id is not None else ()
     body = recorded_body(session, tool_body(tool.name, run.inputs))
-    crossing = session.cross(
+    session_call = session.cross(
         TOOL,
         tool.name,
         body,
@@ -78,7 +78,7 @@ def _cross(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing
         ids_around=run.ids_around,
         is_idempotent=_is_idempotent(tool),
     )
-    return _running(tool, crossing)
+    return _running(tool, session_call)
 
 
 def _is_idempotent(tool: Any) -> bool:
@@ -87,11 +87,11 @@ def _is_idempotent(tool: Any) -> bool:
     return any(isinstance(facts, dict) and facts.get(hint) is True for facts in said for hint in _HINTS)
 
 
-def _running(tool: Any, crossing: Crossing) -> Crossing:
+def _running(tool: Any, session_call: SessionCall) -> SessionCall:
     """Note the code that a call executes."""
-    if not crossing.is_replayed:
-        crossing.code = original_of(tool)
-    return crossing
+    if not session_call.is_replayed:
+        session_call.code = original_of(tool)
+    return session_call
 
 
 def recorded_body(session: Session, seen: dict[str, Any]) -> dict[str, Any]:
@@ -109,29 +109,29 @@ def recorded_body(session: Session, seen: dict[str, Any]) -> dict[str, Any]:
     return body if recorded is body or depends_on_run(outcomes_of(session, TOOL, seen)) else seen
 
 
-def _packed(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
+def _packed(session_call: SessionCall, tool: BaseTool, value: Any) -> Any:
     """Return the recorded form of a value: itself, with its text if another process would write it differently."""
     if tool.response_format == "content":
-        note_text(crossing, value)
+        note_text(session_call, value)
     return value
 
 
-def finished(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
+def finished(session_call: SessionCall, tool: BaseTool, value: Any) -> Any:
     """Return a replayed value as `_run` returns it: an observed call has the finished message instead."""
     if tool.response_format != "content_and_artifact":
-        return _shown(crossing, value)
+        return _shown(session_call, value)
     if isinstance(value, ToolMessage):
         return value, value.artifact
     is_pair = isinstance(value, tuple) and len(value) == _PAIR  # a refused call and a fake return the content alone
     return value if is_pair else (value, None)
 
 
-def _shown(crossing: Crossing, value: Any) -> Any:
+def _shown(session_call: SessionCall, value: Any) -> Any:
     """Return a value, or the text of it that the model saw, if this process writes it differently."""
-    if not crossing.request.extra or isinstance(value, str | ToolMessage):  # only a tool call is answered by a text
+    if not session_call.request.extra or isinstance(value, str | ToolMessage):  # only a tool call is answered by a text
         return value
     text = str(value)
-    shown = recorded_text(crossing, text)
+    shown = recorded_text(session_call, text)
     return value if shown == text else shown
 
 
@@ -141,27 +141,27 @@ _OF_THE_RUN = frozenset({"callbacks", "config", "run_manager", "runtime"})
 
 def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
     """Describe a call: its effects are noted while it executes, and applied again when it is replayed."""
-    crossing = cross(self, args, kwargs)
-    if crossing is None:
+    session_call = cross(self, args, kwargs)
+    if session_call is None:
         return Call(None, lambda: real(self, *args, **kwargs))
 
     @contextmanager
     def executing() -> Iterator[Callable[[], Any]]:
-        assert not crossing.is_replayed  # a shell executes it
-        with noting_effects(crossing) as watched:
+        assert not session_call.is_replayed  # a shell executes it
+        with noting_effects(session_call) as watched:
             yield lambda: real(self, *map(watched, args), **{key: watched(value) for key, value in kwargs.items()})
 
     given = {**{f"argument {n}": value for n, value in enumerate(args)}, **kwargs}
     may_change = that_may_change({name: value for name, value in given.items() if name not in _OF_THE_RUN})
     return Call(
-        crossing,
+        session_call,
         lambda: real(self, *args, **kwargs),
-        around=lambda: changing_arguments(crossing, may_change) if may_change else nullcontext(),
+        around=lambda: changing_arguments(session_call, may_change) if may_change else nullcontext(),
         executing=executing,
         apply=apply,
         aapply=aapply,
-        pack=lambda value: _packed(crossing, self, value),
-        unpack=lambda value: finished(crossing, self, value),
+        pack=lambda value: _packed(session_call, self, value),
+        unpack=lambda value: finished(session_call, self, value),
     )
 
 

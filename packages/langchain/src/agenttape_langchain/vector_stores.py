@@ -15,10 +15,10 @@ from langchain_core.vectorstores import VectorStore
 
 from agenttape_core.integration import (
     STORE_SETTINGS,
-    Crossing,
     Family,
     InMemoryClasses,
     Leaf,
+    SessionCall,
     begin,
     coroutine,
     named_arguments,
@@ -65,7 +65,7 @@ def runs(store: Any) -> bool:
     return type(store) in IN_MEMORY
 
 
-def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     if runs(self):
         return None
     boundary, names = (RETRIEVAL, READS[method]) if method in READS else (MEMORY, WRITES[method])

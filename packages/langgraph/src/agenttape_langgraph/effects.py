@@ -1,7 +1,7 @@
 """Side effects that LangGraph lets a tool, a node or a task have in addition to its result.
 
 A call reaches its graph through the config of its run: it writes state and custom streams, interrupts for a human, and
-lets inner calls stream through it. While it executes, it gets a config that notes these effects on its crossing; when
+lets inner calls stream through it. While it executes, it gets a config that notes these effects on its call; when
 it is replayed, they are applied again with the config of this run.
 """
 
@@ -280,12 +280,12 @@ class _Seen:
 
 
 @contextmanager
-def _around(crossing: ExecutedCall, note: NoteEffect) -> Iterator[None]:
-    with _noting_deltas(crossing, note):
+def _around(session_call: ExecutedCall, note: NoteEffect) -> Iterator[None]:
+    with _noting_deltas(session_call, note):
         try:
             yield
         except GraphBubbleUp as bubble:
-            crossing.error_ids = stable_ids(crossing.session).of_error(bubble, crossing.position.address)
+            session_call.error_ids = stable_ids(session_call.session).of_error(bubble, session_call.position.address)
             if isinstance(bubble, ParentCommand):
                 _note_leaving(bubble.args[0], note)
             raise
@@ -300,9 +300,9 @@ def _note_leaving(command: Command[Any], note: NoteEffect) -> None:
 
 
 @contextmanager
-def _noting_deltas(crossing: ExecutedCall, note: NoteEffect) -> Iterator[None]:
+def _noting_deltas(session_call: ExecutedCall, note: NoteEffect) -> Iterator[None]:
     """Note the parts of its output that a tool emits before it returns."""
-    if crossing.boundary.kind != "tool":
+    if session_call.boundary.kind != "tool":
         yield
         return
     real = tool_call_writer.get()

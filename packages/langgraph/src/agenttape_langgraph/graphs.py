@@ -16,44 +16,44 @@ from langgraph.pregel import Pregel
 
 from agenttape_core.integration import alias_class, current_session, is_alias, taking_part
 from agenttape_langgraph._compat import twin_of
-from agenttape_langgraph.node_boundary import Serves
+from agenttape_langgraph.node_boundary import ReplayNodes
 from agenttape_langgraph.replayed_nodes import with_replayed_nodes
 
 GraphT = TypeVar("GraphT", bound=Pregel[Any, Any, Any, Any])
 BuilderT = TypeVar("BuilderT", bound=StateGraph[Any, Any, Any, Any])
 
-_SERVES = "agenttape_serves"
+_REPLAY_NODES = "agenttape_replay_nodes"
 _END: Any = object()
 
 
-def tape_graph(graph: GraphT, serves: Serves = ()) -> GraphT:
+def tape_graph(graph: GraphT, replay_nodes: ReplayNodes = ()) -> GraphT:
     """Return a taped graph like this one, which doesn't change.
 
     Args:
         graph: The graph. A recorded one is returned unchanged, unless nodes are to be replayed.
-        serves: Its nodes that are replayed as a whole.
+        replay_nodes: Its nodes that are replayed as a whole.
 
     Raises:
         ConfigurationError: If the graph has no such node.
     """
-    if is_alias(graph) and not serves:
+    if is_alias(graph) and not replay_nodes:
         return graph
-    nodes = {"nodes": with_replayed_nodes(graph, serves)} if serves else {}
+    nodes = {"nodes": with_replayed_nodes(graph, replay_nodes)} if replay_nodes else {}
     kind: Any = type(graph)
     taped: GraphT = twin_of(graph, kind if is_alias(graph) else _graph_alias(kind), **nodes)
     return taped
 
 
-def tape_builder(builder: BuilderT, serves: Serves = ()) -> BuilderT:
+def tape_builder(builder: BuilderT, replay_nodes: ReplayNodes = ()) -> BuilderT:
     """Return a builder like this one that compiles to taped graphs. Later additions to one are not made to the other.
 
     Args:
         builder: The builder. A recorded one is returned unchanged, unless nodes are to be replayed.
-        serves: The nodes of its graphs that are replayed as a whole.
+        replay_nodes: The nodes of its graphs that are replayed as a whole.
     """
-    if is_alias(builder) and not serves:
+    if is_alias(builder) and not replay_nodes:
         return builder
-    own = {_SERVES: serves} if serves else {}
+    own = {_REPLAY_NODES: replay_nodes} if replay_nodes else {}
     state = {key: _copied(value) for key, value in vars(builder).items()}
     kind: Any = type(builder)
     taped: BuilderT = twin_of(builder, kind if is_alias(builder) else _builder_alias(kind), **state, **own)
@@ -87,7 +87,7 @@ def _builder_alias(cls: type[StateGraph[Any, Any, Any, Any]]) -> type:
 
     @functools.wraps(real)
     def compile(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A001 - it becomes the method of that name
-        return tape_graph(real(self, *args, **kwargs), vars(self).get(_SERVES, ()))
+        return tape_graph(real(self, *args, **kwargs), vars(self).get(_REPLAY_NODES, ()))
 
     return alias_class(cls, {"compile": compile}, _builder_alias)
 

@@ -11,25 +11,25 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
 
-from agenttape_core.integration import Crossing, Session, below
+from agenttape_core.integration import Session, SessionCall, below
 from agenttape_langchain.integration import CALL, current_config, in_config, request_of_run, runnable_body
 from agenttape_langgraph._compat import NS_END, context_of, graph_of
 
-Serves: TypeAlias = Collection[str] | Callable[[str], bool] | bool
+ReplayNodes: TypeAlias = Collection[str] | Callable[[str], bool] | bool
 """The nodes or tasks that are replayed as a whole: their names, a function of a name, or `True` for all of them."""
 
 NODE = CALL._replace(kind="node")
 
 
-def is_replayed(serves: Serves, name: str) -> bool:
+def is_replayed(replay_nodes: ReplayNodes, name: str) -> bool:
     """Return true for the name of a node or a task that is replayed as a whole."""
-    if isinstance(serves, bool):
-        return serves
-    return bool(serves(name)) if callable(serves) else name in serves
+    if isinstance(replay_nodes, bool):
+        return replay_nodes
+    return bool(replay_nodes(name)) if callable(replay_nodes) else name in replay_nodes
 
 
-def cross_node(session: Session, name: str, given: Any, config: RunnableConfig | None) -> Crossing:
-    """Begin the crossing of a node or a task.
+def cross_node(session: Session, name: str, given: Any, config: RunnableConfig | None) -> SessionCall:
+    """Begin a node or a task.
 
     Args:
         session: The session.
@@ -41,10 +41,10 @@ def cross_node(session: Session, name: str, given: Any, config: RunnableConfig |
     name = str.__str__(name)  # it may be a member of an enum
     body = {**runnable_body(given, _options(config)), **request_of_run(config)}
     ids = tuple(_ids(given, graph_of(config)[0]))
-    crossing = session.cross(NODE, name, body, position=below(session, name), ids=ids)
-    if not crossing.is_replayed:
-        crossing.drops_ids = True
-    return crossing
+    session_call = session.cross(NODE, name, body, position=below(session, name), ids=ids)
+    if not session_call.is_replayed:
+        session_call.drops_ids = True
+    return session_call
 
 
 def _ids(given: Any, namespace: Sequence[str]) -> Iterator[str]:

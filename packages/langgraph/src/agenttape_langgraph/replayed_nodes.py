@@ -20,9 +20,9 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import (
     Call,
     Cross,
-    Crossing,
     Family,
     Leaf,
+    SessionCall,
     alias_class,
     async_generator,
     coroutine,
@@ -33,43 +33,43 @@ from agenttape_core.integration import (
 )
 from agenttape_langchain.integration import aapply, apply, noting_effects
 from agenttape_langgraph._compat import RunnableCallable, is_function_node, is_sequence, twin_of
-from agenttape_langgraph.node_boundary import Serves, cross_node, is_replayed, with_config
+from agenttape_langgraph.node_boundary import ReplayNodes, cross_node, is_replayed, with_config
 from agenttape_langgraph.tasks import with_replayed_tasks
 
-_SERVES = "agenttape_serves"
+_REPLAY_NODES = "agenttape_replay_nodes"
 
 
-def with_replayed_nodes(graph: Any, serves: Serves) -> dict[str, Any]:
+def with_replayed_nodes(graph: Any, replay_nodes: ReplayNodes) -> dict[str, Any]:
     """Return the nodes of a graph, with replayed ones for those that are named; the graph doesn't change.
 
     Raises:
         ConfigurationError: If no node of the graph, or of a graph that is a node of it, has one of the names.
     """
-    _check_names(graph, serves)
-    return _replayed_nodes(graph, serves)
+    _check_names(graph, replay_nodes)
+    return _replayed_nodes(graph, replay_nodes)
 
 
-def _replayed_nodes(graph: Any, serves: Serves) -> dict[str, Any]:
-    return {name: _node(graph, name, node, serves) for name, node in graph.nodes.items()}
+def _replayed_nodes(graph: Any, replay_nodes: ReplayNodes) -> dict[str, Any]:
+    return {name: _node(graph, name, node, replay_nodes) for name, node in graph.nodes.items()}
 
 
-def _node(graph: Any, name: str, node: Any, serves: Serves) -> Any:
+def _node(graph: Any, name: str, node: Any, replay_nodes: ReplayNodes) -> Any:
     bound = node.bound
     kind: Any = type(bound)
-    by_name = not isinstance(serves, bool) and not callable(serves)
+    by_name = not isinstance(replay_nodes, bool) and not callable(replay_nodes)
     is_whole = by_name or (isinstance(graph, CompiledStateGraph) and not isinstance(bound, Pregel))
-    if name != START and is_whole and is_replayed(serves, name):
+    if name != START and is_whole and is_replayed(replay_nodes, name):
         whole = _sequence_class(kind)(bound=bound) if is_sequence(bound) else bound
         return node.copy({"bound": NODES.tape(whole, again=True), "subgraphs": node.subgraphs})
     if isinstance(bound, Pregel):
-        nodes = _replayed_nodes(bound, serves)
+        nodes = _replayed_nodes(bound, replay_nodes)
         if all(nodes[name] is node for name, node in bound.nodes.items()):
             return node
         inner = twin_of(bound, nodes=nodes)
         subgraphs = [inner if graph is bound else graph for graph in node.subgraphs]
         return node.copy({"bound": inner, "subgraphs": subgraphs})
     if not isinstance(graph, CompiledStateGraph) and is_function_node(bound):  # the function of an entrypoint
-        return node.copy({"bound": twin_of(bound, _entrypoint_alias(kind), **{_SERVES: serves})})
+        return node.copy({"bound": twin_of(bound, _entrypoint_alias(kind), **{_REPLAY_NODES: replay_nodes})})
     return node
 
 
@@ -79,13 +79,13 @@ def _sequence_class(kind: type) -> Any:
     return type(kind.__name__, (RunnableBinding,), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
 
 
-def _check_names(graph: Any, serves: Serves) -> None:
-    if isinstance(serves, bool) or callable(serves):
+def _check_names(graph: Any, replay_nodes: ReplayNodes) -> None:
+    if isinstance(replay_nodes, bool) or callable(replay_nodes):
         return
     if not isinstance(graph, CompiledStateGraph):  # only a run shows which tasks an entrypoint calls
         return
     known = set(_names(graph))
-    unknown = sorted(set(serves) - known)
+    unknown = sorted(set(replay_nodes) - known)
     if unknown:
         raise ConfigurationError(
             f"replay_nodes: the graph has no node {', '.join(map(repr, unknown))}\n"
@@ -107,13 +107,13 @@ def _entrypoint_alias(cls: type[RunnableCallable]) -> type:
 
     @functools.wraps(cls.invoke)
     def invoke(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
-        config = with_replayed_tasks(config if config is not None else {}, vars(self)[_SERVES])
+        config = with_replayed_tasks(config if config is not None else {}, vars(self)[_REPLAY_NODES])
         with with_config(config):
             return cls.invoke(self, input, config, **kwargs)
 
     @functools.wraps(cls.ainvoke)
     async def ainvoke(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
-        config = with_replayed_tasks(config if config is not None else {}, vars(self)[_SERVES])
+        config = with_replayed_tasks(config if config is not None else {}, vars(self)[_REPLAY_NODES])
         with with_config(config):
             return await cls.ainvoke(self, input, config, **kwargs)
 
@@ -123,7 +123,7 @@ def _entrypoint_alias(cls: type[RunnableCallable]) -> type:
 # -- the calls of a replayed node --------------------------------------------------------------------------------------
 
 
-def _cross(_: Any, args: tuple[Any, ...], __: dict[str, Any]) -> Crossing | None:
+def _cross(_: Any, args: tuple[Any, ...], __: dict[str, Any]) -> SessionCall | None:
     given, config = args
     session = current_session()
     if session is None or config is None or "langgraph_node" not in (config.get("metadata") or {}):
@@ -141,11 +141,11 @@ def _describe(
     **kwargs: Any,
 ) -> Call:
     node = original_of(self)
-    crossing = cross(self, (input, config), kwargs)
+    session_call = cross(self, (input, config), kwargs)
     return Call(
-        crossing,
+        session_call,
         lambda: real(node, input, config, **kwargs),
-        executing=lambda: _executing(crossing, lambda watched: real(node, input, watched(config), **kwargs)),
+        executing=lambda: _executing(session_call, lambda watched: real(node, input, watched(config), **kwargs)),
         around=lambda: with_config(config),
         apply=apply,
         aapply=aapply,
@@ -153,8 +153,8 @@ def _describe(
 
 
 @contextmanager
-def _executing(crossing: Any, call: Callable[[Any], Any]) -> Iterator[Callable[[], Any]]:
-    with noting_effects(crossing) as watched:
+def _executing(session_call: Any, call: Callable[[Any], Any]) -> Iterator[Callable[[], Any]]:
+    with noting_effects(session_call) as watched:
         yield lambda: call(watched)
 
 

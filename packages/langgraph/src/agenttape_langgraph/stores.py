@@ -24,11 +24,11 @@ from langgraph.store.memory import InMemoryStore
 from agenttape_core.integration import (
     Call,
     Cross,
-    Crossing,
     DescribeLeaf,
     Family,
     InMemoryClasses,
     Leaf,
+    SessionCall,
     Shape,
     alias_class,
     begin,
@@ -134,7 +134,7 @@ def _is_in_task(task: Any) -> bool:
         return False
 
 
-def _cross(store: Any, ops: list[Op]) -> Crossing | None:
+def _cross(store: Any, ops: list[Op]) -> SessionCall | None:
     if not _is_taken(store) or _is_background(_original(store)):
         return None
     asked = [_plain_op(op) for op in ops]
@@ -156,26 +156,26 @@ def _plain_op(op: Any) -> tuple[str, dict[str, Any]]:
 
 def _describe_batch(real: Callable[..., Any], _: Cross, self: Any, /, ops: Iterable[Op]) -> Call:
     ops, store = list(ops), _original(self)
-    crossing = _cross(self, ops)
+    session_call = _cross(self, ops)
 
     def execute() -> Any:
         results = real(store, ops)
         _note_puts(store, ops)
         return results
 
-    return Call(crossing, _real(self, execute, plain) if crossing is None else lambda: real(store, ops))
+    return Call(session_call, _real(self, execute, plain) if session_call is None else lambda: real(store, ops))
 
 
 def _describe_abatch(real: Callable[..., Any], _: Cross, self: Any, /, ops: Iterable[Op]) -> Call:
     ops, store = list(ops), _original(self)
-    crossing = _cross(self, ops)
+    session_call = _cross(self, ops)
 
     async def execute() -> Any:
         results = await real(store, ops)
         _note_puts(store, ops)
         return results
 
-    return Call(crossing, _real(self, execute, coroutine) if crossing is None else lambda: real(store, ops))
+    return Call(session_call, _real(self, execute, coroutine) if session_call is None else lambda: real(store, ops))
 
 
 def _real(store: Any, execute: Callable[[], Any], shape: Shape) -> Callable[[], Any]:
@@ -197,8 +197,8 @@ def _describe_sweep(real: Callable[..., Any], _: Cross, self: Any, /) -> Call:
     if not _is_taken(self) or _sweeps_by_itself(store):
         return Call(None, lambda: real(store))
     name = type(store).__name__
-    crossing = begin(MEMORY, store, name, lambda _: method_body("sweep_ttl", {}, {}), writes=True)
-    return Call(crossing, lambda: real(store))
+    session_call = begin(MEMORY, store, name, lambda _: method_body("sweep_ttl", {}, {}), writes=True)
+    return Call(session_call, lambda: real(store))
 
 
 def _sweeps_by_itself(store: Any) -> bool:
@@ -216,14 +216,18 @@ def _plain_or_awaited(real: Callable[..., Any], describe: Callable[..., Call]) -
 
 
 def _note_puts(store: Any, ops: list[Op]) -> None:
-    """Note writes to the store of a graph on all crossings around, unless they belong to the store's own call."""
-    crossing = executing()
-    if crossing is None or crossing.is_inside(state_of(store)) or _original(store_of(current_config())) is not store:
+    """Note writes to the store of a graph on all calls around, unless they belong to the store's own call."""
+    session_call = executing()
+    if (
+        session_call is None
+        or session_call.is_inside(state_of(store))
+        or _original(store_of(current_config())) is not store
+    ):
         return
     puts = _puts(store, ops)
-    while crossing is not None and puts:
-        crossing.effected({"store": puts})
-        crossing = crossing.parent
+    while session_call is not None and puts:
+        session_call.effected({"store": puts})
+        session_call = session_call.parent
 
 
 def _puts(store: Any, ops: list[Op]) -> list[dict[str, Any]]:
@@ -329,7 +333,7 @@ async def aput_again(puts: Any) -> None:
 
 
 def _leaf(shape: Shape, describe: DescribeLeaf) -> Leaf:
-    """Return a leaf whose description begins the crossing: it notes writes if no call crosses."""
+    """Return a leaf whose description begins the call: it notes writes if no call crosses."""
     return Leaf(shape, lambda *_: None, describe)
 
 

@@ -15,12 +15,12 @@ from agenttape_langchain.integration import tape_within
 from agenttape_langgraph.stores import tape_store
 
 if TYPE_CHECKING:
-    from agenttape_langgraph.node_boundary import Serves
+    from agenttape_langgraph.node_boundary import ReplayNodes
 
 T = TypeVar("T")
 
 
-def tape(obj: T, *, replay_nodes: Serves = ()) -> T:
+def tape(obj: T, *, replay_nodes: ReplayNodes = ()) -> T:
     """Return an object of the same kind that takes part in the session in force; without a session it behaves the same.
 
     A taped graph executes on every replay: its nodes run, and their calls are replayed. It needs no automatic session.
@@ -47,7 +47,7 @@ def tape(obj: T, *, replay_nodes: Serves = ()) -> T:
     return taped if taped is not None else tape_other(obj)
 
 
-def tape_own(obj: Any, replay_nodes: Serves = ()) -> Any:
+def tape_own(obj: Any, replay_nodes: ReplayNodes = ()) -> Any:
     """Tape an object of LangGraph; return `None` for any other.
 
     Args:

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
-from agenttape_core.integration import Call, Crossing, coroutine, current_session, plain
+from agenttape_core.integration import Call, SessionCall, coroutine, current_session, plain
 from agenttape_langchain.integration import aapply, apply, current_config, noting_effects
 from agenttape_langgraph._compat import CALL, TaskFunction, is_async_callable, name_of_task, writer_of
-from agenttape_langgraph.node_boundary import Serves, cross_node, is_replayed, with_config
+from agenttape_langgraph.node_boundary import ReplayNodes, cross_node, is_replayed, with_config
 
 TaskT = TypeVar("TaskT")
 
@@ -52,11 +52,11 @@ def _named(task: Callable[..., Any], func: Callable[..., Any]) -> Callable[..., 
 
 
 def _describe(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call:
-    crossing = _cross(func, args, kwargs)
+    session_call = _cross(func, args, kwargs)
     return Call(
-        crossing,
+        session_call,
         lambda: func(*args, **kwargs),
-        executing=lambda: _executing(func, crossing, args, kwargs),
+        executing=lambda: _executing(func, session_call, args, kwargs),
         apply=apply,
         aapply=aapply,
     )
@@ -64,18 +64,18 @@ def _describe(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call:
 
 @contextmanager
 def _executing(
-    func: Callable[..., Any], crossing: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    func: Callable[..., Any], session_call: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Iterator[Callable[[], Any]]:
     """Yield the real task, whose effects through its injected arguments are noted."""
     writer = writer_of(current_config())
-    with noting_effects(crossing) as watched:
+    with noting_effects(session_call) as watched:
         own = {key: watched(value) for key, value in kwargs.items()}
         if writer is not None and own.get("writer") is writer:
             own["writer"] = writer_of(current_config())
         yield lambda: func(*args, **own)
 
 
-def _cross(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Crossing | None:
+def _cross(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> SessionCall | None:
     session = current_session()
     if session is None:
         return None
@@ -98,48 +98,48 @@ def _is_injected(name: Any, value: Any) -> bool:
 # -- tasks by name, called by any function -----------------------------------------------------------------------------
 
 
-def with_replayed_tasks(config: Any, serves: Serves) -> Any:
+def with_replayed_tasks(config: Any, replay_nodes: ReplayNodes) -> Any:
     """Return a config of a run in which the calls of these tasks are replayed."""
     call = (config.get("configurable") or {}).get(CALL)
     if call is None:
         return config
 
     def calls(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return call(_as_called(func, serves), *args, **kwargs)
+        return call(_as_called(func, replay_nodes), *args, **kwargs)
 
     return {**config, "configurable": {**config["configurable"], CALL: calls}}
 
 
 @contextmanager
-def serving_tasks(serves: Serves) -> Iterator[None]:
+def replaying_tasks(replay_nodes: ReplayNodes) -> Iterator[None]:
     """Serve the calls of these tasks while inside, by the config in force."""
     config = current_config()
-    with with_config(with_replayed_tasks(config, serves) if config is not None else None):
+    with with_config(with_replayed_tasks(config, replay_nodes) if config is not None else None):
         yield
 
 
-def _as_called(func: Callable[..., Any], serves: Serves) -> Callable[..., Any]:
+def _as_called(func: Callable[..., Any], replay_nodes: ReplayNodes) -> Callable[..., Any]:
     """Return the function of a task: replayed, or with the calls that it makes of other tasks replayed."""
     if hasattr(func, _TAPED):
         return func
-    if is_replayed(serves, name_of_task(func)):
+    if is_replayed(replay_nodes, name_of_task(func)):
         return replayed_function(func)
-    return _with_replayed_calls(func, serves)
+    return _with_replayed_calls(func, replay_nodes)
 
 
-def _with_replayed_calls(func: Callable[..., Any], serves: Serves) -> Callable[..., Any]:
+def _with_replayed_calls(func: Callable[..., Any], replay_nodes: ReplayNodes) -> Callable[..., Any]:
     if is_async_callable(func):
 
         @functools.wraps(func)
         async def task(*args: Any, **kwargs: Any) -> Any:
-            with serving_tasks(serves):
+            with replaying_tasks(replay_nodes):
                 return await func(*args, **kwargs)
 
     else:
 
         @functools.wraps(func)
         def task(*args: Any, **kwargs: Any) -> Any:
-            with serving_tasks(serves):
+            with replaying_tasks(replay_nodes):
                 return func(*args, **kwargs)
 
     return _named(task, func)

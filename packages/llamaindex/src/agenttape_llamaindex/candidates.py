@@ -22,7 +22,7 @@ from llama_index.core.tools import FunctionTool, ToolMetadata
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import (
     CandidateModel,
-    Crossing,
+    SessionCall,
     candidate_of,
     refuse_tools,
     register_candidates,
@@ -81,12 +81,12 @@ register_candidates(FRAMEWORK, made)
 
 
 def asked_instead(
-    crossing: Crossing | None, name: str, own: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    session_call: SessionCall | None, name: str, own: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Callable[[], Any] | None:
     """Return the function that calls the candidate in place of the program's own LLM, if the call has one.
 
     Args:
-        crossing: The crossing of the call.
+        session_call: The call.
         name: The leaf method.
         own: The program's LLM.
         args: The arguments of the call.
@@ -96,11 +96,11 @@ def asked_instead(
         ConfigurationError: If tools are offered, and the candidate can't call any; or if an answer is to follow a
             schema in a way that only the program's own LLM supports.
     """
-    candidate = candidate_of(crossing, FRAMEWORK)
-    if candidate is None or crossing is None:
+    candidate = candidate_of(session_call, FRAMEWORK)
+    if candidate is None or session_call is None:
         return None
     llm = candidate.model
-    crossing.owner = state_of(llm)  # what it calls of its own is a part of this call
+    session_call.owner = state_of(llm)  # what it calls of its own is a part of this call
     given = dict(kwargs)
     is_kin = isinstance(own, type(llm)) or isinstance(llm, type(own))
     if LEAVES[name] == "complete":
@@ -110,8 +110,8 @@ def asked_instead(
         asked = {"messages": messages, **_shared(given)}
     else:
         messages = args[0] if args else given.pop("messages", ())
-        with crossing.session.latch:
-            asked = _in_its_form(candidate, list(messages), given, crossing)
+        with session_call.session.latch:
+            asked = _in_its_form(candidate, list(messages), given, session_call)
     method = untaped(function_inside(llm, name))
     return lambda: _SHAPES[name](lambda: method(llm, **asked), llm)
 
@@ -129,18 +129,18 @@ def _prompted(args: Sequence[Any], given: Mapping[str, Any], *, is_kin: bool) ->
 
 
 def _in_its_form(
-    candidate: CandidateModel, messages: list[ChatMessage], given: Mapping[str, Any], crossing: Crossing
+    candidate: CandidateModel, messages: list[ChatMessage], given: Mapping[str, Any], session_call: SessionCall
 ) -> dict[str, Any]:
     if given.get("response_format"):
         raise ConfigurationError(
-            f"candidate {candidate.label}: the answer at {crossing.position.address} is to follow a schema in a way of "
-            "the program's own provider\n  try a candidate of the same class, or ask for the schema by a tool"
+            f"candidate {candidate.label}: the answer at {session_call.position.address} is to follow a schema in a "
+            "way of the program's own provider\n  try a candidate of the same class, or ask for the schema by a tool"
         )
     tools = [_Offered(function) for tool in given.get("tools") or () if (function := _function(tool)) is not None]
     if not tools:
         return {"messages": messages}
     if not candidate.calls_tools:
-        refuse_tools(crossing, candidate)
+        refuse_tools(session_call, candidate)
     return prepared_chat(candidate.model, tools, messages, is_required=_is_required(given.get("tool_choice")))
 
 

@@ -23,9 +23,9 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatResponse
 
 from agenttape_core.integration import (
-    Crossing,
     ExecutedCall,
     Outcome,
+    SessionCall,
     awaited,
     executing,
 )
@@ -69,7 +69,7 @@ class MethodRun:
     """A leaf method that is executed.
 
     Args:
-        crossing: Its crossing; a part of the outer one's where another leaf method of the same object has called it.
+        session_call: Its call; a part of the outer one's where another leaf method of the same object has called it.
         method: Its name.
         outer: The leaf method of the same object that has called it.
         inner: Those that it has called.
@@ -77,7 +77,7 @@ class MethodRun:
         delegate: The inner one that it has delegated its call to, as far as that is known: it has ended.
     """
 
-    crossing: ExecutedCall
+    session_call: ExecutedCall
     method: str
     outer: MethodRun | None = None
     inner: list[MethodRun] = field(default_factory=list)
@@ -86,8 +86,8 @@ class MethodRun:
     _answer: _Answer | None = None
 
     def __post_init__(self) -> None:
-        """Count as a call that the outer method has made, and decide which outcome the crossing records."""
-        self.crossing.settle = self._settle
+        """Count as a call that the outer method has made, and decide which outcome the call records."""
+        self.session_call.settle = self._settle
         if self.outer is not None:
             self.outer.inner.append(self)
 
@@ -97,19 +97,19 @@ class MethodRun:
             self._answer = _Answer(response)
 
     def _settle(self, outcome: Outcome) -> ExecutedCall | None:
-        """Return the crossing of the inner call if this one is a delegation."""
+        """Return the inner call if it is a delegation."""
         part = self._part(outcome)
         if part is not None:
             self.delegate = self.inner[0]
             methods = [self.method, *part.metadata.get(DELEGATED_BY, ())]
-            self.crossing.metadata = {**self.crossing.metadata, DELEGATED_BY: methods}
+            self.session_call.metadata = {**self.session_call.metadata, DELEGATED_BY: methods}
         return part
 
     def _part(self, outcome: Outcome) -> ExecutedCall | None:
         if len(self.inner) != 1:
             return None
         (inner,) = self.inner
-        part = inner.crossing
+        part = inner.session_call
         if part.whole is None or part.outcome is None:
             return None
         if "closed" in {outcome.ended, part.outcome.ended}:
@@ -128,14 +128,14 @@ class LeafCall:
     """A leaf call whose method runs, so that it may call another leaf method of its object.
 
     Args:
-        crossing: Its crossing.
+        session_call: Its call.
         methods: On replay, the leaf methods that the call has come through; the last one is running.
         run: The method, where the call is executed; `None` on replay.
         is_delegated: On replay, whether another method has taken the call over.
         arrived: On replay, the number of arrivals when the method began, or was answered by that method.
     """
 
-    crossing: Crossing
+    session_call: SessionCall
     methods: tuple[str, ...] = ()
     run: MethodRun | None = None
     is_delegated: bool = False
@@ -147,7 +147,7 @@ class LeafCall:
         """Run code of the method inside; never hold it while the code of its caller runs."""
         before = _current.get()
         try:
-            with nullcontext() if self.crossing.is_replayed else self.crossing.executing():
+            with nullcontext() if self.session_call.is_replayed else self.session_call.executing():
                 self._executing = executing()
                 _current.set(self)
                 yield
@@ -166,14 +166,14 @@ class LeafCall:
                 yield
         except (Exception, CancelledError) as error:
             if self.run is not None:
-                self.run.crossing.raised(error)
+                self.run.session_call.raised(error)
             raise
 
     def awaiting(self) -> AbstractAsyncContextManager[None]:
         """Await the method inside; where another one has taken the call over, that one is awaited."""
-        if not isinstance(self.crossing, ExecutedCall):
+        if not isinstance(self.session_call, ExecutedCall):
             return nullcontext()
-        return awaited(self.crossing, is_cancelled=self.crossing.raised if self.run is not None else None)
+        return awaited(self.session_call, is_cancelled=self.session_call.raised if self.run is not None else None)
 
     def answered(self, response: Any) -> None:
         """Note a response of the method."""
@@ -183,34 +183,34 @@ class LeafCall:
     def effected(self, effect: dict[str, Any] | None) -> None:
         """Record the method's changes to its object, if any."""
         if self.run is not None and effect is not None:
-            self.run.crossing.effected(effect)
+            self.run.session_call.effected(effect)
 
     def returned(self, response: Any) -> None:
         """Record the response of a method that returns one."""
         self.answered(response)
         if self.run is not None:
-            self.run.crossing.returned(response)
+            self.run.session_call.returned(response)
 
     def ended(self) -> None:
         """Report on replay that the method has waited for something else after it was answered."""
         if self.run is None:
             self._looks()
-            was_answered(self.crossing)
+            was_answered(self.session_call)
 
     def _looks(self) -> None:
-        scheduler = self.crossing.session.scheduler
+        scheduler = self.session_call.session.scheduler
         if self.arrived is not None and scheduler.arrived != self.arrived:
-            scheduler.waited_besides(f"{self.crossing.request.name}.{self.methods[-1]}")
+            scheduler.waited_besides(f"{self.session_call.request.name}.{self.methods[-1]}")
 
-    def inside(self) -> Crossing | None:
-        """Return the crossing for another leaf method of the object; `None` on replay if one has it already."""
-        if not self.crossing.is_replayed:
-            return self.crossing.part()
+    def inside(self) -> SessionCall | None:
+        """Return the call for another leaf method of the object; `None` on replay if one has it already."""
+        if not self.session_call.is_replayed:
+            return self.session_call.part()
         if self.is_delegated:
             return None
         self.is_delegated = True
         self._looks()
-        return self.crossing
+        return self.session_call
 
 
 _current: ContextVar[LeafCall | None] = ContextVar("agenttape_llamaindex_leaf_call", default=None)
@@ -233,39 +233,39 @@ def call_around(state: Any) -> LeafCall | None:
         state: The state that the object and its aliases have in common.
     """
     around = _current.get()
-    if around is None or around.crossing.owner is not state:
+    if around is None or around.session_call.owner is not state:
         return None
     # Inside of a call of something else, such as a tool, it is a part of that call.
     return around if executing() is around._executing else None
 
 
-def was_answered(crossing: Crossing) -> None:
+def was_answered(session_call: SessionCall) -> None:
     """Note on replay, for the methods that have passed a call on, that it has been answered."""
     around = _current.get()
-    if around is not None and around.crossing is crossing:
-        around.arrived = crossing.session.scheduler.arrived
+    if around is not None and around.session_call is session_call:
+        around.arrived = session_call.session.scheduler.arrived
 
 
-def running_call(crossing: Crossing, method: str) -> LeafCall | None:
+def running_call(session_call: SessionCall, method: str) -> LeafCall | None:
     """Return the leaf call of a method that has to run; `None` where the recording serves it.
 
     Args:
-        crossing: The crossing of the call.
+        session_call: The call.
         method: The leaf method.
     """
     around = _current.get()
-    if not crossing.is_replayed:
-        outer = around.run if around is not None and crossing.whole is not None else None
-        return LeafCall(crossing, run=MethodRun(crossing, method, outer))
-    before = around.methods if around is not None and around.crossing is crossing else ()
+    if not session_call.is_replayed:
+        outer = around.run if around is not None and session_call.whole is not None else None
+        return LeafCall(session_call, run=MethodRun(session_call, method, outer))
+    before = around.methods if around is not None and around.session_call is session_call else ()
     methods = (*before, method)
-    if _delegated_by(crossing)[: len(methods)] != list(methods):
+    if _delegated_by(session_call)[: len(methods)] != list(methods):
         return None
-    return LeafCall(crossing, methods, arrived=crossing.session.scheduler.arrived)
+    return LeafCall(session_call, methods, arrived=session_call.session.scheduler.arrived)
 
 
-def _delegated_by(crossing: Crossing) -> list[Any]:
-    if not (crossing.is_replayed and crossing.recording):
+def _delegated_by(session_call: SessionCall) -> list[Any]:
+    if not (session_call.is_replayed and session_call.recording):
         return []
-    methods = crossing.session.source.metadata(crossing.recording, DELEGATED_BY)
+    methods = session_call.session.source.metadata(session_call.recording, DELEGATED_BY)
     return methods if isinstance(methods, list) else []

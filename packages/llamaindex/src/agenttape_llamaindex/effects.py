@@ -18,13 +18,13 @@ from llama_index.core.workflow import Context
 from workflows.errors import WorkflowRuntimeError
 
 from agenttape_core.errors import AgentTapeError
-from agenttape_core.integration import Crossing, loaded_class
+from agenttape_core.integration import SessionCall, loaded_class
 from agenttape_llamaindex._compat import belongs_to_run, resolved_waits, run_of
 from agenttape_llamaindex.state_changes import apply_changes
 
 
 class NotedCall(Protocol):
-    """A call whose effects can be noted: a crossing, or what represents one that is only observed."""
+    """A call whose effects can be noted: a call, or what represents one that is only observed."""
 
     @property
     def is_replayed(self) -> bool:
@@ -61,7 +61,7 @@ class Effects:
         return resolved_waits()
 
     @contextmanager
-    def noted(self, call: NotedCall | Crossing) -> Iterator[None]:
+    def noted(self, call: NotedCall | SessionCall) -> Iterator[None]:
         """Note the effects of a call on the context while inside, if the call is executed."""
         if call.is_replayed or self._context is None:
             yield

@@ -20,11 +20,11 @@ from llama_index.core.embeddings.multi_modal_base import MultiModalEmbedding
 from agenttape_core.integration import (
     EMBEDDING_SETTINGS,
     Boundary,
-    Crossing,
     Family,
     Leaf,
     Position,
     Session,
+    SessionCall,
     begin,
     coroutine,
     executing,
@@ -67,7 +67,7 @@ _SINGLE = frozenset({"text", "img_file_path"})
 """The arguments of calls that return one vector, recorded as a list of one: a batch of one is the same request."""
 
 
-def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     if _is_part(self):
         return None
     argument = _ARGUMENTS[name]

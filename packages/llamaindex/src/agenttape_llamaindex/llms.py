@@ -26,12 +26,12 @@ from agenttape_core.integration import (
     Boundary,
     Call,
     Cross,
-    Crossing,
     Family,
     How,
     Leaf,
     Position,
     Session,
+    SessionCall,
     Usage,
     begin,
     below,
@@ -67,11 +67,11 @@ def _usage_of(response: Any) -> Usage | None:
 # response.
 
 
-def chosen_chat(crossing: Any, answer: Any) -> ChatResponse:
+def chosen_chat(session_call: Any, answer: Any) -> ChatResponse:
     """Return the response of an LLM whose answer was chosen.
 
     Args:
-        crossing: The call.
+        session_call: The call.
         answer: A text, a message or a whole response.
 
     Raises:
@@ -82,12 +82,12 @@ def chosen_chat(crossing: Any, answer: Any) -> ChatResponse:
     message = ChatMessage(role=MessageRole.ASSISTANT, content=answer) if isinstance(answer, str) else answer
     if not isinstance(message, ChatMessage):
         raise ConfigurationError(
-            f"expected a text, a message or a response for {crossing.request.name}, found {answer!r}"
+            f"expected a text, a message or a response for {session_call.request.name}, found {answer!r}"
         )
     return ChatResponse(message=message)
 
 
-def chosen_completion(crossing: Any, answer: Any) -> CompletionResponse:
+def chosen_completion(session_call: Any, answer: Any) -> CompletionResponse:
     """Return the response of an LLM whose text was chosen.
 
     Raises:
@@ -96,7 +96,7 @@ def chosen_completion(crossing: Any, answer: Any) -> CompletionResponse:
     if isinstance(answer, CompletionResponse):
         return answer
     if not isinstance(answer, str):
-        raise ConfigurationError(f"expected a text or a response for {crossing.request.name}, found {answer!r}")
+        raise ConfigurationError(f"expected a text or a response for {session_call.request.name}, found {answer!r}")
     return CompletionResponse(text=answer)
 
 
@@ -151,7 +151,7 @@ def tape_llm(llm: LLMT) -> LLMT:
     return LLMS.tape(llm)
 
 
-def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     is_chat = LEAVES[name] == "chat"
     around = call_around(state_of(self))
     inner = around.inside() if around is not None else None
@@ -175,7 +175,7 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     boundary = CHAT if is_chat else COMPLETION
     if around is None:
         return begin(boundary, self, type(self).__name__, body, place)
-    session = around.crossing.session
+    session = around.session_call.session
     assert isinstance(session, Session)
     # on replay, a call besides the one that the method has delegated to was not recorded: it has to be a miss
     position = place(session) or below(session, type(self).__name__)
@@ -185,12 +185,12 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _describe(name: str, real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
     """Describe a call. The object itself is called, as an inner leaf call has to be one of the alias."""
     args, kwargs = kept(args, kwargs)
-    crossing = cross(self, args, kwargs)
-    instead = asked_instead(crossing, name, self, args, kwargs)
-    return Call(crossing, instead or (lambda: real(self, *args, **kwargs)))
+    session_call = cross(self, args, kwargs)
+    instead = asked_instead(session_call, name, self, args, kwargs)
+    return Call(session_call, instead or (lambda: real(self, *args, **kwargs)))
 
 
-def _inherited(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _inherited(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     return _cross(name, self, args, kwargs) if call_around(state_of(self)) is not None else None
 
 

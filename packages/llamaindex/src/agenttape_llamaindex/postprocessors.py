@@ -7,7 +7,7 @@ from typing import Any
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
-from agenttape_core.integration import Crossing, Family, begin, coroutine, model_of, named_arguments, plain
+from agenttape_core.integration import Family, SessionCall, begin, coroutine, model_of, named_arguments, plain
 from agenttape_llamaindex._compat import static
 from agenttape_llamaindex.components import is_boundary, spanned
 from agenttape_llamaindex.requests import method_body
@@ -17,7 +17,7 @@ POSTPROCESS = "postprocess_nodes"
 """The one name of both methods of postprocessors."""
 
 
-def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     given = named_arguments(static(type(self), method), ("nodes", "query_bundle"), args, kwargs)
     arguments = {"nodes": given.pop("nodes", None), "query": query_of(given.pop("query_bundle", None)), **given}
     settings = {**model_of(self), **search_settings(self)}

@@ -32,11 +32,11 @@ from agenttape_core.integration import (
     Boundary,
     Call,
     Cross,
-    Crossing,
     Family,
     Leaf,
     ProgramCall,
-    aserve_stream,
+    SessionCall,
+    areplay_stream,
     begin,
     coroutine,
     is_alias,
@@ -45,7 +45,7 @@ from agenttape_core.integration import (
     original_of,
     plain,
     program_call,
-    serve_stream,
+    replay_stream,
     session_of_call,
     state_of,
 )
@@ -81,22 +81,22 @@ def _followed(call: ProgramCall, stream: Any, bare: Response | None) -> Any:
     return call.astreamed(head, stream) if is_async else call.streamed(head, stream)
 
 
-def is_streamed(crossing: Any) -> bool:
+def is_streamed(session_call: Any) -> bool:
     """Return whether a call is replayed, and its answer is a stream."""
-    return isinstance(crossing, Crossing) and crossing.is_replayed and crossing.is_stream
+    return isinstance(session_call, SessionCall) and session_call.is_replayed and session_call.is_stream
 
 
-def replayed(crossing: Any) -> Any:
+def replayed(session_call: Any) -> Any:
     """Return a recorded streamed answer to a call that is not awaited."""
-    chunks = serve_stream(crossing)
+    chunks = replay_stream(session_call)
     return _answer(next(chunks), chunks)
 
 
-async def areplayed(crossing: Any) -> Any:
+async def areplayed(session_call: Any) -> Any:
     """Return a recorded streamed answer to a call that is awaited: an async stream if it was one."""
-    if not next(crossing.replay_chunks())[_ASYNC]:
-        return replayed(crossing)
-    chunks = aserve_stream(crossing)
+    if not next(session_call.replay_chunks())[_ASYNC]:
+        return replayed(session_call)
+    chunks = areplay_stream(session_call)
     head = await anext(chunks)
     if _CHAT in head:
         return chat_answer(head[_CHAT], chunks)
@@ -124,7 +124,7 @@ _ASKING = frozenset({"llama_index.llms.openai.responses.OpenAIResponses"})
 
 def _begun(
     method: str, leaf: str, names: tuple[str, ...], self: Any, given: tuple[tuple[Any, ...], dict[str, Any]]
-) -> Crossing | ProgramCall | None:
+) -> SessionCall | ProgramCall | None:
     session = session_of_call(self)
     if session is None:
         return None
@@ -160,7 +160,7 @@ def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, 
     args, kwargs = kept(args, kwargs)
     met: Any = cross(self, args, kwargs)
     if is_streamed(met):
-        return Call(met, lambda: None, serving=lambda _: replayed(met))
+        return Call(met, lambda: None, replaying=lambda _: replayed(met))
     if not isinstance(met, ProgramCall):
         return Call(met, lambda: real(_running(self), *args, **kwargs))
     answering = Answering(met)
@@ -178,7 +178,7 @@ def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any,
     args, kwargs = kept(args, kwargs)
     met: Any = cross(self, args, kwargs)
     if is_streamed(met):
-        return Call(met, lambda: None, serving=lambda _: areplayed(met))
+        return Call(met, lambda: None, replaying=lambda _: areplayed(met))
     if not isinstance(met, ProgramCall):
         return Call(met, lambda: real(_running(self), *args, **kwargs))
     answering = Answering(met)
@@ -192,7 +192,7 @@ def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any,
     return Call(None, watched)
 
 
-def _crossing(method: str, leaf: str, names: tuple[str, ...]) -> Any:
+def _session_call(method: str, leaf: str, names: tuple[str, ...]) -> Any:
     """Return what begins the calls of a leaf; `_describe` understands also those that are watched."""
     return lambda self, args, kwargs: _begun(method, leaf, names, self, (args, kwargs))
 
@@ -211,7 +211,7 @@ def _family(plain_: Methods, awaited: Methods, base: type, *others: type) -> Fam
         for leaf, names in methods.items():
             bare = leaf.strip("_")
             method = bare.removeprefix("a") if shape is coroutine else bare
-            leaves[leaf] = Leaf(shape, _crossing(method, leaf, names), describe, within=within_decorators)
+            leaves[leaf] = Leaf(shape, _session_call(method, leaf, names), describe, within=within_decorators)
     return Family(base, leaves, is_boundary=_is_of_user(base, *others), is_made_of_parts=_every_object)
 
 

@@ -14,9 +14,9 @@ from agenttape_core.integration import (
     STORE_SETTINGS,
     Call,
     Cross,
-    Crossing,
     Family,
     Leaf,
+    SessionCall,
     begin,
     coroutine,
     leaf_call,
@@ -34,7 +34,7 @@ LOAD = "load_data"
 """The one name of all methods of readers."""
 
 
-def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     arguments = named_arguments(static(type(self), LOAD), (), args, kwargs)
     settings = {**model_of(self), **settings_of(self, STORE_SETTINGS)}
     return begin(RETRIEVAL, self, type(self).__name__, lambda _: method_body(LOAD, arguments, settings))
@@ -44,7 +44,7 @@ def _describe_lazy(real: Callable[..., Any], cross: Cross, self: Any, /, *args: 
     """Describe a call that returns an iterable: a recorded one reads it to its end, since it's recorded as a list."""
     call = leaf_call()(real, cross, self, *args, **kwargs)
     load: Callable[[], Iterable[Any]] = call.real
-    if call.crossing is not None:
+    if call.session_call is not None:
         call.real = lambda: list(load())
     return call
 
@@ -56,7 +56,7 @@ def _describe_lazy_async(real: Callable[..., Any], cross: Cross, self: Any, /, *
     async def listed() -> list[Any]:
         return list(await load())
 
-    if call.crossing is not None:
+    if call.session_call is not None:
         call.real = listed
     return call
 

@@ -11,8 +11,8 @@ from llama_index.core.schema import QueryBundle
 from agenttape_core.integration import (
     SEARCH_SETTINGS,
     Boundary,
-    Crossing,
     Family,
+    SessionCall,
     begin,
     coroutine,
     named_arguments,
@@ -37,7 +37,7 @@ def search_settings(value: Any) -> dict[str, Any]:
     return {name.removeprefix("_"): setting for name, setting in found.items()}
 
 
-def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     arguments = named_arguments(static(type(self), method), ("query_bundle",), args, kwargs)
     query = arguments.pop("query_bundle", None)
     settings = {**search_settings(self), **arguments}

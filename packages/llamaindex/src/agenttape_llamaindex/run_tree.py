@@ -161,7 +161,7 @@ def _ended(id_: str) -> None:
 
 
 def _above(session: Session, parent: Span | None) -> Position:
-    """Return the position above a new span: the span around it, or the crossing or the place of another framework."""
+    """Return the position above a new span: the span around it, or the call or the place of another framework."""
     above = parent.position if parent is not None else here(session)
     outer = executing()
     if outer is not None and outer.session is session and len(outer.position.order) > len(above.order):

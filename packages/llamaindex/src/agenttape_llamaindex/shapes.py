@@ -15,13 +15,13 @@ from typing import Any, cast
 
 from agenttape_core.integration import (
     Call,
-    Crossing,
     Describe,
+    SessionCall,
     achunks_of,
-    aserve,
+    areplay_call,
     awaiting_first,
     chunks_of,
-    serve,
+    replay_call,
     waiting_first,
 )
 from agenttape_llamaindex.codec.streams import Sort
@@ -102,13 +102,13 @@ def plain(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callabl
     def method(*args: Any, **kwargs: Any) -> Any:
         call = describe(*args, **kwargs)
         limited = waiting_first(call.real)
-        crossing = call.crossing
-        if crossing is None:
+        session_call = call.session_call
+        if session_call is None:
             return limited()
-        running, kept = running_call(crossing, name), KeptIds(args[0])
+        running, kept = running_call(session_call, name), KeptIds(args[0])
         if running is None:
-            answer = serve(crossing, kept.apply)
-            was_answered(crossing)
+            answer = replay_call(session_call, kept.apply)
+            was_answered(session_call)
             return sort.converted(answer)
         try:
             with running.calling():
@@ -117,7 +117,7 @@ def plain(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callabl
             running.effected(kept.changed())
         finally:
             if running.run is not None:
-                crossing.arrivals.next()  # as where it is replayed
+                session_call.arrivals.next()  # as where it is replayed
         running.returned(response)
         return response
 
@@ -132,13 +132,13 @@ def coroutine(real: Callable[..., Any], describe: Describe, leaf: Method) -> Cal
     async def method(*args: Any, **kwargs: Any) -> Any:
         call = describe(*args, **kwargs)
         limited = awaiting_first(call.real)
-        crossing = call.crossing
-        if crossing is None:
+        session_call = call.session_call
+        if session_call is None:
             return await limited()
-        running, kept = running_call(crossing, name), KeptIds(args[0])
+        running, kept = running_call(session_call, name), KeptIds(args[0])
         if running is None:
-            answer = await aserve(crossing, kept.aapply)
-            was_answered(crossing)
+            answer = await areplay_call(session_call, kept.aapply)
+            was_answered(session_call)
             return sort.converted(answer)
         async with running.awaiting():
             with running.calling():
@@ -159,19 +159,19 @@ def stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callab
     def method(*args: Any, **kwargs: Any) -> Any:
         call = describe(*args, **kwargs)
         limited = waiting_first(call.real)
-        crossing = call.crossing
-        if crossing is None:
+        session_call = call.session_call
+        if session_call is None:
             return limited()
-        running, kept = running_call(crossing, name), KeptIds(args[0])
+        running, kept = running_call(session_call, name), KeptIds(args[0])
         if running is None:
-            crossing.arrivals.next()  # as where it is opened for real
-            return replayed(crossing, sort, kept)
+            session_call.arrivals.next()  # as where it is opened for real
+            return replayed(session_call, sort, kept)
         try:
             with running.calling():
                 responses = (limited if running.run is not None else call.real)()
         finally:
             if running.run is not None:
-                crossing.arrivals.next()
+                session_call.arrivals.next()
         return _followed(running, responses, sort, kept)
 
     return _marked(method)
@@ -185,12 +185,12 @@ def async_stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> 
     async def method(*args: Any, **kwargs: Any) -> Any:
         call = describe(*args, **kwargs)
         limited = awaiting_first(call.real)
-        crossing = call.crossing
-        if crossing is None:
+        session_call = call.session_call
+        if session_call is None:
             return await limited()
-        running, kept = running_call(crossing, name), KeptIds(args[0])
+        running, kept = running_call(session_call, name), KeptIds(args[0])
         if running is None:
-            return await areplayed(crossing, sort, kept)
+            return await areplayed(session_call, sort, kept)
         async with running.awaiting():
             with running.calling():
                 responses = await (limited if running.run is not None else call.real)()
@@ -202,35 +202,35 @@ def async_stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> 
 # -- streams that are replayed -----------------------------------------------------------------------------------------
 
 
-def replayed(crossing: Crossing, sort: Sort, kept: KeptIds | None = None) -> Generator[Any, None, None]:
+def replayed(session_call: SessionCall, sort: Sort, kept: KeptIds | None = None) -> Generator[Any, None, None]:
     """Return the stream of a call that is replayed, or raise the error that it raised before there was a stream.
 
     Args:
-        crossing: The crossing of the call.
+        session_call: The call.
         sort: The sort of its responses.
         kept: The ids that its object keeps, unless it is a stand-in.
     """
-    if _raised_at_once(crossing):
-        serve(crossing)
-    return cast("Generator[Any, None, None]", chunks_of(_recording(crossing, sort, kept), crossing))
+    if _raised_at_once(session_call):
+        replay_call(session_call)
+    return cast("Generator[Any, None, None]", chunks_of(_recording(session_call, sort, kept), session_call))
 
 
-async def areplayed(crossing: Crossing, sort: Sort, kept: KeptIds | None = None) -> AsyncGenerator[Any, None]:
+async def areplayed(session_call: SessionCall, sort: Sort, kept: KeptIds | None = None) -> AsyncGenerator[Any, None]:
     """Return an async stream; see `replayed`."""
-    if _raised_at_once(crossing):
-        await aserve(crossing)
-    opening = crossing.awaiting(is_opening=True) if crossing.is_replayed else crossing.awaiting()
+    if _raised_at_once(session_call):
+        await areplay_call(session_call)
+    opening = session_call.awaiting(is_opening=True) if session_call.is_replayed else session_call.awaiting()
     with opening as awaited:  # as its method is awaited, before there is a stream
         await awaited.next()
-    return cast("AsyncGenerator[Any, None]", achunks_of(_recording(crossing, sort, kept), crossing))
+    return cast("AsyncGenerator[Any, None]", achunks_of(_recording(session_call, sort, kept), session_call))
 
 
-def _raised_at_once(crossing: Crossing) -> bool:
-    return crossing.is_replayed and crossing.outcome().status == "raised"
+def _raised_at_once(session_call: SessionCall) -> bool:
+    return session_call.is_replayed and session_call.outcome().status == "raised"
 
 
-def _recording(crossing: Crossing, sort: Sort, kept: KeptIds | None) -> Call:
-    call = Call(crossing, lambda: None, unpack=sort.reader())
+def _recording(session_call: SessionCall, sort: Sort, kept: KeptIds | None) -> Call:
+    call = Call(session_call, lambda: None, unpack=sort.reader())
     if kept is not None:
         call.apply, call.aapply = kept.apply, kept.aapply
     return call
@@ -244,16 +244,16 @@ class _Unread:
 
     def __init__(self, call: LeafCall) -> None:
         self._call = call
-        call.crossing.session.watch(self._close)
+        call.session_call.session.watch(self._close)
 
     def read(self) -> None:
         """Note that it is read now."""
-        self._call.crossing.session.unwatch(self._close)
+        self._call.session_call.session.unwatch(self._close)
 
     def _close(self) -> None:
         self.read()
         if self._call.run is not None:
-            self._call.run.crossing.streamed([], "closed")
+            self._call.run.session_call.streamed([], "closed")
 
 
 def _followed(call: LeafCall, responses: Any, sort: Sort, kept: KeptIds) -> Generator[Any, None, None]:
@@ -266,7 +266,7 @@ def _followed(call: LeafCall, responses: Any, sort: Sort, kept: KeptIds) -> Gene
         if call.run is None:
             yield from steps
         else:
-            yield from chunks_of(Call(call.crossing, lambda: steps, pack=sort.writer()), call.crossing)
+            yield from chunks_of(Call(call.session_call, lambda: steps, pack=sort.writer()), call.session_call)
 
     return generate()
 
@@ -299,7 +299,7 @@ def _afollowed(call: LeafCall, responses: Any, sort: Sort, kept: KeptIds) -> Asy
         if call.run is None:
             chunks: Any = steps
         else:
-            chunks = achunks_of(Call(call.crossing, lambda: steps, pack=sort.writer()), call.crossing)
+            chunks = achunks_of(Call(call.session_call, lambda: steps, pack=sort.writer()), call.session_call)
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk

@@ -22,9 +22,9 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import (
     STORE_SETTINGS,
     Boundary,
-    Crossing,
     Family,
     Leaf,
+    SessionCall,
     begin,
     coroutine,
     named_arguments,
@@ -124,7 +124,7 @@ def _cross(  # noqa: PLR0917 - all but the last three are bound for each method
     self: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-) -> Crossing | None:
+) -> SessionCall | None:
     if is_in_process(self):
         return None
     arguments = named_arguments(static(type(self), method), names, args, kwargs)

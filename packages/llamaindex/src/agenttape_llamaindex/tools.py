@@ -20,9 +20,9 @@ from agenttape_core.integration import (
     Boundary,
     Call,
     Cross,
-    Crossing,
     Family,
     Leaf,
+    SessionCall,
     aintercept,
     begin,
     changing_arguments,
@@ -41,15 +41,15 @@ from agenttape_llamaindex.effects import Effects, effects_of
 from agenttape_llamaindex.requests import tool_body
 
 
-def _missed_output(crossing: Crossing, unrecorded: UnrecordedCallError) -> Any:
-    name = crossing.request.name
+def _missed_output(session_call: SessionCall, unrecorded: UnrecordedCallError) -> Any:
+    name = session_call.request.name
     return ToolOutput(tool_name=name, content=unrecorded.said, raw_input={}, raw_output=unrecorded.said, is_error=True)
 
 
-def _faked_output(crossing: Crossing, value: Any) -> Any:
+def _faked_output(session_call: SessionCall, value: Any) -> Any:
     if isinstance(value, ToolOutput):
         return value
-    return ToolOutput(tool_name=crossing.request.name, content=str(value), raw_input={}, raw_output=value)
+    return ToolOutput(tool_name=session_call.request.name, content=str(value), raw_input={}, raw_output=value)
 
 
 _HINTS = ("idempotent", "read_only", "idempotentHint", "readOnlyHint")
@@ -94,7 +94,7 @@ def _effects(tool: Any, kwargs: dict[str, Any]) -> Effects:
     return effects_of(kwargs.get(tool.ctx_param_name or ""))
 
 
-def _cross_function(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross_function(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     if is_function_of_core(self.real_fn) or any(hasattr(function, _REPLAYED) for function in functions_of(self)):
         return None
     name, arguments = _name(self), arguments_of(self, None, args, kwargs)
@@ -109,58 +109,58 @@ def _cross_function(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _changing(
-    crossing: Crossing, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    session_call: SessionCall, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> AbstractContextManager[None]:
     may_change = that_may_change(arguments_of(tool, None, args, kwargs))
-    return changing_arguments(crossing, may_change) if may_change else nullcontext()
+    return changing_arguments(session_call, may_change) if may_change else nullcontext()
 
 
 def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
     """Describe `call`: the tool runs on every replay, and calls a function that is replayed."""
-    crossing = cross(self, args, kwargs)
-    if crossing is None:
+    session_call = cross(self, args, kwargs)
+    if session_call is None:
         return Call(None, lambda: real(original_of(self), *args, **kwargs))
     (function, _), effects = functions_of(self), _effects(self, kwargs)
 
     def executed(*args: Any, **kwargs: Any) -> Any:
         value = function(*args, **kwargs)
-        note_text(crossing, value)
+        note_text(session_call, value)
         return value
 
     def replayed(*args: Any, **kwargs: Any) -> Any:
-        with effects.noted(crossing), _changing(crossing, self, args, kwargs):
-            return intercept(crossing, lambda: executed(*args, **kwargs), effects.apply)
+        with effects.noted(session_call), _changing(session_call, self, args, kwargs):
+            return intercept(session_call, lambda: executed(*args, **kwargs), effects.apply)
 
-    return Call(None, lambda: _shown(crossing, real(_with_replayed(self, replayed, None), *args, **kwargs)))
+    return Call(None, lambda: _shown(session_call, real(_with_replayed(self, replayed, None), *args, **kwargs)))
 
 
 def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
     """Describe `acall`; see `_describe`."""
-    crossing = cross(self, args, kwargs)
-    if crossing is None:
+    session_call = cross(self, args, kwargs)
+    if session_call is None:
         return Call(None, lambda: real(original_of(self), *args, **kwargs))
     (_, function), effects = functions_of(self), _effects(self, kwargs)
 
     async def executed(*args: Any, **kwargs: Any) -> Any:
         value = await function(*args, **kwargs)
-        note_text(crossing, value)
+        note_text(session_call, value)
         return value
 
     async def replayed(*args: Any, **kwargs: Any) -> Any:
-        with effects.noted(crossing), _changing(crossing, self, args, kwargs):
-            return await aintercept(crossing, lambda: executed(*args, **kwargs), effects.aapply)
+        with effects.noted(session_call), _changing(session_call, self, args, kwargs):
+            return await aintercept(session_call, lambda: executed(*args, **kwargs), effects.aapply)
 
     async def called() -> Any:
-        return _shown(crossing, await real(_with_replayed(self, None, replayed), *args, **kwargs))
+        return _shown(session_call, await real(_with_replayed(self, None, replayed), *args, **kwargs))
 
     return Call(None, called)
 
 
-def _shown(crossing: Crossing, output: Any) -> Any:
+def _shown(session_call: SessionCall, output: Any) -> Any:
     """Return the output of a tool with the text that the model saw, if this process would write it differently."""
     blocks: list[Any] = output.blocks if isinstance(output, ToolOutput) else []
     if len(blocks) == 1 and isinstance(blocks[0], TextBlock) and not isinstance(output.raw_output, str):
-        blocks[0].text = recorded_text(crossing, blocks[0].text)
+        blocks[0].text = recorded_text(session_call, blocks[0].text)
     return output
 
 
@@ -185,7 +185,7 @@ FUNCTION_TOOLS = Family(
 # -- tools of other classes -------------------------------------------------------------------------------------------
 
 
-def _cross_tool(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+def _cross_tool(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     if isinstance(self, FunctionTool):
         return None
     name = _name(self)

@@ -134,8 +134,8 @@ class Reader:
         for item in interactions:
             for stream in (False, True):
                 try:
-                    crossing = self._replayed(session, item)
-                    _ = list(crossing.replay_chunks()) if stream else crossing.replay()
+                    session_call = self._replayed(session, item)
+                    _ = list(session_call.replay_chunks()) if stream else session_call.replay()
                     self.tally["replayed"] += 1
                 except (AgentTapeError, AgentTapeHalt):
                     self.tally["not replayed"] += 1

@@ -73,10 +73,10 @@ def ask(number: int, calls: str) -> Any:
     session = current_session()
     assert session is not None
     said = [{"role": "human", "content": f"question {n}, the key is {CANARY}"} for n in range(number)]
-    crossing = session.cross(CHAT, "Model", {"messages": said})
+    session_call = session.cross(CHAT, "Model", {"messages": said})
     if calls == "streams":
-        return "".join(intercept_stream(crossing, lambda: iter(answer(number, calls))))
-    return intercept(crossing, lambda: answer(number, calls))
+        return "".join(intercept_stream(session_call, lambda: iter(answer(number, calls))))
+    return intercept(session_call, lambda: answer(number, calls))
 
 
 def answer(number: int, calls: str) -> Any:

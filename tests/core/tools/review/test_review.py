@@ -1,4 +1,4 @@
-"""Recordings that wait for review: beside the cassette, compared call by call, accepted and rejected in whole cones."""
+"""Recordings that wait for review: beside the cassette, compared call by call, decided with their dependents."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments import flaky, program_of
-from agenttape_core.experiments.strategies.flaky import Lane, Sample
+from agenttape_core.experiments.strategies.flaky import Group, Sample
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.results import FlakyParts
 from agenttape_core.schema import Usage
@@ -111,12 +111,12 @@ def test_the_culprit(part: str, verdict: str) -> None:
     found = flaky(parts.run, "c", samples=4, max_usd=1, live=["look_up"], judge="judge", processes=0)
     assert found.verdict == verdict, str(found)
     if part == "code":
-        assert [lane.part for lane in found.lanes] == ["code"]
+        assert [group.part for group in found.groups] == ["code"]
     else:
-        assert [lane.part for lane in found.lanes] == ["code", "order", "tool", "model", "judge", "together"]
-        assert [lane.calls for lane in found.lanes[:5]] == [0, 0, 0, 4, 4]
-        assert 4 <= found.lanes[5].calls <= 8
-        assert found.lanes[3].dollars == pytest.approx(0.004)
+        assert [group.part for group in found.groups] == ["code", "order", "tool", "model", "judge", "together"]
+        assert [group.calls for group in found.groups[:5]] == [0, 0, 0, 4, 4]
+        assert 4 <= found.groups[5].calls <= 8
+        assert found.groups[3].dollars == pytest.approx(0.004)
     if part == "tool+together":
         assert "1 with another answer, after which something else was asked" in str(found)
 
@@ -155,7 +155,7 @@ def test_nothing_is_asked_without_a_limit(project: Path) -> None:
     """Without a limit no model is asked, and no tool that is not known to do nothing outside."""
     parts = recorded("model")
     found = flaky(parts.run, "c", samples=2, processes=0)
-    assert [lane.skipped.partition(":")[0] for lane in found.lanes if lane.part in {"model", "together"}] == [
+    assert [group.skipped.partition(":")[0] for group in found.groups if group.part in {"model", "together"}] == [
         "as models are asked only within a limit"
     ] * 2
     assert set(parts.asked) <= {"tool"}
@@ -163,29 +163,29 @@ def test_nothing_is_asked_without_a_limit(project: Path) -> None:
 
 @pytest.mark.usefixtures("prices")
 def test_the_limit_is_kept() -> None:
-    """A lane ends where the next call would cost more than is left, and says so."""
+    """A group ends where the next call would cost more than is left, and says so."""
     parts = recorded("none")
     found = flaky(parts.run, "c", samples=5, max_usd=0.0025, processes=0)
-    model = next(lane for lane in found.lanes if lane.part == "model")
+    model = next(group for group in found.groups if group.part == "model")
     assert model.skipped == "the limit of the cost was reached"
     assert len(parts.asked) - parts.asked.count("tool") == 2
-    assert sum(lane.dollars for lane in found.lanes) <= 0.0025
+    assert sum(group.dollars for group in found.groups) <= 0.0025
     with use_cassette("later", mode="all"):  # the limit is one of the triage
         parts.run()
 
 
 def test_what_leaves_the_recording() -> None:
-    """A lane whose samples left the recorded world blames nobody, and says so."""
-    left = Lane("model", samples=(Sample("left", "no recording for tool x"), Sample("passed")))
-    found = FlakyParts("p", "c.yaml", (Lane("code", samples=(Sample("passed"),)), left), 7)
+    """A group whose samples left the recorded world blames nobody, and says so."""
+    left = Group("model", samples=(Sample("left", "no recording for tool x"), Sample("passed")))
+    found = FlakyParts("p", "c.yaml", (Group("code", samples=(Sample("passed"),)), left), 7)
     assert found.culprits == []
     assert "model: none of 2 failed, which leaves up to 87%, 1 made an unrecorded call" in str(found)
-    assert found.to_dict()["lanes"][1]["reasons"] == ["no recording for tool x"]
+    assert found.to_dict()["groups"][1]["reasons"] == ["no recording for tool x"]
 
 
 @pytest.mark.process
 def test_the_environment(project: Path) -> None:
-    """A function that other processes can import is replayed in them, too: the lane of the code has these samples."""
+    """A function that other processes can import is replayed in them, too: the group of the code has these samples."""
     Path("desk_of_triage.py").write_text(
         "from agenttape_core import boundary\n\n\n@boundary('tool')\ndef towns():\n    return ['Lyon', 'Nice']"
         "\n\n\ndef run():\n    return sorted(set(towns()))\n"
@@ -195,7 +195,7 @@ def test_the_environment(project: Path) -> None:
         program.function()
     found = flaky(program, "c", samples=1, processes=2)
     assert found.culprits == [], str(found)
-    assert len(found.lanes[0].samples) == 3
+    assert len(found.groups[0].samples) == 3
 
 
 @pytest.mark.parametrize(

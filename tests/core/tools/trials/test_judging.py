@@ -15,7 +15,7 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments.strategies.trials.judging import (
     LOST,
     NO_CALL,
-    Lane,
+    Group,
     Sample,
     Trial,
     judged,
@@ -43,10 +43,10 @@ COUNTING = ".fpq"
 
 def trial(baseline: str, candidate: str) -> Trial:
     """Return a trial with a sample for each letter."""
-    lanes: list[tuple[Lane, str]] = [("baseline", baseline), ("candidate", candidate)]
+    groups: list[tuple[Group, str]] = [("baseline", baseline), ("candidate", candidate)]
     samples = [
-        Sample(**{"lane": lane, "number": number, "passed": True, "trajectory": RECORDED, **SAMPLES[letter]})
-        for lane, letters in lanes
+        Sample(**{"group": group, "number": number, "passed": True, "trajectory": RECORDED, **SAMPLES[letter]})
+        for group, letters in groups
         for number, letter in enumerate(letters, 1)
     ]
     return Trial("test_shop.py::test_refund[a|b]", "openai:new", RECORDED, tuple(samples))
@@ -116,21 +116,21 @@ def test_notes() -> None:
 
 @given(st.text("".join(SAMPLES), max_size=6))
 def test_a_model_is_never_worse_than_itself(letters: str) -> None:
-    """Where both lanes have the same samples, there is no difference."""
+    """Where both groups have the same samples, there is no difference."""
     assert trial(letters, letters).pairs == Pairs(0, sum(letter in COUNTING for letter in letters), 0)
 
 
-LANES = st.tuples(st.text("".join(SAMPLES), max_size=9), st.text("".join(SAMPLES), max_size=9))
+GROUPS = st.tuples(st.text("".join(SAMPLES), max_size=9), st.text("".join(SAMPLES), max_size=9))
 
 
-@given(lanes=st.lists(LANES, max_size=3))
-def test_all_forms_agree(lanes: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory) -> None:
+@given(groups=st.lists(GROUPS, max_size=3))
+def test_all_forms_agree(groups: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory) -> None:
     """The text and JSON of a table have the same verdicts, and JSON comes back as the same trials."""
-    trials = [trial(*each) for each in lanes]
+    trials = [trial(*each) for each in groups]
     plain = json.loads(json.dumps(plain_of(trials)))
     said = [one["verdict"] for one in plain["trials"]]
-    lines = lines_of(judged(trials))[1 : 1 + len(lanes)]
-    for line, verdict, (_, candidate) in zip(lines, said, lanes, strict=True):
+    lines = lines_of(judged(trials))[1 : 1 + len(groups)]
+    for line, verdict, (_, candidate) in zip(lines, said, groups, strict=True):
         counting = [letter for letter in candidate if letter in COUNTING]
         assert f"  {verdict} " in line
         assert f"  {len(counting) - counting.count('f')}/{len(counting)} " in line

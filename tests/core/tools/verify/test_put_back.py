@@ -39,7 +39,7 @@ def test_nothing_put_back(verified: tuple[Verification, Verification]) -> None:
         ("other.yaml", "calls without a recording"),
     ],
 )
-def test_departures_from_the_recording(where: str, what: str, verified: tuple[Verification, Verification]) -> None:
+def test_divergences_from_the_recording(where: str, what: str, verified: tuple[Verification, Verification]) -> None:
     """Where order and clock are not those of the recording, this is found, although replays agree."""
     found = [each for each in verified[1].differences if each.what.startswith(f"{what} of {where}")]
     assert [(each.runs, each.cause.name) for each in found] == [((0, 1), "not as recorded")]

@@ -15,7 +15,7 @@ from agenttape_core.boundaries.streams import joined, split
 from agenttape_core.errors import ConfigurationError, UnrecordableValueError
 from agenttape_core.integration import (
     Boundary,
-    Crossing,
+    SessionCall,
     below,
     current_session,
     state_of,
@@ -64,8 +64,8 @@ class Callee:
         """Return whether the callable, or the `__call__` of an object, passes a test of `inspect`."""
         return test(self.inner) or test(self.inner.__call__)
 
-    def cross(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Crossing | None, dict[str, Any]]:
-        """Begin the crossing of a call, or return `None` without a session; and the arguments that it may change.
+    def cross(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[SessionCall | None, dict[str, Any]]:
+        """Begin a call, or return `None` without a session; and the arguments that it may change.
 
         Raises:
             CassetteMissError: If the call may be neither replayed nor executed.
@@ -81,29 +81,29 @@ class Callee:
         may_change = that_may_change(given, receiver if args and receiver is args[0] else None)
         holder = state_of(receiver) if receiver is not None else None
         try:
-            crossing = session.cross(
+            session_call = session.cross(
                 self.boundary, self.name, body, position=below(session, self.name), holder=holder, writes=self._writes
             )
         except UnrecordableValueError as error:
             error.add_note(f'  or leave the argument out of the request of {self.name}: @boundary(..., drop=("…",))')
             raise
-        if not crossing.is_replayed:
+        if not session_call.is_replayed:
             is_method = receiver is not None and isinstance(self.inner, types.FunctionType)
-            crossing.code = types.MethodType(self.inner, receiver) if is_method else self.inner
-            crossing.unrecorded = self._parameters.dropped((*self._args, *args), {**self._kwargs, **kwargs})
-        return crossing, may_change
+            session_call.code = types.MethodType(self.inner, receiver) if is_method else self.inner
+            session_call.unrecorded = self._parameters.dropped((*self._args, *args), {**self._kwargs, **kwargs})
+        return session_call, may_change
 
-    def crossed(
+    def call_record(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Crossing | None, Callable[[], Any], dict[str, Any]]:
-        """Begin the crossing of a call; return it, a function that makes the real call, and what that may change.
+    ) -> tuple[SessionCall | None, Callable[[], Any], dict[str, Any]]:
+        """Begin a call; return it, a function that makes the real call, and what that may change.
 
         Args:
             args: The positional arguments.
             kwargs: Those given by name.
         """
-        crossing, may_change = self.cross(args, kwargs)
-        return crossing, functools.partial(self.function, *args, **kwargs), may_change
+        session_call, may_change = self.cross(args, kwargs)
+        return session_call, functools.partial(self.function, *args, **kwargs), may_change
 
     def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the request of a call: the name, and the arguments by the names of their parameters.

@@ -13,7 +13,7 @@ from agenttape_core.boundaries.streams import one_way, one_way_async, with_retur
 from agenttape_core.errors import ConfigurationError, UnrecordableValueError
 from agenttape_core.integration import (
     Call,
-    Crossing,
+    SessionCall,
     async_generator,
     changing_arguments,
     coroutine,
@@ -145,43 +145,43 @@ def _named(function: Callable[..., Any], callee: Callee) -> Callable[..., Any]:
 
 
 def _describe(callee: Callee, /, *args: Any, **kwargs: Any) -> Call:
-    crossing, real, may_change = callee.crossed(args, kwargs)
-    if crossing is None:
+    session_call, real, may_change = callee.call_record(args, kwargs)
+    if session_call is None:
         return Call(None, real)
-    return Call(crossing, real, around=lambda: _around(crossing, may_change), pack=_finished)
+    return Call(session_call, real, around=lambda: _around(session_call, may_change), pack=_finished)
 
 
 @contextmanager
-def _around(crossing: Crossing, may_change: dict[str, Any]) -> Iterator[None]:
-    with _refusing_unfinished(crossing), _changing(crossing, may_change):
+def _around(session_call: SessionCall, may_change: dict[str, Any]) -> Iterator[None]:
+    with _refusing_unfinished(session_call), _changing(session_call, may_change):
         yield
 
 
-def _changing(crossing: Crossing, may_change: dict[str, Any]) -> AbstractContextManager[None]:
-    return changing_arguments(crossing, may_change) if may_change else nullcontext()
+def _changing(session_call: SessionCall, may_change: dict[str, Any]) -> AbstractContextManager[None]:
+    return changing_arguments(session_call, may_change) if may_change else nullcontext()
 
 
 def _describe_generator(callee: Callee, /, *args: Any, **kwargs: Any) -> Call:
-    crossing, real, may_change = callee.crossed(args, kwargs)
-    if crossing is None:
+    session_call, real, may_change = callee.call_record(args, kwargs)
+    if session_call is None:
         return Call(None, real)
     return Call(
-        crossing,
+        session_call,
         lambda: with_return_value(real()),
-        around=lambda: _changing(crossing, may_change),
-        relay=lambda chunks: one_way(crossing, chunks),
+        around=lambda: _changing(session_call, may_change),
+        relay=lambda chunks: one_way(session_call, chunks),
     )
 
 
 def _describe_async_generator(callee: Callee, /, *args: Any, **kwargs: Any) -> Call:
-    crossing, real, may_change = callee.crossed(args, kwargs)
-    if crossing is None:
+    session_call, real, may_change = callee.call_record(args, kwargs)
+    if session_call is None:
         return Call(None, real)
     return Call(
-        crossing,
+        session_call,
         real,
-        around=lambda: _changing(crossing, may_change),
-        relay=lambda chunks: one_way_async(crossing, chunks),
+        around=lambda: _changing(session_call, may_change),
+        relay=lambda chunks: one_way_async(session_call, chunks),
     )
 
 
@@ -214,7 +214,7 @@ def _is_known(value: Any) -> bool:
 
 
 @contextmanager
-def _refusing_unfinished(crossing: Crossing) -> Iterator[None]:
+def _refusing_unfinished(session_call: SessionCall) -> Iterator[None]:
     """Refuse unfinished results, even if the session keeps opaque values: no replay could await or read one."""
     try:
         yield
@@ -223,5 +223,5 @@ def _refusing_unfinished(crossing: Crossing) -> Iterator[None]:
         if inspect.iscoroutine(value):
             value.close()  # its caller gets the error instead, and cannot await it
         why = _TO_AWAIT if isinstance(value, Awaitable) else _TO_READ
-        with crossing.session.latch:
+        with session_call.session.latch:
             raise UnrecordableValueError("$", type(value), why) from None

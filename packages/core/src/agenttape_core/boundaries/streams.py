@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
-from agenttape_core.integration import Crossing, TypeCodec, register_codecs
+from agenttape_core.integration import SessionCall, TypeCodec, register_codecs
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def split(value: Any) -> Sequence[Any]:
     raise UnreadableValueError(type(value).__qualname__, why)
 
 
-def one_way(crossing: Crossing, chunks: Generator[Any, None, None]) -> Generator[Any, Any, Any]:
+def one_way(session_call: SessionCall, chunks: Generator[Any, None, None]) -> Generator[Any, Any, Any]:
     """Pass a stream on to its reader, which can't send into it, and return the real generator's result."""
     returned = None
     with closing(chunks):
@@ -59,16 +59,16 @@ def one_way(crossing: Crossing, chunks: Generator[Any, None, None]) -> Generator
             if type(chunk) is Returned:  # and read on: only exhaustion ends the stream
                 returned = chunk.value
             elif (sent := (yield chunk)) is not None:
-                _refuse(crossing, sent)
+                _refuse(session_call, sent)
     return returned
 
 
-async def one_way_async(crossing: Crossing, chunks: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, Any]:
+async def one_way_async(session_call: SessionCall, chunks: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, Any]:
     """Like `one_way`, for an async stream, which has no result; its recording may be of a generator that had one."""
     async with aclosing(chunks):
         async for chunk in chunks:
             if type(chunk) is not Returned and (sent := (yield chunk)) is not None:
-                _refuse(crossing, sent)
+                _refuse(session_call, sent)
 
 
 def with_return_value(generator: Generator[Any, Any, Any]) -> Iterator[Any]:
@@ -78,7 +78,7 @@ def with_return_value(generator: Generator[Any, Any, Any]) -> Iterator[Any]:
         yield Returned(value)
 
 
-def _refuse(crossing: Crossing, sent: Any) -> NoReturn:
-    with crossing.session.latch:
-        why = f"the stream of {crossing.request.name} is recorded in one direction; ask each question by a call"
+def _refuse(session_call: SessionCall, sent: Any) -> NoReturn:
+    with session_call.session.latch:
+        why = f"the stream of {session_call.request.name} is recorded in one direction; ask each question by a call"
         raise UnrecordableValueError("send()", type(sent), why)

@@ -10,7 +10,7 @@ from agenttape_core.on_demand import LatePackage
 from agenttape_core.schema.late_names import late_names
 
 if TYPE_CHECKING:
-    from agenttape_core.engine.decide import Decision, Execute, Refuse, Serve, StepInto, decide
+    from agenttape_core.engine.decide import Decision, Execute, Refuse, Replay, StepInto, decide
     from agenttape_core.engine.mode import Mode, parse_mode
     from agenttape_core.engine.policy import IDEMPOTENT, OnMiss, Policy, parse_match_on
 
@@ -22,7 +22,7 @@ __all__ = [
     "OnMiss",
     "Policy",
     "Refuse",
-    "Serve",
+    "Replay",
     "StepInto",
     "decide",
     "parse_match_on",
@@ -32,7 +32,7 @@ __all__ = [
 __getattr__ = late_names(
     __name__,
     {
-        ".decide": ("Decision", "Execute", "Refuse", "Serve", "StepInto", "decide"),
+        ".decide": ("Decision", "Execute", "Refuse", "Replay", "StepInto", "decide"),
         ".mode": ("Mode", "parse_mode"),
         ".policy": ("IDEMPOTENT", "OnMiss", "Policy", "parse_match_on"),
     },

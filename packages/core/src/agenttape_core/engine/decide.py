@@ -9,7 +9,7 @@ from agenttape_core.matching import Candidate
 from agenttape_core.schema import PURE_KINDS
 
 
-class Serve(NamedTuple):
+class Replay(NamedTuple):
     """Answer from the cassette."""
 
     found: Candidate
@@ -35,7 +35,7 @@ class Refuse(NamedTuple):
     """The recording that may not be replayed because it is lossy, if there is one."""
 
 
-Decision = Serve | StepInto | Execute | Refuse
+Decision = Replay | StepInto | Execute | Refuse
 
 
 def decide(
@@ -59,13 +59,13 @@ def decide(
         is_tried: Whether another model is tried on the call.
         is_idempotent: Whether the boundary declares that its calls may be repeated.
     """
-    if (is_tried and not policy.is_replay_only(kind, name, address)) or not policy.may_serve(kind, name, address):
+    if (is_tried and not policy.is_replay_only(kind, name, address)) or not policy.may_replay(kind, name, address):
         return Execute(live=is_tried or policy.is_live(kind, name, address))
     if candidate is None:
         return _unrecorded(policy, kind, name, address, is_idempotent=is_idempotent)
     if policy.steps_into(kind, name, candidate, address):
         return StepInto(candidate)
-    return Serve(candidate) if policy.accepts_lossy or not candidate.lossy else Refuse(candidate)
+    return Replay(candidate) if policy.accepts_lossy or not candidate.lossy else Refuse(candidate)
 
 
 def _unrecorded(policy: Policy, kind: str, name: str, address: str, *, is_idempotent: bool) -> Decision:

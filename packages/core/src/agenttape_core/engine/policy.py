@@ -66,7 +66,7 @@ class Policy:
     """True if the run replaces the recorded one, and keeps the recordings of calls that it still makes."""
     offline: bool = field(init=False)
     """True if no call may be executed."""
-    serves: bool = field(init=False)
+    replays: bool = field(init=False)
     """True if anything may be replayed."""
     runs_idempotent: bool = field(init=False)
     """True if boundaries that declare their calls repeatable are executed if they have no recording."""
@@ -82,11 +82,11 @@ class Policy:
             adds=mode is Mode.ADD or (mode is Mode.UPDATE and recorded and self.is_shared),
             updates=mode is Mode.UPDATE and recorded and not self.is_shared,
             offline=not records and not self.live and not self.unrecorded,
-            serves=not replaces or (recorded and bool(self.replay_only)),
+            replays=not replaces or (recorded and bool(self.replay_only)),
             runs_idempotent=IDEMPOTENT in self.live,
         )
 
-    def may_serve(self, kind: str, name: str, address: str = "") -> bool:
+    def may_replay(self, kind: str, name: str, address: str = "") -> bool:
         """True if a recording would be replayed if there is one; else there is no need to look for it."""
         return not (self.replaces or self.is_live(kind, name, address)) or self.is_replay_only(kind, name, address)
 
@@ -95,7 +95,7 @@ class Policy:
         return self.is_barred(kind, name, address) or self._is_named_replay_only(kind, name, address)
 
     def is_barred(self, kind: str, name: str, address: str = "") -> bool:
-        """True if a run that has departed from its recording may not execute a boundary."""
+        """True if a run that has diverged from its recording may not execute a boundary."""
         return self.executable is not None and not self.executable.selects(kind, name, address)
 
     def _is_named_replay_only(self, kind: str, name: str, address: str) -> bool:

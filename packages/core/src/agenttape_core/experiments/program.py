@@ -227,8 +227,8 @@ class Run:
     def calls(self) -> list[tuple[int, str, str | None]]:
         """The replayed calls in the order of their numbers: the number, the address, and the match_rule."""
         report = self.session.report
-        crossed = (*report.replayed, *report.stepped_into)
-        return sorted((one.number, one.address, str(one.match_rule) if one.match_rule else None) for one in crossed)
+        call_record = (*report.replayed, *report.stepped_into)
+        return sorted((one.number, one.address, str(one.match_rule) if one.match_rule else None) for one in call_record)
 
 
 class Program(Protocol):

@@ -80,12 +80,12 @@ class WhatIf:
             "raised": None if self.raised is None else _error(self.raised),
             "reached": [_plain(one) for one in self.reached],
             "unreached": list(self.unreached),
-            "changed": [_departure(one) for one in self.changed],
-            "new": [_departure(one) for one in self.new],
+            "changed": [_divergence(one) for one in self.changed],
+            "new": [_divergence(one) for one in self.new],
             "unused": [_plain(one) for one in self.unused],
             "failed": list(self.failed),
             "retried": [_plain(one) for one in self.retried],
-            "first_divergence": None if first is None else _departure(first),
+            "first_divergence": None if first is None else _divergence(first),
             "written": None if self.written is None else shown_path(self.written),
         }
 
@@ -142,7 +142,7 @@ def _plain(one: CallRecord | ReachedChange) -> dict[str, Any]:
     return {**plain, "change": one.change} if isinstance(one, ReachedChange) else plain
 
 
-def _departure(one: Divergence) -> dict[str, Any]:
+def _divergence(one: Divergence) -> dict[str, Any]:
     differences = [{"path": path, "recorded": old, "asked": new} for path, old, new in one.differences]
     plain = {"what": one.what, "kind": one.kind, "name": one.name, "address": one.address, "number": one.number}
     return {**plain, "differences": differences}

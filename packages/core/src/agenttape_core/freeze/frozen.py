@@ -209,9 +209,9 @@ class Frozen:
         """Return what branches that were interleaved have read, by branch and package."""
         return self._log.made()
 
-    def departed_readings(self) -> dict[str, tuple[str, str]]:
+    def diverged_readings(self) -> dict[str, tuple[str, str]]:
         """Return the readings of this run that are not the recorded ones, each after those, by branch and package."""
-        return self._log.departed()
+        return self._log.diverged()
 
     def prepare(self, context: Context, work: Callable[..., Any]) -> Callable[[], None]:
         """Count work that will run in a context as its own branch, begun here; call the result at its end."""

@@ -168,7 +168,7 @@ class ReadingLog:
         text = self._recorded.get(key)
         return _parsed(text) if text is not None else {}
 
-    def departed(self) -> dict[str, tuple[str, str]]:
+    def diverged(self) -> dict[str, tuple[str, str]]:
         """Return the readings of this run that are not the recorded ones, each after those, by branch and package."""
         made = {key: text for clock in self._clocks for key, text in clock().items()}
         return {key: (text, made[key]) for key, text in self._recorded.items() if key in made and made[key] != text}

@@ -1,26 +1,26 @@
 """The face of AgentTape for integrations: with the root and `testing`, all that taping a framework needs.
 
 An integration tapes the *leaf calls* of its framework, those that reach outside. At each it makes the request as
-plain data, begins a crossing in the current session, and hands the crossing with the real call to the function that
+plain data, begins a call in the current session, and hands the call with the real call to the function that
 serves or executes it:
 
     session = current_session()
     if session is None:
         return real(query)
-    crossing = session.cross(Boundary("retrieval"), "my-index", {"query": query})
-    return intercept(crossing, lambda: real(query))
+    call = session.cross(Boundary("retrieval"), "my-index", {"query": query})
+    return intercept(call, lambda: real(query))
 
 The names of this module, by purpose:
 
 **Calls.** `Boundary` names a family of calls. `current_session`, `context_session` and `executing` say where a call is
 made; `notified_outside` puts handlers of the program outside of the call that notifies them, and `taking_part` makes a
-session automatic for the code inside. `intercept`, `aintercept`, `intercept_stream` and `aintercept_stream` serve or
-execute a call; `serve`, `aserve`, `serve_stream` and `aserve_stream` only serve one.
+session automatic for the code inside. `intercept`, `aintercept`, `intercept_stream` and `aintercept_stream` replay or
+execute a call; `replay_call`, `areplay_call`, `replay_stream` and `areplay_stream` only replay one.
 
 **Classes that others write.** A `Family` is an interface of the framework with its leaf methods, each a `Leaf`.
 `Family.tape` tapes one object, `wrapping` all objects while sessions are open. `plain`, `coroutine`, `generator` and
 `async_generator` wrap a method or a function, given a `Call` with the special features of a call; `leaf_call` makes the
-usual one, `chunks_of` and `achunks_of` the stream of one. `begin` begins its crossing in `session_of_call`, with
+usual one, `chunks_of` and `achunks_of` the stream of one. `begin` begins its call in `session_of_call`, with
 `named_arguments` and `kept` arguments. `note_side_effect` adds a side effect that no hook sees, and `passing_on` marks
 requests that are recorded above.
 
@@ -149,19 +149,19 @@ from agenttape_core.schema import Outcome, Plain, TypeCodec, Usage, class_name, 
 from agenttape_core.session import (
     Boundary,
     CandidateModel,
-    Crossing,
     ExecutedCall,
     FirstInput,
     ProgramCall,
     RecordedRuns,
     Session,
+    SessionCall,
     Slot,
     StepEvent,
     aintercept,
     aintercept_stream,
     anotified_outside,
-    aserve,
-    aserve_stream,
+    areplay_call,
+    areplay_stream,
     awaited,
     below,
     candidate_of,
@@ -186,8 +186,8 @@ from agenttape_core.session import (
     register_position,
     register_run_reader,
     register_scope,
-    serve,
-    serve_stream,
+    replay_call,
+    replay_stream,
     value_codec,
     without_ids,
 )
@@ -204,7 +204,6 @@ __all__ = [
     "CandidateModel",
     "ConnectedOnImport",
     "Cross",
-    "Crossing",
     "Describe",
     "DescribeLeaf",
     "ExecutedCall",
@@ -224,6 +223,7 @@ __all__ = [
     "RLock",
     "RecordedRuns",
     "Session",
+    "SessionCall",
     "Shape",
     "Slot",
     "Source",
@@ -238,10 +238,10 @@ __all__ = [
     "alias_class",
     "alias_of",
     "anotified_outside",
+    "areplay_call",
+    "areplay_stream",
     "as_it_is",
     "as_recorded",
-    "aserve",
-    "aserve_stream",
     "async_generator",
     "async_stream_taking_part",
     "awaited",
@@ -306,9 +306,9 @@ __all__ = [
     "register_seam",
     "register_thread_files",
     "register_tracer",
+    "replay_call",
+    "replay_stream",
     "request_value",
-    "serve",
-    "serve_stream",
     "session_of_call",
     "settings_of",
     "state_of",

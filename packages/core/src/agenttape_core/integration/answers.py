@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from agenttape_core.schema import Usage
-from agenttape_core.session import Crossing
+from agenttape_core.session import SessionCall
 
 SHOWN_AS = "shown_as"
 """The key of the metadata of an interaction that holds the text of its value."""
@@ -23,27 +23,27 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
 
-def note_text(crossing: Crossing, value: Any) -> None:
+def note_text(session_call: SessionCall, value: Any) -> None:
     """Record the text of a call's return value, if another process would write it differently.
 
     Args:
-        crossing: The crossing of the call; only one that is executed is recorded.
+        session_call: The call; only one that is executed is recorded.
         value: What it has returned.
     """
-    if not crossing.is_replayed and not isinstance(value, _PLAIN) and _is_of_process(value, text := str(value)):
-        crossing.metadata = {**crossing.metadata, SHOWN_AS: text}
+    if not session_call.is_replayed and not isinstance(value, _PLAIN) and _is_of_process(value, text := str(value)):
+        session_call.metadata = {**session_call.metadata, SHOWN_AS: text}
 
 
-def recorded_text(crossing: Crossing, text: str) -> str:
+def recorded_text(session_call: SessionCall, text: str) -> str:
     """Return the recorded text of a call's return value, if it is equivalent to this process's text.
 
     Args:
-        crossing: The crossing of the call.
+        session_call: The call.
         text: The text in this process.
     """
-    if crossing.found is None:
+    if session_call.found is None:
         return text
-    recorded = crossing.session.source.interaction(crossing.found.number).metadata.get(SHOWN_AS)
+    recorded = session_call.session.source.interaction(session_call.found.number).metadata.get(SHOWN_AS)
     return recorded if isinstance(recorded, str) and _parts(recorded) == _parts(text) else text
 
 

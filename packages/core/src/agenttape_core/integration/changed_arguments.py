@@ -28,7 +28,7 @@ from typing import Any
 from agenttape_core.errors import AgentTapeHalt, UnrecordableValueError
 from agenttape_core.schema import Plain
 from agenttape_core.schema.class_names import writing_answers
-from agenttape_core.session import Crossing
+from agenttape_core.session import SessionCall
 
 _NEVER_CHANGE = (
     *(str, bytes, int, float, complex, bool, type(None), type, frozenset, range, slice, enum.Enum, re.Pattern),
@@ -88,17 +88,17 @@ def _never_changes(value: Any) -> bool:
 
 
 @contextmanager
-def changing_arguments(crossing: Crossing, arguments: Mapping[str, Any]) -> Iterator[None]:
+def changing_arguments(session_call: SessionCall, arguments: Mapping[str, Any]) -> Iterator[None]:
     """Make a call inside: its recording keeps how it changes its arguments, and a replay changes them again.
 
     Open it around all of the call, up to the end of its stream. A miss has no recorded end, and makes no changes.
 
     Args:
-        crossing: The call.
+        session_call: The call.
         arguments: Those that may change. One that can't be recorded in its state before the call is left out.
     """
-    if not crossing.is_replayed:
-        _watch(crossing, arguments)
+    if not session_call.is_replayed:
+        _watch(session_call, arguments)
         yield
         return
     try:
@@ -106,48 +106,48 @@ def changing_arguments(crossing: Crossing, arguments: Mapping[str, Any]) -> Iter
     except AgentTapeHalt:
         raise
     except BaseException:
-        _change_again(crossing, arguments)
+        _change_again(session_call, arguments)
         raise
-    _change_again(crossing, arguments)
+    _change_again(session_call, arguments)
 
 
-def _watch(crossing: Any, arguments: Mapping[str, Any]) -> None:
+def _watch(session_call: Any, arguments: Mapping[str, Any]) -> None:
     before: dict[str, Plain] = {}
     for name, value in arguments.items():
         with suppress(UnrecordableValueError):
-            before[name] = _plain(crossing, value) if not isinstance(value, _Attributes) else {}
+            before[name] = _plain(session_call, value) if not isinstance(value, _Attributes) else {}
 
     def changed() -> dict[str, Plain]:
         now: dict[str, Plain] = {}
         for name in before:
             if isinstance(held := arguments[name], _Attributes):
-                now[name] = held.changed(lambda value: _plain(crossing, value))
+                now[name] = held.changed(lambda value: _plain(session_call, value))
                 continue
             try:
-                now[name] = _plain(crossing, arguments[name])
+                now[name] = _plain(session_call, arguments[name])
             except UnrecordableValueError as error:
                 reason = str(error).partition("\n")[0]
-                crossing.fidelity_note = f"the call changed its argument {name} to what can't be recorded: {reason}"
+                session_call.fidelity_note = f"the call changed its argument {name} to what can't be recorded: {reason}"
         return {name: plain for name, plain in now.items() if plain != before[name]}
 
     if before:
-        crossing.changed = changed
+        session_call.changed = changed
 
 
-def _plain(crossing: Any, value: Any) -> Plain:
+def _plain(session_call: Any, value: Any) -> Plain:
     with writing_answers():  # as an answer, it names its class, so that it can be made again
-        plain: Plain = crossing.session.codec.encode(value)
+        plain: Plain = session_call.session.codec.encode(value)
         return plain
 
 
-def _change_again(crossing: Any, arguments: Mapping[str, Any]) -> None:
-    for name, recorded in crossing.changed_arguments().items():
+def _change_again(session_call: Any, arguments: Mapping[str, Any]) -> None:
+    for name, recorded in session_call.changed_arguments().items():
         if isinstance(held := arguments.get(name), _Attributes):
             held.bring(recorded)
         elif not _bring(arguments.get(name, _ABSENT), recorded):
-            asked = crossing.request
+            asked = session_call.request
             line = f"{asked.kind} {asked.name} changed its argument {name} in the recording, which a replay can't do"
-            crossing.session.report.add_entropy(line, moves_calls=True)
+            session_call.session.report.add_entropy(line, moves_calls=True)
 
 
 def _bring(old: Any, new: Any) -> bool:

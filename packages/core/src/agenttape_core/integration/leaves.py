@@ -31,12 +31,12 @@ from agenttape_core.integration.shapes import (
 from agenttape_core.integration.stand_ins.stand_in import StandIn
 from agenttape_core.matching import Position
 from agenttape_core.scheduling import taking_part
-from agenttape_core.session import Boundary, Crossing, Session, below, current_session, executing
+from agenttape_core.session import Boundary, Session, SessionCall, below, current_session, executing
 
 ObjectT = TypeVar("ObjectT")
 
-Cross: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Crossing | None]
-"""Begins the crossing of a method call (object, arguments); `None` if the call belongs to no recorded object."""
+Cross: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], SessionCall | None]
+"""Begins a method call (object, arguments); `None` if the call belongs to no recorded object."""
 
 DescribeLeaf: TypeAlias = Callable[..., Call]
 """Describes a call of a leaf method, given the real method, its `Cross`, the object, and the arguments."""
@@ -58,8 +58,8 @@ def leaf_call(
 
     def describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
         args, kwargs = kept(args, kwargs)
-        crossing = cross(self, args, kwargs)
-        return Call(crossing, lambda: real(owner(self), *args, **kwargs), pack=pack, unpack=unpack)
+        session_call = cross(self, args, kwargs)
+        return Call(session_call, lambda: real(owner(self), *args, **kwargs), pack=pack, unpack=unpack)
 
     return describe
 
@@ -78,8 +78,8 @@ class Leaf(NamedTuple):
 
     Args:
         shape: The adapter for its calls: `plain`, `coroutine`, `generator`, `async_generator`.
-        cross: Begins the crossing of a call of it.
-        describe: Describes a call of it, where more is special than its crossing.
+        cross: Begins a call of it.
+        describe: Describes a call of it, where more is special than its call.
         inherited: Takes over a call that an alias's method makes of the one of its base class; by default such a call
             is part of the alias's.
         within: Returns a method whose inner function is replaced by the wrapped one, if the leaf isn't
@@ -99,7 +99,7 @@ class Leaf(NamedTuple):
 
         Args:
             real: The method of the class, unchanged.
-            cross: Begins the crossings.
+            cross: Begins the calls.
             is_made_of_parts: Whether an object's code runs if its calls don't cross, so that its own calls take part.
         """
 
@@ -108,7 +108,7 @@ class Leaf(NamedTuple):
 
             def with_parts(self_: Any, /, *args: Any, **kwargs: Any) -> Call:
                 call = describe(self_, *args, **kwargs)
-                if call.crossing is None and is_made_of_parts(self_):
+                if call.session_call is None and is_made_of_parts(self_):
                     call.real = taking_part_while(call.real, self.shape)
                 return call
 
@@ -228,9 +228,9 @@ class Family:
 
 
 def _only_automatic(family: Family, leaf: Leaf) -> Cross:
-    """Return the crossing of a method of a class itself: only in automatic sessions, and not for aliases' own calls."""
+    """Return the call of a method of a class itself: only in automatic sessions, and not for aliases' own calls."""
 
-    def crossed(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    def call_record(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
         if is_alias(self):
             return leaf.inherited(self, args, kwargs) if leaf.inherited is not None else None
         session = current_session()
@@ -242,7 +242,7 @@ def _only_automatic(family: Family, leaf: Leaf) -> Cross:
             return None
         return leaf.cross(self, args, kwargs) if family.is_boundary(type(self)) else None
 
-    return crossed
+    return call_record
 
 
 def begin(
@@ -255,8 +255,8 @@ def begin(
     ids: tuple[str, ...] = (),
     writes: bool = False,
     is_idempotent: bool = False,
-) -> Crossing | None:
-    """Begin the crossing of a call, or return `None` where it belongs to no session or to a call of the same object.
+) -> SessionCall | None:
+    """Begin a call, or return `None` where it belongs to no session or to a call of the same object.
 
     Args:
         boundary: The family of the call.
@@ -274,7 +274,7 @@ def begin(
         return None
     position = place(session) if place is not None else None
     position = position or below(session, name)
-    crossing = session.cross(
+    session_call = session.cross(
         boundary,
         name,
         body(session),
@@ -284,9 +284,9 @@ def begin(
         writes=writes,
         is_idempotent=is_idempotent,
     )
-    if not crossing.is_replayed:
-        crossing.code = owner
-    return crossing
+    if not session_call.is_replayed:
+        session_call.code = owner
+    return session_call
 
 
 def session_of_call(owner: Any) -> Session | None:
@@ -358,7 +358,7 @@ def _leaf(shape: Shape, let_through: Callable[[], Any], before: Collection[str])
         leave_to_call(acquire)
         return Call(None, let_through)
 
-    return Leaf(shape, _no_crossing, describe)
+    return Leaf(shape, _no_call, describe)
 
 
 def _plain(real: Callable[..., Any], describe: Describe) -> Callable[..., Any]:
@@ -397,7 +397,7 @@ async def _awaited_now() -> bool:
     return True
 
 
-def _no_crossing(*_: Any) -> None:
+def _no_call(*_: Any) -> None:
     return None
 
 

@@ -1,6 +1,6 @@
 """The four shapes of a call (plain, coroutine, generator, async generator), each an adapter over one description.
 
-An integration describes a call once, as a `Call`: its crossing, the real call, and anything else that is special about
+An integration describes a call once, as a `Call`: its call, the real call, and anything else that is special about
 it. The adapter of the right shape does the rest: it makes the real call if no session tapes it, and else replays the
 recording or executes and records. Each adapter returns a function of the shape of the real one, so that `inspect`
 reports the truth.
@@ -17,15 +17,15 @@ from typing import Any, TypeAlias, cast
 
 from agenttape_core.locks import Lock
 from agenttape_core.session import (
-    Crossing,
+    SessionCall,
     aintercept,
     aintercept_stream,
-    aserve,
-    aserve_stream,
+    areplay_call,
+    areplay_stream,
     intercept,
     intercept_stream,
-    serve,
-    serve_stream,
+    replay_call,
+    replay_stream,
 )
 
 
@@ -34,8 +34,8 @@ def as_it_is(value: Any) -> Any:
     return value
 
 
-def _directly(serve_it: Callable[[], Any]) -> Any:
-    return serve_it()
+def _directly(replay_it: Callable[[], Any]) -> Any:
+    return replay_it()
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -43,7 +43,7 @@ class Call:
     """One call of a taped function.
 
     Args:
-        crossing: Its crossing, or `None` if no session tapes the call: then only `real` is called.
+        session_call: Its call, or `None` if no session tapes the call: then only `real` is called.
         real: Makes the real call, and returns the function's result: a value, an awaitable, an iterator.
         executing: Opens the context in which the real call executes, and gives the function that makes it there.
             By default that is `real`, in no context.
@@ -54,11 +54,11 @@ class Call:
         apply: Repeats an effect of a replayed call; see `intercept`.
         aapply: Repeats an effect of a replayed call that is awaited.
         on_chunk: Called with each chunk that is replayed, before the reader gets it; awaited in an async stream.
-        serving: Serves the call, given the function that does so, where a framework wants something around that.
+        replaying: Serves the call, given the function that does so, where a framework wants something around that.
         relay: Passes a stream on to its reader, replayed or executed.
     """
 
-    crossing: Crossing | None
+    session_call: SessionCall | None
     real: Callable[[], Any]
     executing: Callable[[], AbstractContextManager[Callable[[], Any]]] | None = None
     around: Callable[[], AbstractContextManager[Any]] = nullcontext
@@ -67,18 +67,18 @@ class Call:
     apply: Callable[[Any], object] | None = None
     aapply: Callable[[Any], Any] | None = None
     on_chunk: Callable[[Any], Any] | None = None
-    serving: Callable[[Callable[[], Any]], Any] = _directly
+    replaying: Callable[[Callable[[], Any]], Any] = _directly
     relay: Callable[[Any], Any] = as_it_is
 
     def execution(self) -> AbstractContextManager[Callable[[], Any]]:
         """Open the context in which the real call executes."""
         return nullcontext(self.real) if self.executing is None else self.executing()
 
-    def unpacked(self, crossing: Crossing, recorded: Any) -> Any:
+    def unpacked(self, session_call: SessionCall, recorded: Any) -> Any:
         """Convert a recorded value for the caller; a recording that can't be unpacked fails the session."""
         if self.unpack is as_it_is:
             return recorded
-        with crossing.session.latch:
+        with session_call.session.latch:
             return self.unpack(recorded)
 
     @property
@@ -105,27 +105,27 @@ def plain(real: Callable[..., Any], describe: Describe) -> Callable[..., Any]:
     @functools.wraps(real)
     def call(*args: Any, **kwargs: Any) -> Any:
         described = describe(*args, **kwargs)
-        crossing = described.crossing
+        session_call = described.session_call
         if _WAIT.get() is not None:
             described.real = waiting_first(described.real)
-        if crossing is None:
+        if session_call is None:
             return described.real()
         if described.around is nullcontext:  # as for most calls: to enter it takes longer than to look
-            return _value(described, crossing)
+            return _value(described, session_call)
         with described.around():
-            return _value(described, crossing)
+            return _value(described, session_call)
 
     return call
 
 
-def _value(call: Call, crossing: Crossing) -> Any:
-    if crossing.is_replayed:
-        if call.serving is not _directly:
-            return call.serving(lambda: call.unpacked(crossing, serve(crossing, call.apply)))
-        recorded = serve(crossing, call.apply)
-        return recorded if call.unpack is as_it_is else call.unpacked(crossing, recorded)
+def _value(call: Call, session_call: SessionCall) -> Any:
+    if session_call.is_replayed:
+        if call.replaying is not _directly:
+            return call.replaying(lambda: call.unpacked(session_call, replay_call(session_call, call.apply)))
+        recorded = replay_call(session_call, call.apply)
+        return recorded if call.unpack is as_it_is else call.unpacked(session_call, recorded)
     if call.is_recorded_as_it_is:
-        return intercept(crossing, call.real)
+        return intercept(session_call, call.real)
     value = None
 
     def execute() -> Any:
@@ -134,7 +134,7 @@ def _value(call: Call, crossing: Crossing) -> Any:
             value = real()
         return call.pack(value)
 
-    intercept(crossing, execute)
+    intercept(session_call, execute)
     return value
 
 
@@ -144,28 +144,28 @@ def coroutine(real: Callable[..., Any], describe: Describe) -> Callable[..., Any
     @functools.wraps(real)
     async def call(*args: Any, **kwargs: Any) -> Any:
         described = describe(*args, **kwargs)
-        crossing = described.crossing
+        session_call = described.session_call
         if _WAIT.get() is not None:
             described.real = awaiting_first(described.real)
-        if crossing is None:
+        if session_call is None:
             return await described.real()
         with described.around():
-            return await _awaited(described, crossing)
+            return await _awaited(described, session_call)
 
     return call
 
 
-async def _awaited(call: Call, crossing: Crossing) -> Any:
-    if crossing.is_replayed:
-        if call.serving is _directly and call.unpack is as_it_is:
-            return await aserve(crossing, call.aapply)
+async def _awaited(call: Call, session_call: SessionCall) -> Any:
+    if session_call.is_replayed:
+        if call.replaying is _directly and call.unpack is as_it_is:
+            return await areplay_call(session_call, call.aapply)
 
-        async def serve_it() -> Any:
-            return call.unpacked(crossing, await aserve(crossing, call.aapply))
+        async def replay_it() -> Any:
+            return call.unpacked(session_call, await areplay_call(session_call, call.aapply))
 
-        return await call.serving(serve_it)
+        return await call.replaying(replay_it)
     if call.is_recorded_as_it_is:
-        return await aintercept(crossing, call.real)
+        return await aintercept(session_call, call.real)
     value = None
 
     async def execute() -> Any:
@@ -174,7 +174,7 @@ async def _awaited(call: Call, crossing: Crossing) -> Any:
             value = await real()
         return call.pack(value)
 
-    await aintercept(crossing, execute)
+    await aintercept(session_call, execute)
     return value
 
 
@@ -184,39 +184,39 @@ def generator(real: Callable[..., Any], describe: Describe) -> Callable[..., Any
     @functools.wraps(real)
     def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         described = describe(*args, **kwargs)
-        crossing = described.crossing
+        session_call = described.session_call
         if _WAIT.get() is not None:
             described.real = _waiting_before_chunks(described.real)
-        if crossing is None:
+        if session_call is None:
             return (yield from described.real())
         with described.around():
-            return (yield from described.relay(chunks_of(described, crossing)))
+            return (yield from described.relay(chunks_of(described, session_call)))
 
     return call
 
 
-def chunks_of(call: Call, crossing: Crossing) -> Iterator[Any]:
+def chunks_of(call: Call, session_call: SessionCall) -> Iterator[Any]:
     """Return the stream of a call: replayed, or executed and recorded while it is read."""
-    if crossing.is_replayed:
-        return cast("Iterator[Any]", call.serving(lambda: _replayed(call, crossing)))
-    return intercept_stream(crossing, call.real) if call.is_recorded_as_it_is else _recorded(call, crossing)
+    if session_call.is_replayed:
+        return cast("Iterator[Any]", call.replaying(lambda: _replayed(call, session_call)))
+    return intercept_stream(session_call, call.real) if call.is_recorded_as_it_is else _recorded(call, session_call)
 
 
-def _replayed(call: Call, crossing: Crossing) -> Iterator[Any]:
+def _replayed(call: Call, session_call: SessionCall) -> Iterator[Any]:
     on_chunk = call.on_chunk
     if call.unpack is as_it_is and on_chunk is None:
-        return serve_stream(crossing, call.apply)
+        return replay_stream(session_call, call.apply)
 
     def receive(recorded: Any) -> Any:
-        chunk = recorded if call.unpack is as_it_is else call.unpacked(crossing, recorded)
+        chunk = recorded if call.unpack is as_it_is else call.unpacked(session_call, recorded)
         if on_chunk is not None:
             on_chunk(chunk)
         return chunk
 
-    return serve_stream(crossing, call.apply, receive)
+    return replay_stream(session_call, call.apply, receive)
 
 
-def _recorded(call: Call, crossing: Crossing) -> Iterator[Any]:
+def _recorded(call: Call, session_call: SessionCall) -> Iterator[Any]:
     chunk = None
 
     def execute() -> Iterator[Any]:
@@ -230,7 +230,7 @@ def _recorded(call: Call, crossing: Crossing) -> Iterator[Any]:
                 if (close := getattr(chunks, "close", None)) is not None:
                     close()
 
-    packed = cast("Generator[Any, None, None]", intercept_stream(crossing, execute))
+    packed = cast("Generator[Any, None, None]", intercept_stream(session_call, execute))
     with closing(packed):
         for _ in packed:  # in step with `execute`: what it packed last is what has just been recorded
             yield chunk
@@ -242,12 +242,12 @@ def async_generator(real: Callable[..., Any], describe: Describe) -> Callable[..
     @functools.wraps(real)
     async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         described = describe(*args, **kwargs)
-        crossing = described.crossing
+        session_call = described.session_call
         if _WAIT.get() is not None:
             described.real = _awaiting_before_chunks(described.real)
-        with nullcontext() if crossing is None else described.around():
+        with nullcontext() if session_call is None else described.around():
             chunks: Any = aiter(
-                described.real() if crossing is None else described.relay(achunks_of(described, crossing))
+                described.real() if session_call is None else described.relay(achunks_of(described, session_call))
             )
             try:  # what `yield from` does for plain generators: https://peps.python.org/pep-0380/
                 chunk = await anext(chunks)
@@ -270,23 +270,23 @@ def async_generator(real: Callable[..., Any], describe: Describe) -> Callable[..
     return call
 
 
-def achunks_of(call: Call, crossing: Crossing) -> AsyncIterator[Any]:
+def achunks_of(call: Call, session_call: SessionCall) -> AsyncIterator[Any]:
     """Return the async stream of a call: replayed, or executed and recorded while it is read."""
-    if crossing.is_replayed:
-        return cast("AsyncIterator[Any]", call.serving(lambda: _areplayed(call, crossing)))
-    return aintercept_stream(crossing, call.real) if call.is_recorded_as_it_is else _arecorded(call, crossing)
+    if session_call.is_replayed:
+        return cast("AsyncIterator[Any]", call.replaying(lambda: _areplayed(call, session_call)))
+    return aintercept_stream(session_call, call.real) if call.is_recorded_as_it_is else _arecorded(call, session_call)
 
 
-async def _areplayed(call: Call, crossing: Crossing) -> AsyncIterator[Any]:
-    async with aclosing(aserve_stream(crossing, call.aapply)) as chunks:
+async def _areplayed(call: Call, session_call: SessionCall) -> AsyncIterator[Any]:
+    async with aclosing(areplay_stream(session_call, call.aapply)) as chunks:
         async for recorded in chunks:
-            chunk = call.unpacked(crossing, recorded)
+            chunk = call.unpacked(session_call, recorded)
             if call.on_chunk is not None:
                 await call.on_chunk(chunk)
             yield chunk
 
 
-async def _arecorded(call: Call, crossing: Crossing) -> AsyncIterator[Any]:
+async def _arecorded(call: Call, session_call: SessionCall) -> AsyncIterator[Any]:
     chunk = None
 
     async def execute() -> AsyncIterator[Any]:
@@ -300,7 +300,7 @@ async def _arecorded(call: Call, crossing: Crossing) -> AsyncIterator[Any]:
                 if (close := getattr(chunks, "aclose", None)) is not None:
                     await close()
 
-    packed = cast("AsyncGenerator[Any, None]", aintercept_stream(crossing, execute))
+    packed = cast("AsyncGenerator[Any, None]", aintercept_stream(session_call, execute))
     async with aclosing(packed):
         async for _ in packed:  # in step with `execute`, as in `_recorded`
             yield chunk

@@ -147,7 +147,7 @@ def _left_alone(session: Session) -> list[int]:
     """
     if not session.policy.updates:
         return []
-    pure = PURE_KINDS - {crossed.kind for crossed in session.report.recorded}
+    pure = PURE_KINDS - {call_record.kind for call_record in session.report.recorded}
     return [one.number for one in session.report.unused if one.kind in pure]
 
 

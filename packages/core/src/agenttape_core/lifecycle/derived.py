@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # most sessions change nothing
 
 
 class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
-    """A replay that departs from its cassette, and writes the new run to a *derived* one.
+    """A replay that diverges from its cassette, and writes the new run to a *derived* one.
 
     It begins as a strict replay: every call is replayed, none is executed, the network is closed. After the divergence,
     calls without a recording are executed, tools only if they are named. Replayed and executed calls are written
@@ -36,7 +36,7 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
         changes: Other answers for recorded calls, by number, address, kind, name or pattern.
         on_reached: Called when one of them is about to be reached; by default `allow_execution`, so that the run
             diverges at the change.
-        live: Which calls without a recording are executed after the departure: `True` for models, embeddings and
+        live: Which calls without a recording are executed after the divergence: `True` for models, embeddings and
             retrievals, which only ask; kinds and names, the only way to execute tools and whatever else may act;
             `False` for none.
         revise: Returns the step to keep, or `None` for one that the divergence itself broke off.
@@ -86,7 +86,7 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
         Raises:
             SessionStateError: If this is not open.
         """
-        self.in_use.depart()
+        self.in_use.diverge()
 
 
 def _on_new_call(live: bool | Collection[str]) -> OnNewCall:
@@ -97,7 +97,7 @@ def _on_new_call(live: bool | Collection[str]) -> OnNewCall:
 
 def _remedy(_: bool) -> list[str]:
     return [
-        "every call needs a recording up to the point of departure, and after it those that may not be executed:",
+        "every call needs a recording up to the point of divergence, and after it those that may not be executed:",
         "undo the change, record the run again, or make this call for real: live={...} with its kind or name;",
         "live=True calls models, embeddings and retrievals, but no tools: after a change, their effects are unknown",
     ]

@@ -179,10 +179,10 @@ class Importing:
         """The position above all recorded runs."""
         return self._session.root
 
-    def crossing(
+    def session_call(
         self, boundary: Boundary, name: str, body: Mapping[str, Any], facts: CallFacts | None = None
     ) -> ExecutedCall:
-        """Begin an interaction. `returned`, `raised` or `streamed` of the crossing ends it.
+        """Begin an interaction. `returned`, `raised` or `streamed` of the call ends it.
 
         Args:
             boundary: The family of the call.
@@ -195,12 +195,12 @@ class Importing:
         """
         facts = facts or CallFacts()
         position = facts.position or self.root.child(name)
-        crossing = self._session.cross(boundary, name, body, position=position, ids=facts.ids, parent=facts.parent)
-        assert not crossing.is_replayed  # the session of an import serves nothing
-        crossing.tags, crossing.metadata = facts.tags, facts.metadata
-        crossing.duration_ms = facts.duration_ms
-        crossing.fidelity_note = facts.loss
-        return crossing
+        session_call = self._session.cross(boundary, name, body, position=position, ids=facts.ids, parent=facts.parent)
+        assert not session_call.is_replayed  # the session of an import serves nothing
+        session_call.tags, session_call.metadata = facts.tags, facts.metadata
+        session_call.duration_ms = facts.duration_ms
+        session_call.fidelity_note = facts.loss
+        return session_call
 
     def missing(self, kind: str, reason: str) -> None:
         """Note that calls of a kind were recorded that the cassette does not hold; a miss of that kind will say so."""

@@ -65,7 +65,7 @@ class CassetteInUse:
         self._problem: Exception | None = None
         derivation = opened.prepared.request.derivation
         on_reached = derivation.on_reached if derivation is not None else None
-        opened.session.depart = on_reached or self.depart
+        opened.session.diverge = on_reached or self.diverge
 
     @property
     def session(self) -> Session:
@@ -91,7 +91,7 @@ class CassetteInUse:
             raise
         derivation = self._opened.prepared.request.derivation
         if derivation is not None and derivation.is_begun:
-            self.depart()
+            self.diverge()
         if not self._opened.prepared.request.is_of_process:  # the command reports what ends there
             _watch_end(self._opened.session)
         return self._opened.session
@@ -101,7 +101,7 @@ class CassetteInUse:
         """The changes of the session, by the numbers of the recorded calls."""
         return self._opened.prepared.changes
 
-    def depart(self) -> None:
+    def diverge(self) -> None:
         """Continue beyond the recording, as far as the request allows: executed calls may reach the outside."""
         from agenttape_core.interventions import policy_after_change  # most sessions change nothing
 
@@ -271,7 +271,7 @@ def judged(opened: Opened) -> Judgement:
 
 
 def _asks_models(opened: Opened) -> bool:
-    return any(crossed.kind in MODEL_KINDS for crossed in opened.session.report.recorded)
+    return any(call_record.kind in MODEL_KINDS for call_record in opened.session.report.recorded)
 
 
 def _untried(opened: Opened) -> ConfigurationError:
@@ -304,7 +304,7 @@ def _uncovered(opened: Opened, lines: Sequence[str]) -> str:
 
 
 def _unused(opened: Opened) -> UnusedInteractionsError | None:
-    """Return the error that lists the calls that weren't made. What departs or adds is not expected to ask for all."""
+    """Return the error that lists the calls that weren't made. What diverges or adds is not expected to ask for all."""
     request = opened.prepared.request
     if request.derivation is not None or opened.session.policy.records or not request.judges_unused:
         return None
@@ -414,9 +414,9 @@ _ENOUGH = 1000
 def _note_of_unrestored(session: Session, source: Source) -> str | None:
     """Return a note for an exception that leaves a replay; `None` if the program has seen no pseudonym."""
     kinds: set[str] = set()
-    for crossed in session.report.replayed[:_ENOUGH]:
+    for call_record in session.report.replayed[:_ENOUGH]:
         try:
-            outcome = source.outcome(crossed.number)
+            outcome = source.outcome(call_record.number)
         except CassetteError:
             continue  # of which the program has been told
         parts = [outcome.value, outcome.chunks, outcome.error and dict(outcome.error)]

@@ -105,7 +105,7 @@ def prepare(request: SessionRequest) -> Prepared:
     request = _varied(request, path, policy)
     prior = cassette.preface if cassette is not None else None
     key = prior.redaction.key if prior is not None else request.key
-    matched = prior if policy.serves else None
+    matched = prior if policy.replays else None
     if matched is not None:
         refuse_shape(path, matched)
     writes = not policy.offline or request.derivation is not None

@@ -57,7 +57,7 @@ class Prepared(NamedTuple):
 
     @property
     def has_live(self) -> bool:
-        """True for a replay in which calls may be live, if only after it has departed from its recording."""
+        """True for a replay in which calls may be live, if only after it has diverged from its recording."""
         return not self.policy.records and (not self.policy.offline or not isinstance(self.request.on_new_call, str))
 
     @property

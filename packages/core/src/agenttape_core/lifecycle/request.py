@@ -61,13 +61,13 @@ def checked_fakes(fakes: Mapping[str, Callable[..., Any]]) -> Mapping[str, Calla
 
 
 class Derivation(NamedTuple):
-    """The difference between a replay and a run that departs from it.
+    """The difference between a replay and a run that diverges from it.
 
     Args:
         origin: Returns a note for the header about the change, as plain data; called, and redacted, on writing.
-        on_reached: Called when a change is about to be reached; by default the run departs there.
+        on_reached: Called when a change is about to be reached; by default the run diverges there.
         revise: Returns the step to keep, or `None` for one that the change itself broke off.
-        is_begun: Whether the run departs as soon as it begins.
+        is_begun: Whether the run diverges as soon as it begins.
     """
 
     origin: Callable[[], Plain] = _no_origin
@@ -127,7 +127,7 @@ class SessionRequest(NamedTuple):
         process: The name of one of several processes that share the cassette: each has its own location and seed.
         events: Receives events as they happen; by default as set in the settings.
         project: The project; by default the current one.
-        derivation: How the run departs from its recording, if it does.
+        derivation: How the run diverges from its recording, if it does.
         candidate: The model to try instead of the program's own, or several by place; by default the setting.
         fakes: Functions that answer calls without a recording, by the name of the boundary.
         payload: The part of calls that is recorded: `full`, or `none` for their shape alone.

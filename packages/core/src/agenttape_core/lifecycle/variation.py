@@ -36,7 +36,7 @@ class Variation:
         candidate: The models to call instead of using recordings, as for `use_cassette`.
         on_new_call: The answer to a call without a recording, once a change was reached: `"stop"` raises a miss,
             `"address"` takes the recording at its address, and kinds or names are made for real.
-        departs: Apply `on_new_call` from the first call on, since the program itself has changed.
+        diverges: Apply `on_new_call` from the first call on, since the program itself has changed.
         order: The calls to answer first where several wait, in this order: numbers as `agenttape show` prints them
             (`"5,3"`), or a list with addresses. What isn't named comes after them, in the recorded order. The report
             lists what can't be reached in `nondeterminism`. By default, the recorded order is kept.
@@ -53,7 +53,7 @@ class Variation:
     live: tuple[str, ...] = ()
     candidate: Any = None
     on_new_call: OnNewCall = "stop"
-    departs: bool = False
+    diverges: bool = False
     order: Order | Imposing | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
 
@@ -99,8 +99,8 @@ class Variation:
             mode=Mode.REPLAY,
             write_to=self.write_to if self.write_to is not None else request.write_to,
             derivation=(
-                Derivation(origin=self._origin, is_begun=self.departs)
-                if self.departs or (derives and not is_own)
+                Derivation(origin=self._origin, is_begun=self.diverges)
+                if self.diverges or (derives and not is_own)
                 else request.derivation
             ),
             changes=self.changes if self.changes or candidate is None else None,

@@ -18,10 +18,10 @@ import anyio
 from agenttape_core.errors import UnrecordedCallError
 from agenttape_core.integration import (
     Boundary,
-    Crossing,
     ExecutedCall,
     Plain,
     Session,
+    SessionCall,
     Slot,
     aintercept,
     below,
@@ -131,39 +131,39 @@ class _Link:
         method, params = plain["method"], plain.get("params") or {}
         tools = session.extension(_TOOLS).setdefault(_label_of(self._server), _Tools())
         name = _name_of(method, params)
-        crossing = session.cross(
+        session_call = session.cross(
             _boundary_of(method, tools),
             name,
             _body_of(method, params, self._server),
             position=below(session, name),
             is_idempotent=method == _CALL_TOOL and tools.may_be_called_again(name),
         )
-        if not crossing.is_replayed:
-            await self._execute(crossing, message)
+        if not session_call.is_replayed:
+            await self._execute(session_call, message)
         elif not self.connection.is_open:
             self.connection.greet_later(message)
-        answering = asyncio.get_running_loop().create_task(self._answer(crossing, request_id, method, tools))
+        answering = asyncio.get_running_loop().create_task(self._answer(session_call, request_id, method, tools))
         self._tasks.add(answering)
         answering.add_done_callback(self._tasks.discard)
 
-    async def _execute(self, crossing: ExecutedCall, message: Any) -> None:
+    async def _execute(self, session_call: ExecutedCall, message: Any) -> None:
         """Send a request; who has made it gets what goes wrong then."""
         request_id = id_of(message)
         for early in self._early:
-            crossing.effected(early)
+            session_call.effected(early)
         self._early.clear()
-        self._calls[request_id] = crossing
+        self._calls[request_id] = session_call
         self.connection.awaits(request_id)
         try:
-            with crossing.executing():
+            with session_call.executing():
                 note_side_effect(f"asked {_label_of(self._server)}")
                 await self.connection.send(message)
         except (Exception, CancelledError) as error:
             self._forget(request_id)
-            crossing.raised(error)
+            session_call.raised(error)
             raise
 
-    async def _answer(self, crossing: Crossing, request_id: Any, method: str, tools: _Tools) -> None:
+    async def _answer(self, session_call: SessionCall, request_id: Any, method: str, tools: _Tools) -> None:
         """Give the client the answer to a request when it has come."""
 
         async def execute() -> dict[str, Any]:
@@ -179,7 +179,7 @@ class _Link:
             self._deliver(message)
 
         try:
-            answer = await aintercept(crossing, execute, again)
+            answer = await aintercept(session_call, execute, again)
         except Exception as error:  # noqa: BLE001 - of a function of the user's that stands for the server
             answer = _failed(str(error), of_tool=method == _CALL_TOOL)
         if answer == CLOSED:
@@ -367,7 +367,7 @@ def _boundary_of(method: str, tools: _Tools) -> Boundary:
     def missed(_: Any, unrecorded: UnrecordedCallError) -> dict[str, Any]:
         return _failed(unrecorded.said, of_tool=of_tool)
 
-    def faked(crossing: Any, value: Any) -> dict[str, Any]:
-        return tools.result(crossing.request.name, value)
+    def faked(session_call: Any, value: Any) -> dict[str, Any]:
+        return tools.result(session_call.request.name, value)
 
     return Boundary("tool", missed=missed, faked=faked) if of_tool else Boundary("call", missed=missed)

@@ -196,7 +196,7 @@ def try_candidates(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.
         pytest.fail(problem, pytrace=False)
     for trial in trials_of(found_in(item.user_properties)).trials:
         if failure := trial.failure(_family_of(item), option.cassette_fail_under):
-            problems = dict.fromkeys(one.problem for one in trial.lane("candidate") if one.problem)
+            problems = dict.fromkeys(one.problem for one in trial.group("candidate") if one.problem)
             pytest.fail("\n  ".join([failure, *problems]), pytrace=False)
 
 
@@ -222,8 +222,8 @@ def _candidates_on(item: pytest.Item, program: TestProgram, path: Path) -> Itera
     for name, one in zip(option.cassette_candidate, trying, strict=True):
         if option.cassette_dry_run and one is not trying[0]:
             one = Trying(wanted._replace(candidate=name, baseline=0), runs)  # noqa: PLW2901
-        shared = {sample.number: sample for trial in known for sample in trial.lane("baseline")}
-        own = [sample for trial in known if trial.candidate == name for sample in trial.lane("candidate")]
+        shared = {sample.number: sample for trial in known for sample in trial.group("baseline")}
+        own = [sample for trial in known if trial.candidate == name for sample in trial.group("candidate")]
         before = Trial(item.nodeid, name, recorded, (*shared.values(), *own))
         found = one.found(dry_run=option.cassette_dry_run, resume=[before])
         known += found.trials

@@ -178,7 +178,7 @@ class TestCassette:
     @property
     def replayed(self) -> list[Interaction]:
         """The replayed recordings, in the order of the run."""
-        return [self.session.source.interaction(crossed.number) for crossed in self.report.replayed]
+        return [self.session.source.interaction(call_record.number) for call_record in self.report.replayed]
 
     @property
     def tool_calls(self) -> list[ToolCall]:
@@ -303,7 +303,9 @@ class TestCassette:
     def assert_all_replayed(self) -> None:
         """Assert that every call so far was replayed, and none made for real."""
         __tracebackhide__ = True
-        executed = [f"{crossed.kind} {crossed.name} at {crossed.address}" for crossed in self.report.recorded]
+        executed = [
+            f"{call_record.kind} {call_record.name} at {call_record.address}" for call_record in self.report.recorded
+        ]
         assert not executed, self._differ("new calls", [], executed)
 
     def end(self, *, counts: bool) -> None:
@@ -317,7 +319,7 @@ class TestCassette:
         if report.recorded:
             self._happened = runs.happened(self.session)  # else it can be read from the cassette at any time
         if counts:
-            billed = [crossed.number for crossed in replayed if crossed.kind in MODELS]
+            billed = [call_record.number for call_record in replayed if call_record.kind in MODELS]
             read = self.session.ledger.are_metered
             counted = [
                 number
@@ -326,7 +328,7 @@ class TestCassette:
             ]
             self.replayed_by_models = list(map(source.interaction, counted))
             self.uncounted = len(billed) - len(counted)
-        timings = [self.session.recordings.timing_of(crossed.number) for crossed in replayed]
+        timings = [self.session.recordings.timing_of(call_record.number) for call_record in replayed]
         self.saved_seconds = sum([timing.duration_ms for timing in timings if timing is not None]) / 1000
 
     def write_snapshots(self) -> None:

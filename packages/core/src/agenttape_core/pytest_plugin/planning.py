@@ -152,9 +152,9 @@ def lines_of(plans: Mapping[str, Plan], refused: Mapping[str, str], again: Calla
         refused: Why there's no plan for the others, by their ids.
         again: Returns the command that runs the same tests with one more option.
     """
-    dirty = [plan for plan in plans.values() if not plan.is_clean]
-    lines = [line for plan in dirty for line in plan.lines()]
-    total = summary_of(list(plans.values()), again("--rerecord=changed") if dirty else "")
+    changed = [plan for plan in plans.values() if not plan.is_clean]
+    lines = [line for plan in changed for line in plan.lines()]
+    total = summary_of(list(plans.values()), again("--rerecord=changed") if changed else "")
     return [*lines, total, *([unplanned(refused)] if refused else [])]
 
 

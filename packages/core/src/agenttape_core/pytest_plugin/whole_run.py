@@ -162,7 +162,7 @@ class WholeRun:
             output[_SENT] = sorted(self._orphans)
         elif exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
             self._unseen = list(self._nothing_looked_at()) if exitstatus == pytest.ExitCode.OK else []
-            if any((self._orphans, self._is_dirty(), self._refused, self._unseen, self._is_worse())):
+            if any((self._orphans, self._has_changed(), self._refused, self._unseen, self._is_worse())):
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if output is None and self._verified:
             from agenttape_core.pytest_plugin.verifying import keep_verified
@@ -183,7 +183,7 @@ class WholeRun:
 
         return is_worse(self._results)
 
-    def _is_dirty(self) -> bool:
+    def _has_changed(self) -> bool:
         plans = [*self._plans.values(), *(own.plan for own in self._own_plans)]
         return any(not plan.is_clean for plan in plans)
 

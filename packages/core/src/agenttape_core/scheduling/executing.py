@@ -17,17 +17,19 @@ PASSED_ON: ContextVar[bool] = ContextVar("agenttape_passed_on", default=False)
 """True for code of a connection that outlives a call: its requests are recorded above, and a replay has none of it."""
 
 
-def is_outside_program(crossing: Any) -> bool:
+def is_outside_program(session_call: Any) -> bool:
     """Return True if the code of a call is nothing that a replay runs: it has no turns, and nor has what it begins."""
-    return not (crossing.is_run_now or (crossing.session.scheduler.loops.is_kept and crossing.may_be_run_again))
+    return not (
+        session_call.is_run_now or (session_call.session.scheduler.loops.is_kept and session_call.may_be_run_again)
+    )
 
 
 def runs_outside_program() -> bool:
     """Return True if what runs here is the code of such a call, or of a connection: see `PASSED_ON`."""
     if PASSED_ON.get():
         return True
-    crossing = EXECUTING.get()
-    return crossing is not None and is_outside_program(crossing)
+    session_call = EXECUTING.get()
+    return session_call is not None and is_outside_program(session_call)
 
 
 _NEAR = 6

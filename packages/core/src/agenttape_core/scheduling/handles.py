@@ -185,7 +185,7 @@ class Looking:
 
 
 def owner_of(handle: Any, session: object) -> Any:
-    """Return the owner of a handle: `PROGRAM`, the crossing that executes, or `None` if it is not of a session.
+    """Return the owner of a handle: `PROGRAM`, the call that executes, or `None` if it is not of a session.
 
     Args:
         handle: The handle, of one of Python's own loops.
@@ -199,8 +199,8 @@ def owner_of(handle: Any, session: object) -> Any:
     bound = getattr(callback, "__self__", None)
     if bound is handle._loop or isinstance(bound, BaseTransport | Looking) or _is_cancelling(bound):  # noqa: SLF001
         return None
-    crossing = context.get(EXECUTING)
-    return PROGRAM if crossing is None or crossing.session is not session else crossing
+    session_call = context.get(EXECUTING)
+    return PROGRAM if session_call is None or session_call.session is not session else session_call
 
 
 def _is_cancelling(bound: Any) -> bool:

@@ -218,10 +218,10 @@ class Scheduler:
         self.threads.leave()
         self.loops.close()
 
-    def depart(self) -> None:
+    def diverge(self) -> None:
         """Keep no order from here on: the run isn't the recorded one any more."""
         with self.turn.lock:
-            self.turn.strategy.depart()
+            self.turn.strategy.diverge()
             self.turn.admit()
 
     def forget(self) -> None:
@@ -262,7 +262,7 @@ class Scheduler:
         if self.turn.is_on:
             self.threads.wait_for_turn()
 
-    def serves(self, number: int) -> None:
+    def replays(self, number: int) -> None:
         """Note that a recording answers a call of the caller, where the order of calls is chosen.
 
         Args:

@@ -79,13 +79,13 @@ class Origin(NamedTuple):
 
     Args:
         membership: The session of whoever began it.
-        crossing: The boundary that was being executed there, if there was one.
+        session_call: The boundary that was being executed there, if there was one.
         is_work: True for work that was handed to a thread pool, false for the thread as a whole.
         draws: Entered in the thread: what it draws from, as `freeze.BegunWork`; `None` where time and ids are real.
     """
 
     membership: Membership[Any]
-    crossing: Any
+    session_call: Any
     is_work: bool
     draws: Any = None
 
@@ -123,7 +123,7 @@ class Scopes(Generic[S]):
         membership = self.variable.get() if context is None else context.get(self.variable)
         if membership is None:
             origin = self._origin.get() if context is None else context.get(self._origin)
-            if origin is not None and origin.crossing is None:
+            if origin is not None and origin.session_call is None:
                 membership = origin.membership
         return membership
 

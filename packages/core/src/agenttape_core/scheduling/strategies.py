@@ -66,7 +66,7 @@ class AsTheyCome:
         """Let a call that waits to be cancelled again wait no more; or let time pass, where that may cancel it."""
         return pass_time(turn) or end_wait(turn)
 
-    def depart(self) -> None:
+    def diverge(self) -> None:
         """Keep no order."""
 
     def is_set(self, key: Key, seconds: float) -> None:
@@ -156,7 +156,7 @@ class Recorded(AsTheyCome):
             return True
         if free:
             self._tell(f"{free[0].base} came where the recording has {head.base}")
-            self.depart()
+            self.diverge()
             return True
         return False
 
@@ -185,7 +185,7 @@ class Recorded(AsTheyCome):
         self._tell(f"{missing[0].base} did not come before {self._order[place].base}, as it did in the recording")
         self._at = place
 
-    def depart(self) -> None:
+    def diverge(self) -> None:
         """Keep no order from now on."""
         self._at = len(self._order)
 
@@ -240,7 +240,7 @@ class OfAnswers(AsTheyCome):
             del self._group[left.popleft()]
         return True
 
-    def depart(self) -> None:
+    def diverge(self) -> None:
         """Keep no order."""
         self._group.clear()
 
@@ -630,7 +630,7 @@ class Chosen(AsTheyCome):
             return True
         return False
 
-    def depart(self) -> None:
+    def diverge(self) -> None:
         """Impose no order from now on."""
         self._is_over = True
 

@@ -71,7 +71,7 @@ def origin_here(code: Any, *, is_work: bool) -> Origin | None:
         return Origin(membership, EXECUTING.get(), is_work, _draws(code))
     if above is None:
         return None
-    return above._replace(crossing=EXECUTING.get() or above.crossing, is_work=is_work, draws=_draws(code))
+    return above._replace(session_call=EXECUTING.get() or above.session_call, is_work=is_work, draws=_draws(code))
 
 
 def _draws(code: Any) -> BegunWork | None:
@@ -100,7 +100,7 @@ def session_of_bare_thread() -> Any:
         ):  # what's around a paused session, such as pytest
             return None
         return next((session for session in SCOPES.open() if session.scheduler.threads is participant.threads), None)
-    found: Any = origin.membership.innermost() if origin.crossing is None else None
+    found: Any = origin.membership.innermost() if origin.session_call is None else None
     return found
 
 

@@ -43,12 +43,12 @@ _ATTEMPT = 0.05
 
 def enclosing(session: Any) -> str:
     """Return the address of the innermost call whose code runs here, as part of the program; empty for none."""
-    crossing = EXECUTING.get()
-    if crossing is None and SCOPES.membership() is None and (origin := SCOPES.origin()) is not None:
-        crossing = origin.crossing
-    if crossing is None or crossing.session is not session:
+    session_call = EXECUTING.get()
+    if session_call is None and SCOPES.membership() is None and (origin := SCOPES.origin()) is not None:
+        session_call = origin.session_call
+    if session_call is None or session_call.session is not session:
         return ""
-    return str(crossing.position.address)
+    return str(session_call.position.address)
 
 
 class Threads:

@@ -112,7 +112,7 @@ class Strategy(Protocol):
     def unstick(self, turn: Turn) -> bool:
         """Continue although the next arrival can't come; return false if nothing can continue at all."""
 
-    def depart(self) -> None:
+    def diverge(self) -> None:
         """Keep no order from now on: the run isn't the recorded one."""
 
     def is_set(self, key: Key, seconds: float) -> None:

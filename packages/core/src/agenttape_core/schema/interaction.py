@@ -1,4 +1,4 @@
-"""One boundary crossing."""
+"""One boundary call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SideEffect(Record):
 
 
 class Interaction(Record):
-    """One boundary crossing: the request, its address, and the outcome. All of it redacted."""
+    """One boundary call: the request, its address, and the outcome. All of it redacted."""
 
     number: int
     """1-based, in the order of the file."""

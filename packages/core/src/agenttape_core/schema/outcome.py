@@ -1,4 +1,4 @@
-"""The outcome of one boundary crossing."""
+"""The outcome of one boundary call."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Effect(Record):
 
 
 class Outcome(Record):
-    """The end of one boundary crossing.
+    """The end of one boundary call.
 
     `returned` has a `value`; `raised` has an `error`; `streamed` has `chunks`, and `ended` shows whether the stream was
     exhausted, closed early by its reader, or broken by an `error`. A call that the program `cancelled` before it ended

@@ -6,7 +6,7 @@
 - The session of a call: `context` finds it; `thread_pools` and `side_effects` do so for work in pools, and for effects
   outside the process. `runs` records the events of a run.
 - A call: `call` has its facts, and `intercept` its four shapes. `boundary` has the families of calls, `positions` and
-  `recorded_runs` the places, `crossing` how it begins.
+  `recorded_runs` the places, `session_call` how it begins.
 - It's answered (`answered_call`: from its recording, or by a function), or executed (`executed_call`: for real, or
   stepped into). `conditional_boundary` leaves out the calls of components that only run the program's own code.
 - An answer: `applied_changes`, `id_mapping`, `recorded_errors`, `validation_errors`, `stale_objects` and `pacing` turn
@@ -23,7 +23,7 @@ When an answer reaches the program, and which session code belongs to, is decide
 from agenttape_core.session import runs
 from agenttape_core.session.answered_call import AnsweredCall
 from agenttape_core.session.boundary import Boundary
-from agenttape_core.session.call import stop_watching, watch_answers, watch_crossings
+from agenttape_core.session.call import stop_watching, watch_answers, watch_calls
 from agenttape_core.session.candidates import (
     CandidateModel,
     Candidates,
@@ -45,7 +45,6 @@ from agenttape_core.session.context import (
     owning_session,
     passing_on,
 )
-from agenttape_core.session.crossing import Crossing
 from agenttape_core.session.events import Event, Events, EventSink
 from agenttape_core.session.executed_call import (
     ExecutedCall,
@@ -57,13 +56,13 @@ from agenttape_core.session.hash_seed import hash_seed
 from agenttape_core.session.intercept import (
     aintercept,
     aintercept_stream,
-    aserve,
-    aserve_stream,
+    areplay_call,
+    areplay_stream,
     awaited,
     intercept,
     intercept_stream,
-    serve,
-    serve_stream,
+    replay_call,
+    replay_stream,
 )
 from agenttape_core.session.listeners import NAMES, LateCalls, listen
 from agenttape_core.session.miss import register_address_reader, register_run_reader
@@ -85,6 +84,7 @@ from agenttape_core.session.report import (
 )
 from agenttape_core.session.run_input import FirstInput, RunInput
 from agenttape_core.session.session import Session
+from agenttape_core.session.session_call import SessionCall
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.side_effects import note_side_effect, recording_side_effects
 from agenttape_core.session.slot import Slot
@@ -103,7 +103,6 @@ __all__ = [
     "CallRecord",
     "CandidateModel",
     "Candidates",
-    "Crossing",
     "Divergence",
     "Edited",
     "Event",
@@ -120,6 +119,7 @@ __all__ = [
     "Report",
     "RunInput",
     "Session",
+    "SessionCall",
     "Setup",
     "Sink",
     "Slot",
@@ -130,9 +130,9 @@ __all__ = [
     "aintercept_stream",
     "another_zone",
     "anotified_outside",
+    "areplay_call",
+    "areplay_stream",
     "as_observed",
-    "aserve",
-    "aserve_stream",
     "awaited",
     "below",
     "call_is_under_way",
@@ -171,15 +171,15 @@ __all__ = [
     "register_position",
     "register_run_reader",
     "register_scope",
+    "replay_call",
+    "replay_stream",
     "runs",
     "scope_seen",
-    "serve",
-    "serve_stream",
     "side_effects_skipped",
     "stop_watching",
     "value_codec",
     "watch_answers",
-    "watch_crossings",
+    "watch_calls",
     "why_not_run",
     "without_ids",
     "zone_at",

@@ -87,6 +87,6 @@ def changed_outcome(call: Call, number: int, source: Edited, change: Alteration)
     source.land(number, outcome)
     session.report.add_reached(ReachedChange(kind, source.interaction(number).name, address, recorded, str(change)))
     session.recordings.has_changed = True
-    session.scheduler.depart()  # the recorded order of threads holds up to here
-    session.depart()
+    session.scheduler.diverge()  # the recorded order of threads holds up to here
+    session.diverge()
     return outcome, changed.error

@@ -62,13 +62,13 @@ ANSWER_WATCHERS: list[Callable[[Any], None]] = []
 """Called with each call whose answer has come."""
 
 
-def watch_crossings(watcher: Callable[[Any], None]) -> None:
+def watch_calls(watcher: Callable[[Any], None]) -> None:
     """Call this with each call of this process when it begins, where it is made; `verify` compares them."""
     WATCHERS.append(watcher)
 
 
 def stop_watching(watcher: Callable[[Any], None]) -> None:
-    """Call a function no longer that `watch_crossings` was given."""
+    """Call a function no longer that `watch_calls` was given."""
     WATCHERS.remove(watcher)
 
 

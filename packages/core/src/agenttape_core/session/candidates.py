@@ -133,39 +133,39 @@ class Candidates(NamedTuple):
         return {str(key): candidate.label for selector, candidate in self.chosen for key in selector or ()}
 
 
-def candidate_of(crossing: Any, framework: str) -> CandidateModel | None:
+def candidate_of(session_call: Any, framework: str) -> CandidateModel | None:
     """Return the model to call instead of the program's own, if the call has a candidate.
 
     Args:
-        crossing: The crossing of the call.
+        session_call: The call.
         framework: The name of the framework's module.
 
     Raises:
         ConfigurationError: If the candidate is a model of another framework.
     """
-    candidate: Candidate | None = getattr(crossing, "candidate", None)  # only one that is executed has any
+    candidate: Candidate | None = getattr(session_call, "candidate", None)  # only one that is executed has any
     if candidate is None:
         return None
     found: CandidateModel | None = candidate.models.get(framework)
     if found is None:
-        with crossing.session.latch:
+        with session_call.session.latch:
             others = ", ".join(sorted(candidate.models))
             raise ConfigurationError(
-                f"candidate {candidate.label}: {crossing.request.name} at {crossing.position.address} is a model of "
-                f"{framework}, and the candidate one of {others}\n"
+                f"candidate {candidate.label}: {session_call.request.name} at {session_call.position.address} is a "
+                f"model of {framework}, and the candidate one of {others}\n"
                 "  give each its own by place: candidate={NODE: MODEL, ...}"
             )
     return found
 
 
-def refuse_tools(crossing: Any, candidate: CandidateModel) -> None:
+def refuse_tools(session_call: Any, candidate: CandidateModel) -> None:
     """Refuse to offer tools to a candidate that cannot call any.
 
     Raises:
         ConfigurationError: Always.
     """
-    with crossing.session.latch:
+    with session_call.session.latch:
         raise ConfigurationError(
-            f"candidate {candidate.label}: tools are offered at {crossing.position.address}, and it calls none\n"
+            f"candidate {candidate.label}: tools are offered at {session_call.position.address}, and it calls none\n"
             "  choose a model that calls tools, or name the places at which it is tried: candidate={NODE: MODEL}"
         )

@@ -17,12 +17,12 @@ from agenttape_core.locks import Lock
 from agenttape_core.matching import task_branch
 from agenttape_core.schema import Plain
 from agenttape_core.session.boundary import Boundary
-from agenttape_core.session.crossing import Crossing
 from agenttape_core.session.executed_call import WATCHED, ExecutedCall, executing
 from agenttape_core.session.intercept import Ended, awaited
 from agenttape_core.session.positions import below
 from agenttape_core.session.report import CallRecord
 from agenttape_core.session.session import Session
+from agenttape_core.session.session_call import SessionCall
 from agenttape_core.session.slot import Slot
 from agenttape_core.side_effects import UnwatchedCode
 
@@ -54,19 +54,19 @@ class ProgramCall:
     """A call of a component that runs, and is watched.
 
     Args:
-        crossing: The crossing that is recorded if it reaches outside.
+        session_call: The call that is recorded if it reaches outside.
         calls: Those of its name.
         keeps_idle: Whether to record it even if it made no recorded calls, because the user has taped the object.
     """
 
-    def __init__(self, crossing: ExecutedCall, calls: _Calls, *, keeps_idle: bool) -> None:
-        self._crossing = crossing
+    def __init__(self, session_call: ExecutedCall, calls: _Calls, *, keeps_idle: bool) -> None:
+        self._session_call = session_call
         self._calls = calls
         self._keeps_idle = keeps_idle
 
     def awaiting(self) -> AbstractAsyncContextManager[None]:
         """Await the code inside, at its place among all that its event loop waits for."""
-        return awaited(self._crossing, unless=lambda: not self._reaches_outside())
+        return awaited(self._session_call, unless=lambda: not self._reaches_outside())
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -83,7 +83,7 @@ class ProgramCall:
     def watched(self) -> Iterator[None]:
         """Watch the code inside, on behalf of this call."""
         before = WATCHED.get()
-        WATCHED.set(self._crossing)
+        WATCHED.set(self._session_call)
         try:
             yield
         finally:
@@ -94,7 +94,7 @@ class ProgramCall:
         if not self._is_kept():
             return
         try:
-            self._crossing.session.codec.encode(value)
+            self._session_call.session.codec.encode(value)
         except UnrecordableValueError:
             self._report()
             return
@@ -102,8 +102,8 @@ class ProgramCall:
 
     def _report(self) -> None:
         """Report its connections: it cannot be recorded."""
-        session = self._crossing.session
-        for act in self._crossing.side_effects.ended(None, UnwatchedCode(), is_automatic=session.auto):
+        session = self._session_call.session
+        for act in self._session_call.side_effects.ended(None, UnwatchedCode(), is_automatic=session.auto):
             session.report.add_uncovered(f"{act.what} at {act.at}")
 
     def streamed(self, head: Any, stream: Iterator[Any]) -> Iterator[Any]:
@@ -113,11 +113,11 @@ class ProgramCall:
             head: What else it has returned; it is recorded as the first chunk.
             stream: The stream, which is read in the world of the program.
         """
-        return _read(stream, _Stream(self, self._crossing, head))
+        return _read(stream, _Stream(self, self._session_call, head))
 
     def astreamed(self, head: Any, stream: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Like `streamed`, for an async stream."""
-        return _aread(stream, _Stream(self, self._crossing, head))
+        return _aread(stream, _Stream(self, self._session_call, head))
 
     def ended(self, chunks: Sequence[Plain] | None, how: Ended, error: Exception | None) -> None:
         """Record a stream that has ended, if it has reached outside.
@@ -135,38 +135,38 @@ class ProgramCall:
             self._counted().streamed(chunks, how, error)
 
     def _is_kept(self) -> bool:
-        crossing, calls = self._crossing, self._calls
+        session_call, calls = self._session_call, self._calls
         if not self._reaches_outside():
-            crossing.ran()
-            calls.ran.append(crossing.request.fingerprint)
+            session_call.ran()
+            calls.ran.append(session_call.request.fingerprint)
             return False
         return True
 
     def _reaches_outside(self) -> bool:
-        is_idle = self._keeps_idle and not self._crossing.has_made_calls
-        return bool(self._calls.reach_outside or self._crossing.side_effects or is_idle)
+        is_idle = self._keeps_idle and not self._session_call.has_made_calls
+        return bool(self._calls.reach_outside or self._session_call.side_effects or is_idle)
 
     def _counted(self) -> ExecutedCall:
-        crossing, calls = self._crossing, self._calls
+        session_call, calls = self._session_call, self._calls
         calls.reach_outside = True
         if calls.ran:
-            crossing.metadata = {**crossing.metadata, _RAN: sorted({*calls.ran})}
-        request, address = crossing.request, crossing.position.address
-        crossing.session.report.add(executed=CallRecord(request.kind, request.name, address, crossing.number))
-        return crossing
+            session_call.metadata = {**session_call.metadata, _RAN: sorted({*calls.ran})}
+        request, address = session_call.request, session_call.position.address
+        session_call.session.report.add(executed=CallRecord(request.kind, request.name, address, session_call.number))
+        return session_call
 
 
 class _Stream:
     """The chunks of a stream so far: recorded once, when it ends, or when the session does."""
 
-    def __init__(self, call: ProgramCall, crossing: ExecutedCall, head: Any) -> None:
+    def __init__(self, call: ProgramCall, session_call: ExecutedCall, head: Any) -> None:
         self._call = call
-        self._crossing = crossing
+        self._session_call = session_call
         self._chunks: list[Plain] | None = []
         self._is_open = True
         self._lock = Lock()
         self.arrived(head)
-        crossing.session.watch(self.close)
+        session_call.session.watch(self.close)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -180,10 +180,10 @@ class _Stream:
 
     def arrived(self, chunk: Any) -> None:
         """Keep a chunk before its reader can change it."""
-        self._crossing.chunk_arrived()
+        self._session_call.chunk_arrived()
         try:
             if self._chunks is not None:
-                self._chunks.append(self._crossing.session.codec.encode(chunk))
+                self._chunks.append(self._session_call.session.codec.encode(chunk))
         except UnrecordableValueError:
             self._chunks = None
 
@@ -199,7 +199,7 @@ class _Stream:
         with self._lock:
             was_open, self._is_open = self._is_open, False
         if was_open:
-            self._crossing.session.unwatch(self.close)
+            self._session_call.session.unwatch(self.close)
             self._call.ended(self._chunks, how, error)
 
 
@@ -244,7 +244,7 @@ def program_call(
     owner: Any,
     code: Any,
     is_taped: bool,
-) -> Crossing | ProgramCall | None:
+) -> SessionCall | ProgramCall | None:
     """Begin a call of a component of the program: one that is replayed, or that runs and is watched.
 
     Args:
@@ -267,7 +267,7 @@ def program_call(
         return None
     known, kind = session.extension(_CALLS), boundary.kind
     calls = known.get((kind, name)) or known.setdefault((kind, name), _Calls(session, kind, name))
-    if calls.are_recorded and session.policy.may_serve(kind, name):
+    if calls.are_recorded and session.policy.may_replay(kind, name):
         request = body()
         if calls.are_program and session.canonical.request(kind, "", request).fingerprint in calls.are_program:
             return None
@@ -280,6 +280,6 @@ def program_call(
         return None
     position = below(session, name) or session.root.child(name, branch=task_branch(session.root))
     number = session.ledger.next_number()
-    crossing = ExecutedCall(session, boundary, asked, position, number=number, owner=owner)
-    crossing.code = code
-    return ProgramCall(crossing, calls, keeps_idle=is_taped)
+    session_call = ExecutedCall(session, boundary, asked, position, number=number, owner=owner)
+    session_call.code = code
+    return ProgramCall(session_call, calls, keeps_idle=is_taped)

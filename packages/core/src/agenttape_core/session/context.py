@@ -30,7 +30,7 @@ def call_is_under_way() -> bool:
     """
     session, around, origin = SCOPES.innermost(), executing(), SCOPES.origin()
     if session is None and origin is not None:
-        session, around = origin.membership.innermost(), around or origin.crossing
+        session, around = origin.membership.innermost(), around or origin.session_call
     if session is None:
         return False
     running = session.running[:]
@@ -39,14 +39,14 @@ def call_is_under_way() -> bool:
 
 @contextmanager
 def as_observed(session: Session, outer: ExecutedCall | None) -> Iterator[None]:
-    """While inside, the caller counts as running in a session, within a crossing of it.
+    """While inside, the caller counts as running in a session, within a call of it.
 
     For an integration that observes: inside, it builds the request of a call with the same code as one that
     substitutes. Hold it for that only, never across a `yield` or the real call.
 
     Args:
         session: The session of the observation.
-        outer: The innermost observed crossing that the call is part of.
+        outer: The innermost observed call that the call is part of.
     """
     real, executed, branch = SCOPES.swap(session.observed), swap_executing(outer), current_branch()
     enter_branch(None)
@@ -64,7 +64,7 @@ def frozen_of_bare_thread() -> Frozen | None:
     if origin is None or origin.draws is None:
         return None
     session: Session | None = origin.membership.innermost()
-    return session.frozen_here(origin.crossing) if session is not None else None
+    return session.frozen_here(origin.session_call) if session is not None else None
 
 
 def owning_session() -> Session | None:
@@ -83,9 +83,11 @@ def executing_of(session: Session) -> bool:
     connection that was opened for one call and is shared by others.
     """
     origin = SCOPES.origin()
-    crossing: ExecutedCall | None = executing() or (origin.crossing if origin is not None else None)
-    if crossing is not None:
-        return crossing.session is session and (crossing.reaches_out() or (crossing.is_real and is_passed_on()))
+    session_call: ExecutedCall | None = executing() or (origin.session_call if origin is not None else None)
+    if session_call is not None:
+        return session_call.session is session and (
+            session_call.reaches_out() or (session_call.is_real and is_passed_on())
+        )
     running = session.running[:]
     return owning_session() is None and any(call.reaches_out() for call in running)
 

@@ -72,16 +72,16 @@ class Events:
             numbered = {"schema": SCHEMA, "seq": next(self._numbers), "time": round(time(), 6), "event": event}
             self._sink.put({**numbered, **self._same, "thread": threading.current_thread().name, **known})
 
-    def crossed(self, event: str, crossed: CallRecord, parent: int | None = None) -> None:
+    def call_record(self, event: str, call_record: CallRecord, parent: int | None = None) -> None:
         """Tell what became of a call.
 
         Args:
             event: The event.
-            crossed: The call.
+            call_record: The call.
             parent: The number of the call that it was made inside of.
         """
-        match_rule = str(crossed.match_rule) if crossed.match_rule is not None else None
-        self.tell(event, **_place(crossed), number=crossed.number, parent=parent, match_rule=match_rule)
+        match_rule = str(call_record.match_rule) if call_record.match_rule is not None else None
+        self.tell(event, **_place(call_record), number=call_record.number, parent=parent, match_rule=match_rule)
 
     def executed(self, interaction: Interaction, timing: Timing) -> None:
         """Tell that a call was executed and has ended.

@@ -527,7 +527,7 @@ def _executing_elsewhere(session: Session, position: Position | None) -> Execute
     """
     origin = SCOPES.origin()
     if origin is not None and origin.membership.session is session:
-        begun_in: ExecutedCall | None = origin.crossing
+        begun_in: ExecutedCall | None = origin.session_call
         return begun_in if begun_in is not None and not begun_in.has_ended else None
     # A request that is under way starts no threads that make others: those run beside it.
     running = [call for call in session.running[:] if call.boundary.kind != "http"]

@@ -15,8 +15,8 @@ from agenttape_core.scheduling import Awaited, answering
 from agenttape_core.schema import Outcome, Plain, Usage
 from agenttape_core.session.answered_call import AnsweredCall
 from agenttape_core.session.call import ANSWER_WATCHERS, answered
-from agenttape_core.session.crossing import Crossing
 from agenttape_core.session.executed_call import ExecutedCall, Failure
+from agenttape_core.session.session_call import SessionCall
 
 Ended = Literal["exhausted", "closed", "raised"]
 Apply = Callable[[Any], object]
@@ -26,7 +26,7 @@ _DONE = object()
 _EXECUTED = "this call is to be executed: only one that `is_replayed` can be replayed"
 
 
-def serve(call: Crossing, apply: Apply | None = None) -> Any:
+def replay_call(call: SessionCall, apply: Apply | None = None) -> Any:
     """Answer a call that is replayed: with the recorded value or error, at the pace of the session.
 
     Args:
@@ -56,8 +56,8 @@ def serve(call: Crossing, apply: Apply | None = None) -> Any:
         answered(call)
 
 
-async def aserve(call: Crossing, apply: AsyncApply | None = None) -> Any:
-    """Like `serve`, for a coroutine. One that was cancelled waits until it is cancelled again."""
+async def areplay_call(call: SessionCall, apply: AsyncApply | None = None) -> Any:
+    """Like `replay_call`, for a coroutine. One that was cancelled waits until it is cancelled again."""
     assert call.is_replayed, _EXECUTED
     outcome = call.direct_outcome()
     if outcome is not None and outcome.status == "returned":
@@ -111,14 +111,14 @@ async def _reapply(call: AnsweredCall, awaited: Awaited, apply: AsyncApply | Non
             raise
 
 
-def serve_stream(
-    call: Crossing, apply: Apply | None = None, receive: Callable[[Any], Any] | None = None
+def replay_stream(
+    call: SessionCall, apply: Apply | None = None, receive: Callable[[Any], Any] | None = None
 ) -> Iterator[Any]:
-    """Like `serve`, for a generator: each chunk comes when it is due, and effects where they were between chunks.
+    """Like `replay_call`, for a generator: each chunk comes when it is due, and effects where they were between chunks.
 
     Args:
         call: The call.
-        apply: As for `serve`.
+        apply: As for `replay_call`.
         receive: Gets each chunk as it arrives, and returns the chunk for the reader. What it does is done inside of the
             call, as a provider would do it.
     """
@@ -165,8 +165,8 @@ def _when_due(call: AnsweredCall, apply: Apply | None, receive: Callable[[Any], 
         yield chunk
 
 
-async def aserve_stream(call: Crossing, apply: AsyncApply | None = None) -> AsyncGenerator[Any, None]:
-    """Like `serve_stream`, for an async generator. A stream that was cut short waits at its end to be cut again."""
+async def areplay_stream(call: SessionCall, apply: AsyncApply | None = None) -> AsyncGenerator[Any, None]:
+    """Like `replay_stream`, for an async generator. A stream that was cut short waits at its end to be cut again."""
     assert call.is_replayed, _EXECUTED
     chunks, paced = call.replay_chunks(), call.paced()
     with call.awaiting() as awaited:
@@ -195,7 +195,7 @@ async def aserve_stream(call: Crossing, apply: AsyncApply | None = None) -> Asyn
                 raise
 
 
-def intercept(call: Crossing, execute: Callable[[], Any], apply: Apply | None = None) -> Any:
+def intercept(call: SessionCall, execute: Callable[[], Any], apply: Apply | None = None) -> Any:
     """Serve the call, step into it, or execute and record it.
 
     `KeyboardInterrupt`, `SystemExit` and our own halts are not outcomes: they pass and leave no record.
@@ -206,7 +206,7 @@ def intercept(call: Crossing, execute: Callable[[], Any], apply: Apply | None = 
         apply: Does again what else a replayed call did; the real call notes it with `ExecutedCall.effected`.
     """
     if call.is_replayed:
-        return serve(call, apply)
+        return replay_call(call, apply)
     try:
         with call.executing():
             value = execute()
@@ -219,10 +219,10 @@ def intercept(call: Crossing, execute: Callable[[], Any], apply: Apply | None = 
     return value
 
 
-async def aintercept(call: Crossing, execute: Callable[[], Awaitable[Any]], apply: AsyncApply | None = None) -> Any:
+async def aintercept(call: SessionCall, execute: Callable[[], Awaitable[Any]], apply: AsyncApply | None = None) -> Any:
     """Like `intercept`, for a coroutine."""
     if call.is_replayed:
-        return await aserve(call, apply)
+        return await areplay_call(call, apply)
     try:
         async with awaited(call):
             with call.executing():
@@ -340,10 +340,12 @@ class _Stream:
         return first
 
 
-def intercept_stream(call: Crossing, execute: Callable[[], Iterator[Any]], apply: Apply | None = None) -> Iterator[Any]:
+def intercept_stream(
+    call: SessionCall, execute: Callable[[], Iterator[Any]], apply: Apply | None = None
+) -> Iterator[Any]:
     """Like `intercept`, for a generator. A stream closed early or broken midway is recorded as exactly that."""
     if call.is_replayed:
-        yield from serve_stream(call, apply)
+        yield from replay_stream(call, apply)
         return
     stream, chunks = _Stream(call), None
     while True:
@@ -368,11 +370,11 @@ def intercept_stream(call: Crossing, execute: Callable[[], Iterator[Any]], apply
 
 
 async def aintercept_stream(
-    call: Crossing, execute: Callable[[], AsyncIterator[Any]], apply: AsyncApply | None = None
+    call: SessionCall, execute: Callable[[], AsyncIterator[Any]], apply: AsyncApply | None = None
 ) -> AsyncIterator[Any]:
     """Like `intercept_stream`, for an async generator."""
     if call.is_replayed:
-        async with aclosing(aserve_stream(call, apply)) as replayed:
+        async with aclosing(areplay_stream(call, apply)) as replayed:
             async for chunk in replayed:
                 yield chunk
         return

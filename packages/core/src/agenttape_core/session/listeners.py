@@ -37,7 +37,7 @@ def listen(session: Session) -> None:
     if session.held is not None:
         session.listeners.append(_Secrets(session, session.held))
     if session.setup.notes_divergences:
-        session.listeners.append(_Departures(session))
+        session.listeners.append(_Divergences(session))
     if session.events is not None:
         session.listeners.append(_Events(session, session.events))
     if session.setup.sink is not None:
@@ -106,20 +106,20 @@ class _Secrets(Listener):
             self._held.note(position.address, body, begins_run=isinstance(decision, StepInto))
 
 
-class _Departures(Listener):
+class _Divergences(Listener):
     """Notes the calls that differ from their recordings, in a run with changes."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def answered(self, request: CanonicalRequest, found: Match, crossed: CallRecord, *, is_replayed: bool) -> None:
+    def answered(self, request: CanonicalRequest, found: Match, call_record: CallRecord, *, is_replayed: bool) -> None:
         del is_replayed
         if not found.same:
             recorded = self._session.source.interaction(found.number).request
             from agenttape_core.matching import differences  # few calls differ from their recordings
 
             differing = tuple((one.path, one.recorded, one.asked) for one in differences(recorded, request.body))
-            self._note("changed", request, crossed.address, crossed.number, differing)
+            self._note("changed", request, call_record.address, call_record.number, differing)
 
     def executed(self, request: CanonicalRequest, position: Position) -> None:
         self._note("executed", request, position.address)
@@ -148,10 +148,10 @@ class _Events(Listener):
         self._session = session
         self._events = events
 
-    def answered(self, request: CanonicalRequest, found: Match, crossed: CallRecord, *, is_replayed: bool) -> None:
+    def answered(self, request: CanonicalRequest, found: Match, call_record: CallRecord, *, is_replayed: bool) -> None:
         del request, found
-        inside = self._session.ledger.inside.get(crossed.number)
-        self._events.crossed("call.replayed" if is_replayed else "call.stepped_into", crossed, inside)
+        inside = self._session.ledger.inside.get(call_record.number)
+        self._events.call_record("call.replayed" if is_replayed else "call.stepped_into", call_record, inside)
 
     def missed(self, request: CanonicalRequest, position: Position, near: Nearest | None, *, is_fatal: bool) -> None:
         del near
@@ -165,8 +165,8 @@ class _Asked(Listener):
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def answered(self, request: CanonicalRequest, found: Match, crossed: CallRecord, *, is_replayed: bool) -> None:
-        del crossed, is_replayed
+    def answered(self, request: CanonicalRequest, found: Match, call_record: CallRecord, *, is_replayed: bool) -> None:
+        del call_record, is_replayed
         ledger = self._session.ledger
         if request.ids:
             ledger.asked.setdefault(found.number, Asked(request, found.same))

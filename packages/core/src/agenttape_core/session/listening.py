@@ -23,7 +23,7 @@ class Listener:
     def decided(self, position: Position, body: Mapping[str, Any], decision: Decision) -> None:
         """Note what happens on a call, given its request before it was redacted."""
 
-    def answered(self, request: CanonicalRequest, found: Match, crossed: CallRecord, *, is_replayed: bool) -> None:
+    def answered(self, request: CanonicalRequest, found: Match, call_record: CallRecord, *, is_replayed: bool) -> None:
         """Note that a recording answers a call, or, if it isn't replayed, that its code is run again."""
 
     def executed(self, request: CanonicalRequest, position: Position) -> None:

@@ -43,7 +43,7 @@ def below(session: Session, name: str) -> Position | None:
         name: Which boundary it is.
 
     Returns:
-        A position below the caller's code or below the crossing that executes around it, whichever is further inside;
+        A position below the caller's code or below the call that executes around it, whichever is further inside;
         `None` for a thread without a context whose position no framework has: only the session can find it.
     """
     above, outer = here(session), executing()

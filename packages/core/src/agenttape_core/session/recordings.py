@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from agenttape_core.engine import Decision, Policy, Serve, StepInto, decide
+from agenttape_core.engine import Decision, Policy, Replay, StepInto, decide
 from agenttape_core.matching import STRICT, CanonicalRequest, RecordingIndex, recorded_request
 from agenttape_core.matching import Candidate as Match
 from agenttape_core.scheduling import Ending
@@ -81,14 +81,14 @@ class Recordings:
             is_idempotent: Whether the boundary declares its calls safe to repeat.
         """
         kind, name = request.kind, request.name
-        if is_tried or not policy.may_serve(kind, name, address):
+        if is_tried or not policy.may_replay(kind, name, address):
             return decide(policy, kind, name, None, address=address, is_tried=is_tried)
         while True:
             found = self._find(policy, request, address)
             if found is None and (aligned := self._aligned(request, address)) is not None:
                 found = self._find(policy, aligned, address)
             decision = decide(policy, kind, name, found, address=address, is_idempotent=is_idempotent)
-            if not isinstance(decision, Serve | StepInto):
+            if not isinstance(decision, Replay | StepInto):
                 return decision
             if self.index.use(decision.found, alone=isinstance(decision, StepInto)):
                 return decision

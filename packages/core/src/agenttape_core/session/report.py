@@ -170,8 +170,8 @@ def not_as_recorded(nondeterminism: Iterable[str], entropy: Collection[str], uno
     return [f"{heading}{between.join(lines)}" for heading, between, lines in said if lines]
 
 
-def _number(crossed: CallRecord) -> int:
-    return crossed.number
+def _number(call_record: CallRecord) -> int:
+    return call_record.number
 
 
 def _not_known(_: CallRecord) -> str:
@@ -222,8 +222,8 @@ class Report:
 
         A retriever is one of them if its code had side effects beside the calls that it made.
         """
-        tools = sorted([crossed for crossed in self._replayed if crossed.kind in _WITH_CODE], key=_number)
-        replayed = [SkippedTool(crossed.name, self._why_replayed(crossed)) for crossed in tools]
+        tools = sorted([call_record for call_record in self._replayed if call_record.kind in _WITH_CODE], key=_number)
+        replayed = [SkippedTool(call_record.name, self._why_replayed(call_record)) for call_record in tools]
         return tuple(dict.fromkeys([tool for tool in replayed if tool.why]))
 
     @property
@@ -239,7 +239,7 @@ class Report:
     @property
     def judged(self) -> tuple[CallRecord, ...]:
         """The unused interactions that fail a replay: all except pure kinds (embeddings)."""
-        return tuple([crossed for crossed in self._unused if crossed.kind not in PURE_KINDS])
+        return tuple([call_record for call_record in self._unused if call_record.kind not in PURE_KINDS])
 
     @property
     def missed(self) -> tuple[str, ...]:

@@ -117,7 +117,7 @@ def find_unused(session: Session) -> None:
     if policy.live:
         called = [rows[number] for number in replayed]
         replayed = [row.number for row in called if not policy.is_live(row.kind, row.name, row.address)]
-    session.report.close([_crossed(rows[number]) for number in session.recordings.index.unused(replayed)])
+    session.report.close([_call_record(rows[number]) for number in session.recordings.index.unused(replayed)])
 
 
 def unused_error(session: Session) -> UnusedInteractionsError | None:
@@ -132,5 +132,5 @@ def unused_error(session: Session) -> UnusedInteractionsError | None:
     return UnusedInteractionsError("\n".join([first, *(f"  {line}".rstrip() for line in lines)]))
 
 
-def _crossed(row: IndexRow) -> CallRecord:
+def _call_record(row: IndexRow) -> CallRecord:
     return CallRecord(row.kind, row.name, row.address, row.number)

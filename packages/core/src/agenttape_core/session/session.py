@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agenttape_core.engine import Decision, Execute, Mode, Policy, Refuse, Serve, StepInto
+from agenttape_core.engine import Decision, Execute, Mode, Policy, Refuse, Replay, StepInto
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteFormatError, IncompleteObjectError
 from agenttape_core.freeze import Frozen, is_drawn_by_program
 from agenttape_core.locks import RLock, cached_property
@@ -19,7 +19,6 @@ from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import WATCHERS, begun
 from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.codecs import plain_value, value_codec
-from agenttape_core.session.crossing import Crossing, Facts, answered, executed, faked, missed, step_into
 from agenttape_core.session.executed_call import ExecutedCall, around, executing
 from agenttape_core.session.latch import Latch
 from agenttape_core.session.ledger import Ledger
@@ -29,6 +28,7 @@ from agenttape_core.session.recordings import Recordings, only_replays
 from agenttape_core.session.report import CallRecord, Report, answered_without, why_not_run
 from agenttape_core.session.run_input import FirstInput
 from agenttape_core.session.secret_scope import HeldSecrets
+from agenttape_core.session.session_call import Facts, SessionCall, answered, executed, faked, missed, step_into
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.slot import Slot
 from agenttape_core.session.stale_objects import ReplayedWrite, note_replayed_write, replayed_write_on
@@ -115,7 +115,7 @@ class Session:
         self.answering = Answering()
         self.first_input = FirstInput(is_kept=setup.policy.records and setup.sink is not None and setup.keeps_input)
         """The input that the run began with, where it is recorded."""
-        guarded = setup.policy.serves and not setup.policy.offline
+        guarded = setup.policy.replays and not setup.policy.offline
         self.held = HeldSecrets(setup.redactor, self._encoded) if guarded else None
         """The secrets in requests, kept if a replayed value may reach a call that is made for real."""
         self.warnings: dict[str, Warning] = {}
@@ -126,7 +126,7 @@ class Session:
         """Those whose code runs in work that may be given up, until they are recorded: longer than their code runs."""
         self.unfinished: set[Callable[[], None]] = set()
         """Called when the session ends; see `watch`."""
-        self.depart: Callable[[], None] = _go_on
+        self.diverge: Callable[[], None] = _go_on
         """Called when a change has been reached: from here on, the run may differ from the recording."""
         is_recorded = self.recordings.index.is_recorded if self.only_replays else None
         self.canonical = canonicaliser(setup, self._encoded, self.warn_at_end, is_recorded)
@@ -276,7 +276,7 @@ class Session:
         holder: Any = None,
         writes: bool = False,
         is_idempotent: bool = False,
-    ) -> Crossing:
+    ) -> SessionCall:
         """Decide what happens on a call: make its request canonical, find its place, decide, then begin it.
 
         Args:
@@ -318,7 +318,7 @@ class Session:
             # The place comes before the decision: two equal requests at two places have a recording each.
             found = self.recordings.index.take(request, position.address) if self.only_replays else None
             if found is not None:
-                decision: Decision = Serve(found)
+                decision: Decision = Replay(found)
             else:
                 decision, candidate = self._decided(boundary, request, position, is_idempotent=is_idempotent)
         except AgentTapeError as error:
@@ -332,8 +332,8 @@ class Session:
             self._follow_writes(decision, request, owner if holder is None else holder)
         # A call that raised above has no number: the numbers of a recording are those of calls that began.
         facts = Facts(self, boundary, request, position, self.ledger.next_number(), owner, parent)
-        if isinstance(decision, Serve):
-            call: Crossing = answered(facts, decision.found)
+        if isinstance(decision, Replay):
+            call: SessionCall = answered(facts, decision.found)
         else:
             call = self._not_answered(facts, decision, candidate, body)
         if WATCHERS:
@@ -346,7 +346,7 @@ class Session:
         decision: StepInto | Execute | Refuse,
         candidate: Candidate | None,
         body: Mapping[str, Any],
-    ) -> Crossing:
+    ) -> SessionCall:
         """Begin a call that no recording answers."""
         if isinstance(decision, StepInto):
             return step_into(facts, decision.found)
@@ -393,7 +393,7 @@ class Session:
         if isinstance(decision, Execute):
             owner = request.name.rpartition(".")[0] or request.name  # a method's name follows that of its class
             self.refuse_after_replayed_write(holder, owner, request.name)
-        elif isinstance(decision, Serve):  # else it is executed, stepped into or refused
+        elif isinstance(decision, Replay):  # else it is executed, stepped into or refused
             note_replayed_write(holder, ReplayedWrite(request.name, str(self.path)))
 
     def refuse_after_replayed_write(self, holder: Any, name: str, call: str) -> None:

@@ -51,15 +51,15 @@ _GUARD: Slot[Guard] = Slot(lambda _: Guard(name=""))
 
 
 def _attribute(event: SideEffectEvent) -> None:
-    crossing = executing()
-    session = crossing.session if crossing is not None else current_session()
-    if isinstance(session, Session) and crossing is None:
-        crossing = session.around()
-    if crossing is not None and not crossing.side_effects.has_ended:
-        if crossing.boundary.is_watched:
-            crossing.side_effects.add(event, crossing.code)
-            if crossing.side_effects:
-                crossing.arrivals.acts()
+    session_call = executing()
+    session = session_call.session if session_call is not None else current_session()
+    if isinstance(session, Session) and session_call is None:
+        session_call = session.around()
+    if session_call is not None and not session_call.side_effects.has_ended:
+        if session_call.boundary.is_watched:
+            session_call.side_effects.add(event, session_call.code)
+            if session_call.side_effects:
+                session_call.arrivals.acts()
     elif isinstance(session, Session) and event.kind == "reach" and _is_missing(session, event):
         watched = WATCHED.get()
         if watched is not None and watched.session is session and not watched.side_effects.has_ended:

@@ -11,10 +11,10 @@ from typing import Any
 from agenttape_core.errors import BudgetExceededError, ConfigurationError
 from agenttape_core.schema import Interaction
 from agenttape_core.session import (
-    Crossing,
     Session,
+    SessionCall,
     stop_watching,
-    watch_crossings,
+    watch_calls,
 )
 from agenttape_core.tools.reading.prices import INSTALL, Prices
 from agenttape_core.tools.reading.summary import MODELS, cost_of, tried_with
@@ -49,14 +49,14 @@ class Budget:
 
     def watch(self) -> Budget:
         """Hold all sessions of this process to the limit, from now on."""
-        watch_crossings(self._begins)
+        watch_calls(self._begins)
         return self
 
     @contextmanager
     def held(self) -> Iterator[Budget]:
         """Hold all sessions of this process to the limit for the duration of a block."""
         watcher = self._begins
-        watch_crossings(watcher)
+        watch_calls(watcher)
         try:
             yield self
         finally:
@@ -69,20 +69,20 @@ class Budget:
             self._count()
             return self._spent
 
-    def _begins(self, crossing: Crossing) -> None:
-        if crossing.is_replayed or not crossing.is_real:
+    def _begins(self, session_call: SessionCall) -> None:
+        if session_call.is_replayed or not session_call.is_real:
             return
-        if crossing.boundary.kind not in MODELS:
+        if session_call.boundary.kind not in MODELS:
             return
-        session = crossing.session
+        session = session_call.session
         with self._lock:
             self._counted.setdefault(session, 0)
             self._count()
-            expected = max(self._recorded(session, crossing.position.address, crossing.metadata), self._dearest)
+            expected = max(self._recorded(session, session_call.position.address, session_call.metadata), self._dearest)
             spent = self._spent
         if spent + expected > self._dollars or self._dollars == 0:
             error = BudgetExceededError(
-                self._dollars, spent, f"{crossing.boundary.kind} at {crossing.position.address}"
+                self._dollars, spent, f"{session_call.boundary.kind} at {session_call.position.address}"
             )
             session.latch.keep(error)
             raise error

@@ -183,8 +183,8 @@ class Plan:
         return [f"{where}{self}", *islice(lines, _SHOWN), *more]
 
 
-class Departed(NamedTuple):
-    """The ways in which a run has departed from its recording.
+class Diverged(NamedTuple):
+    """The ways in which a run has diverged from its recording.
 
     Args:
         changed: The numbers of the calls that ask for something else.
@@ -210,28 +210,28 @@ def plan_of(session: Session, prices: Prices, shown: str | None = None) -> Plan:
     report = session.report
     changed = {one.number for one in (*report.replayed, *report.stepped_into) if one.match_rule == "address"}
     unused = [one.number for one in report.judged]
-    departed = Departed(changed, report.missed, unused, drops=not session.policy.is_shared)
+    diverged = Diverged(changed, report.missed, unused, drops=not session.policy.is_shared)
     where = shown if shown is not None else shown_path(session.path)
-    return planned(session.source, session.recordings.timing_of, departed, prices, where)
+    return planned(session.source, session.recordings.timing_of, diverged, prices, where)
 
 
 def planned(
-    source: Source, timing_of: Callable[[int], Timing | None], departed: Departed, prices: Prices, shown: str
+    source: Source, timing_of: Callable[[int], Timing | None], diverged: Diverged, prices: Prices, shown: str
 ) -> Plan:
     """Return the plan for updating a cassette.
 
     Args:
         source: Its recordings.
         timing_of: Returns the times of a recording, if they are known.
-        departed: Where the run has departed from them.
+        diverged: Where the run has diverged from them.
         prices: The prices of tokens.
         shown: The cassette as a message shows it.
     """
     rows = {row.number: row for row in source.entries}
-    follow = set(below(rows.values(), timing_of, departed.changed))
-    if departed.missed:  # the run stopped there, so what comes after was not reached
-        follow.update(departed.unused)
-    dropped = set(departed.unused) - follow if departed.drops else set()
+    follow = set(below(rows.values(), timing_of, diverged.changed))
+    if diverged.missed:  # the run stopped there, so what comes after was not reached
+        follow.update(diverged.unused)
+    dropped = set(diverged.unused) - follow if diverged.drops else set()
 
     def call(number: int) -> PlannedCall:
         row = rows[number]
@@ -243,7 +243,7 @@ def planned(
     def calls(numbers: Collection[int]) -> tuple[PlannedCall, ...]:
         return tuple(map(call, sorted(numbers)))
 
-    return Plan(shown, len(rows), calls(departed.changed), calls(follow), tuple(departed.missed), calls(dropped))
+    return Plan(shown, len(rows), calls(diverged.changed), calls(follow), tuple(diverged.missed), calls(dropped))
 
 
 def planned_together(first: Plan, other: Plan) -> Plan:
@@ -282,8 +282,8 @@ def summary_of(plans: Sequence[Plan], command: str = "") -> str:
         plans: The plans of all of them.
         command: The command that updates them; empty if you're about to be asked.
     """
-    dirty = sum(not plan.is_clean for plan in plans)
-    first = f"{dirty} of {counted(len(plans), 'cassette')} {'needs' if dirty == 1 else 'need'} updating"
+    changed = sum(not plan.is_clean for plan in plans)
+    first = f"{changed} of {counted(len(plans), 'cassette')} {'needs' if changed == 1 else 'need'} updating"
     return f"{first} ({total_of(plans)})" + (f":  {command}" if command else "")
 
 

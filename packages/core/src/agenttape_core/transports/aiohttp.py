@@ -19,7 +19,7 @@ from agenttape_core.transports.exchanges import (
     achunks_of,
     aexchange,
     automatic_session,
-    crossing_of,
+    session_call_of,
 )
 from agenttape_core.transports.patching import replacing
 from agenttape_core.transports.requests import Destination, Request, joined
@@ -73,7 +73,7 @@ async def _tape(request: Any, handler: Callable[[Any], Any]) -> Any:
     content = decompressed(fields.get("content-encoding", ""), await _content(request))
     asked = Request(request.method, destination, fields, content)
     real: list[Any] = []
-    got = await aexchange(session, asked, crossing_of(session, asked), lambda: _chunks(request, handler, real))
+    got = await aexchange(session, asked, session_call_of(session, asked), lambda: _chunks(request, handler, real))
     return await _response(request, got, real)
 
 

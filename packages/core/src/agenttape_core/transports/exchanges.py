@@ -1,4 +1,4 @@
-"""The crossing of an HTTP request, whichever client sends it: where it belongs, and its stream of head and body."""
+"""The call of an HTTP request, whichever client sends it: where it belongs, and its stream of head and body."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from agenttape_core.integration import (
     Boundary,
-    Crossing,
     Session,
+    SessionCall,
     aintercept_stream,
     below,
     current_session,
@@ -47,8 +47,8 @@ def automatic_session(destination: Destination, headers: Mapping[str, str]) -> S
     return None if around is not None and around.boundary.kind in _COVERING else session
 
 
-def crossing_of(session: Session, request: Request, names: tuple[str, ...] = ASKED_HEADERS) -> Crossing:
-    """Begin the crossing of a request.
+def session_call_of(session: Session, request: Request, names: tuple[str, ...] = ASKED_HEADERS) -> SessionCall:
+    """Begin a request.
 
     Args:
         session: The session that it belongs to.
@@ -74,25 +74,27 @@ class Exchange(NamedTuple):
     body: Any
 
 
-def exchange(session: Session, request: Request, crossing: Crossing, send: Callable[[], Iterator[Plain]]) -> Exchange:
+def exchange(
+    session: Session, request: Request, session_call: SessionCall, send: Callable[[], Iterator[Plain]]
+) -> Exchange:
     """Serve a request, or send and record it; return its response as soon as the head is there.
 
     Args:
         session: The session that it belongs to.
         request: The request.
-        crossing: Its crossing.
+        session_call: Its call.
         send: Really sends it, and yields the chunks of the response, as `chunks_of` makes them.
     """
-    chunks = intercept_stream(crossing, send)
+    chunks = intercept_stream(session_call, send)
     head = _head(session, next(chunks, None))
     return Exchange(head, Body(chunks, _reader(request, head)))
 
 
 async def aexchange(
-    session: Session, request: Request, crossing: Crossing, send: Callable[[], AsyncIterator[Plain]]
+    session: Session, request: Request, session_call: SessionCall, send: Callable[[], AsyncIterator[Plain]]
 ) -> Exchange:
     """Like `exchange`, for an async client."""
-    chunks = aintercept_stream(crossing, send)
+    chunks = aintercept_stream(session_call, send)
     head = _head(session, await anext(chunks, None))
     return Exchange(head, AsyncBody(chunks, _reader(request, head)))
 

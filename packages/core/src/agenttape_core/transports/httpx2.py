@@ -18,7 +18,7 @@ __all__ = ["AsyncTapeTransport", "TapeTransport", "automatic"]
 class TapeTransport(Taping[httpx2.BaseTransport], httpx2.BaseTransport):
     """An HTTP transport that records and replays: `httpx2.Client(transport=TapeTransport())`.
 
-    In a session each request is a crossing of kind `http`, named after its host. Outside any session it is exactly
+    In a session each request is a call of kind `http`, named after its host. Outside any session it is exactly
     the inner transport.
 
     Args:

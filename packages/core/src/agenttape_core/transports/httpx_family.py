@@ -20,8 +20,8 @@ from agenttape_core.transports.exchanges import (
     aexchange,
     automatic_session,
     chunks_of,
-    crossing_of,
     exchange,
+    session_call_of,
 )
 from agenttape_core.transports.patching import is_genuine, replacing
 from agenttape_core.transports.requests import ASKED_HEADERS, Destination, Request, header_names
@@ -65,14 +65,14 @@ class _Sending:
     def send(self, real: Callable[[Any], Any]) -> Any:
         """Serve the request, or send and record it."""
         asked = self._asked(self._request.read())
-        crossing = crossing_of(self._session, asked, self._names)
-        return self._response(exchange(self._session, asked, crossing, lambda: self._chunks(real)))
+        session_call = session_call_of(self._session, asked, self._names)
+        return self._response(exchange(self._session, asked, session_call, lambda: self._chunks(real)))
 
     async def asend(self, real: Callable[[Any], Any]) -> Any:
         """Like `send`, for an async client."""
         asked = self._asked(await self._request.aread())
-        crossing = crossing_of(self._session, asked, self._names)
-        return self._response(await aexchange(self._session, asked, crossing, lambda: self._achunks(real)))
+        session_call = session_call_of(self._session, asked, self._names)
+        return self._response(await aexchange(self._session, asked, session_call, lambda: self._achunks(real)))
 
     def _asked(self, content: bytes) -> Request:
         request, url = self._request, self._request.url

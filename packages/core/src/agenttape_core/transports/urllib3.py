@@ -9,7 +9,7 @@ from typing import Any
 
 from agenttape_core.schema import Plain
 from agenttape_core.transports.clients import client_missing
-from agenttape_core.transports.exchanges import Exchange, automatic_session, chunks_of, crossing_of, exchange
+from agenttape_core.transports.exchanges import Exchange, automatic_session, chunks_of, exchange, session_call_of
 from agenttape_core.transports.patching import replacing
 from agenttape_core.transports.requests import Destination, joined
 from agenttape_core.transports.wire import content_of, head_of, request_of, response_of
@@ -46,8 +46,8 @@ def _taping(real: Any) -> Any:
         options.update(options.pop("response_kw", {}))
         options["body"] = content_of(options.get("body"))
         asked = request_of(method, destination, fields, options["body"])
-        crossing = crossing_of(session, asked)
-        return _response(pool, options, exchange(session, asked, crossing, lambda: _chunks(real, pool, options)))
+        session_call = session_call_of(session, asked)
+        return _response(pool, options, exchange(session, asked, session_call, lambda: _chunks(real, pool, options)))
 
     return urlopen
 

@@ -10,7 +10,7 @@ from typing import Any
 from agenttape_core.integration import Session
 from agenttape_core.schema import Plain
 from agenttape_core.transports.bodies import decompressed
-from agenttape_core.transports.exchanges import Body, Exchange, chunks_of, crossing_of, exchange
+from agenttape_core.transports.exchanges import Body, Exchange, chunks_of, exchange, session_call_of
 from agenttape_core.transports.requests import Destination, Request
 from agenttape_core.transports.responses import Head
 
@@ -136,7 +136,7 @@ def exchanged(session: Session, asked: Request, send: Callable[[], Any]) -> HTTP
         asked: The request.
         send: Really sends it, and returns a response of `http.client`.
     """
-    return response_of(asked.method, exchange(session, asked, crossing_of(session, asked), lambda: _chunks(send)))
+    return response_of(asked.method, exchange(session, asked, session_call_of(session, asked), lambda: _chunks(send)))
 
 
 def _chunks(send: Callable[[], Any]) -> Iterator[Plain]:

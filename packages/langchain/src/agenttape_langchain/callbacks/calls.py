@@ -1,4 +1,4 @@
-"""Calls that callbacks observe, recorded as the crossings that a session would have recorded.
+"""Calls that callbacks observe, recorded as the calls that a session would have recorded.
 
 A call receives its chunks and its outcome; its last method returns None, or the reason why it wasn't recorded.
 """
@@ -36,29 +36,29 @@ class ObservedTool(ObservedCall):
     its result are noted from now until it ends.
 
     Args:
-        crossing: Its crossing.
+        session_call: Its call.
         tool: What callbacks do not receive of it; `None` if that is not known.
     """
 
-    def __init__(self, crossing: ExecutedCall, tool: BeginningTool | None) -> None:
-        super().__init__(crossing)
-        self._lacks_artifact = not crossing.request.extra and tool is not None and tool.returns_artifact
+    def __init__(self, session_call: ExecutedCall, tool: BeginningTool | None) -> None:
+        super().__init__(session_call)
+        self._lacks_artifact = not session_call.request.extra and tool is not None and tool.returns_artifact
         self._noting = ExitStack()
         if tool is not None:
-            self._noting.enter_context(observing_effects(crossing, tool, self._effected))
+            self._noting.enter_context(observing_effects(session_call, tool, self._effected))
 
     def _effected(self, word: str, value: Any) -> None:
         """Note an effect that it has just had. The run must not notice if that cannot be written."""
         try:
-            self.crossing.effected({word: value})
+            self.session_call.effected({word: value})
         except AgentTapeError as error:
-            self.crossing.fidelity_note = f"{UNWRITTEN}: {error}"
+            self.session_call.fidelity_note = f"{UNWRITTEN}: {error}"
 
     def returned(self, value: Any) -> Unrecorded | None:
         """Record the result, without an artifact that callbacks did not receive."""
         self._noting.close()
         if self._lacks_artifact and not isinstance(value, ToolMessage):
-            self.crossing.fidelity_note = NO_ARTIFACT
+            self.session_call.fidelity_note = NO_ARTIFACT
             value = (value, None)  # as the tool's own code returns it
         return super().returned(value)
 
@@ -73,8 +73,8 @@ class ObservedTool(ObservedCall):
 class ObservedModel(ObservedStream):
     """A call of a chat model."""
 
-    def __init__(self, crossing: ExecutedCall) -> None:
-        super().__init__(crossing)
+    def __init__(self, session_call: ExecutedCall) -> None:
+        super().__init__(session_call)
         self._has_events = False
 
     def arrived(self, chunk: Any) -> None:
@@ -100,7 +100,7 @@ class ObservedModel(ObservedStream):
         """Mark a call that streamed without reporting a chunk: its result is the sum of its chunks."""
         parts = [part for batch in shown.generations for part in batch] if shown is not None else []
         if not self.chunks and (self._has_events or any(isinstance(part, _CHUNKS) for part in parts)):
-            self.crossing.fidelity_note = ONLY_WHOLE
+            self.session_call.fidelity_note = ONLY_WHOLE
 
     def _result(self, value: LLMResult) -> Any:
         return ChatResult(generations=value.generations[0], llm_output=value.llm_output)
@@ -116,7 +116,7 @@ class ObservedModel(ObservedStream):
             return Unrecorded(HOLE)
         self._note_lost_stream(shown)
         if isinstance(error, GeneratorExit):  # raised at a `yield` of a chunk, so there was one
-            self.crossing.fidelity_note = "" if self.chunks else ONLY_WHOLE
+            self.session_call.fidelity_note = "" if self.chunks else ONLY_WHOLE
             return self.broken(error)
         if isinstance(error, Exception | CancelledError) and self.chunks:
             return self.broken(error)
@@ -127,12 +127,12 @@ class ObservedCompletion(ObservedModel):
     """A call of a text model, which may have several prompts: for callbacks each is its own run.
 
     Args:
-        crossing: Its crossing.
+        session_call: Its call.
         runs: The runs of its prompts, in order.
     """
 
-    def __init__(self, crossing: ExecutedCall, runs: list[UUID]) -> None:
-        super().__init__(crossing)
+    def __init__(self, session_call: ExecutedCall, runs: list[UUID]) -> None:
+        super().__init__(session_call)
         self._waiting = dict.fromkeys(runs)
         self._answers: dict[UUID, LLMResult] = {}
         self._has_failed = False

@@ -149,7 +149,7 @@ class TapeCallbackHandler(InlineHandler):
     def _cross(
         self, run: ObservedRun, boundary: Boundary, name: str, body: Callable[[], Any], call: type[ObservedCall]
     ) -> None:
-        self._observing.begin_call(run, lambda: call(self._observing.crossing(run, boundary, name, body())))
+        self._observing.begin_call(run, lambda: call(self._observing.session_call(run, boundary, name, body())))
 
     # -- chains ------------------------------------------------------------------------------------------------
 
@@ -242,7 +242,8 @@ class TapeCallbackHandler(InlineHandler):
         self._observing.begin_call(
             first,
             lambda: ObservedCompletion(
-                self._observing.crossing(first, COMPLETION, name, completion_body(batch.prompts, params)), batch.runs
+                self._observing.session_call(first, COMPLETION, name, completion_body(batch.prompts, params)),
+                batch.runs,
             ),
         )
         for each in runs:
@@ -301,7 +302,7 @@ class TapeCallbackHandler(InlineHandler):
         def begin() -> ObservedTool:
             load_graphs()
             body = {**tool_body(name, arguments), **request_of_run(tool.config if tool is not None else None)}
-            return ObservedTool(self._observing.crossing(run, TOOL, name, body), tool)
+            return ObservedTool(self._observing.session_call(run, TOOL, name, body), tool)
 
         self._observing.begin_call(run, begin)
 

@@ -1,4 +1,4 @@
-"""Observation of runs: open runs and their crossings, whatever callback they come from."""
+"""Observation of runs: open runs and their calls, whatever callback they come from."""
 
 from __future__ import annotations
 
@@ -109,18 +109,18 @@ class Observing(Observer[ObservedRun]):
 
     # -- recording ---------------------------------------------------------------------------------------------
 
-    def crossing(self, run: ObservedRun, boundary: Boundary, name: str, body: Any) -> ExecutedCall:
-        """Begin the crossing of a call."""
+    def session_call(self, run: ObservedRun, boundary: Boundary, name: str, body: Any) -> ExecutedCall:
+        """Begin a call."""
         ids = (run.run.tool_call_id,) if run.run.tool_call_id is not None else ()
-        crossing = self.session().cross(
+        session_call = self.session().cross(
             boundary,
             name,
             body,
             position=run.run.position,
             ids=ids,
             ids_around=run.run.ids_around,
-            parent=run.crossing_around,
+            parent=run.call_around,
         )
-        assert not crossing.is_replayed  # nothing is replayed to an observer
-        crossing.tags, crossing.metadata = run.own_tags, run.own_metadata
-        return crossing
+        assert not session_call.is_replayed  # nothing is replayed to an observer
+        session_call.tags, session_call.metadata = run.own_tags, run.own_metadata
+        return session_call

@@ -83,13 +83,13 @@ def import_run(importing: Importing, run: _ForeignRun) -> str:
         losses.append(_UNWRITTEN)
     loss = "; ".join(dict.fromkeys(losses))
     ids = (value.tool_call_id,) if isinstance(value, ToolMessage) else ()
-    facts = CallFacts(run.position, run.crossing_around, ids, run.own_tags, {}, run.duration_ms, loss)
-    crossing = importing.crossing(boundary, name, body, facts)
+    facts = CallFacts(run.position, run.call_around, ids, run.own_tags, {}, run.duration_ms, loss)
+    session_call = importing.session_call(boundary, name, body, facts)
     if run.error:
-        crossing.raised(_error(run.error))
+        session_call.raised(_error(run.error))
     else:
-        crossing.returned(value)
-    run.crossing = crossing
+        session_call.returned(value)
+    run.session_call = session_call
     return loss
 
 
@@ -313,13 +313,13 @@ class _ForeignRun:
         plain: The exported run.
         above: The run that it belongs to, if that is exported.
         position: Its position in the run tree.
-        crossing: Its interaction, if it has become one.
+        session_call: Its interaction, if it has become one.
     """
 
     plain: Mapping[str, Any]
     above: _ForeignRun | None = None
     position: Position = field(default_factory=Position)
-    crossing: ExecutedCall | None = None
+    session_call: ExecutedCall | None = None
 
     @property
     def place(self) -> str:
@@ -395,12 +395,12 @@ class _ForeignRun:
         return max((end - start).total_seconds() * 1000, 0.0) if start is not None and end is not None else 0.0
 
     @property
-    def crossing_around(self) -> ExecutedCall | None:
+    def call_around(self) -> ExecutedCall | None:
         """The innermost interaction that it is part of."""
         above = self.above
-        while above is not None and above.crossing is None:
+        while above is not None and above.session_call is None:
             above = above.above
-        return above.crossing if above is not None else None
+        return above.session_call if above is not None else None
 
 
 def _runs_of(path: Path, data: Any, root: Position) -> list[_ForeignRun]:

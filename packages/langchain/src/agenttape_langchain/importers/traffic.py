@@ -88,11 +88,11 @@ def import_embedding(importing: Importing, exchange: Exchange, options: Options)
     settings = model_of(model) | settings_of(model, EMBEDDING_SETTINGS)
     body = embedding_body(texts[0] if len(texts) == 1 else texts, settings)
     facts = CallFacts(duration_ms=exchange.duration_ms, loss=loss)
-    crossing = importing.crossing(EMBEDDING, _NAME, body, facts)
+    session_call = importing.session_call(EMBEDDING, _NAME, body, facts)
     if error is not None:
-        crossing.raised(error)
+        session_call.raised(error)
     else:
-        crossing.returned(packed(vectors[0] if len(texts) == 1 else vectors))
+        session_call.returned(packed(vectors[0] if len(texts) == 1 else vectors))
     return loss
 
 
@@ -127,7 +127,7 @@ def import_chat(importing: Importing, exchange: Exchange, options: Options, hist
         body = chat_body(as_provider_sees(call.messages, traced=False), answer.params)
         loss = "; ".join(filter(None, (exchange.doubt, answer.loss)))
         facts = CallFacts(duration_ms=exchange.duration_ms, loss=loss)
-        answer.record(importing.crossing(CHAT, service.name, body, facts))
+        answer.record(importing.session_call(CHAT, service.name, body, facts))
     except UnrecordableValueError as error:
         raise NotImportableError(f"it cannot be recorded: {error}") from error
     message = answer.message(options.model_options.get("output_version"))
@@ -313,15 +313,15 @@ class _Answer:
     error: Exception | None = None
     loss: str = ""
 
-    def record(self, crossing: ExecutedCall) -> None:
-        """Record it as the outcome of a crossing."""
+    def record(self, session_call: ExecutedCall) -> None:
+        """Record it as the outcome of a call."""
         if self.chunks is not None and (self.chunks or self.error is None):
             usage = CHAT.usage(self.result) if self.result is not None else None
-            crossing.streamed(self.chunks, "raised" if self.error is not None else "exhausted", self.error, usage)
+            session_call.streamed(self.chunks, "raised" if self.error is not None else "exhausted", self.error, usage)
         elif self.error is not None:
-            crossing.raised(self.error)
+            session_call.raised(self.error)
         else:
-            crossing.returned(self.result)
+            session_call.returned(self.result)
 
     def message(self, output_version: str | None) -> AIMessage | None:
         """Return the message that the program got, if it got one."""

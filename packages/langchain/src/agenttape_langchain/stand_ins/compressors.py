@@ -10,7 +10,7 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import PrivateAttr
 
-from agenttape_core.integration import Crossing, aserve, serve
+from agenttape_core.integration import SessionCall, areplay_call, replay_call
 from agenttape_core.integration.stand_ins import OnRepeat, Pace, RecordedPart, StandIn, settings_of_method
 from agenttape_langchain.requests import RETRIEVAL, method_body
 
@@ -51,14 +51,14 @@ class ReplayDocumentCompressor(StandIn, BaseDocumentCompressor):
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> Sequence[Document]:
         """Return the documents that were kept."""
-        return serve(self._cross(documents, query))  # type: ignore[no-any-return]
+        return replay_call(self._cross(documents, query))  # type: ignore[no-any-return]
 
     async def acompress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> Sequence[Document]:
         """Return the documents that were kept."""
-        return await aserve(self._cross(documents, query))  # type: ignore[no-any-return]
+        return await areplay_call(self._cross(documents, query))  # type: ignore[no-any-return]
 
-    def _cross(self, documents: Sequence[Document], query: str) -> Crossing:
+    def _cross(self, documents: Sequence[Document], query: str) -> SessionCall:
         arguments = {"documents": list(documents), "query": query}
         return self._recorded.cross(RETRIEVAL, lambda settings: method_body(_METHOD, arguments, settings))

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from langchain_core.embeddings import Embeddings
 
-from agenttape_core.integration import Crossing, aserve, serve
+from agenttape_core.integration import SessionCall, areplay_call, replay_call
 from agenttape_core.integration.stand_ins import Options, RecordedPart, StandIn
 from agenttape_langchain.embeddings import EMBEDDING
 from agenttape_langchain.requests import embedding_body
@@ -34,21 +34,21 @@ class ReplayEmbeddings(StandIn, Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return the recorded vectors of texts."""
-        return serve(self._cross(list(texts)))  # type: ignore[no-any-return]
+        return replay_call(self._cross(list(texts)))  # type: ignore[no-any-return]
 
     def embed_query(self, text: str) -> list[float]:
         """Return the recorded vector of a query."""
-        return serve(self._cross(text))  # type: ignore[no-any-return]
+        return replay_call(self._cross(text))  # type: ignore[no-any-return]
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return the recorded vectors of texts."""
-        return await aserve(self._cross(list(texts)))  # type: ignore[no-any-return]
+        return await areplay_call(self._cross(list(texts)))  # type: ignore[no-any-return]
 
     async def aembed_query(self, text: str) -> list[float]:
         """Return the recorded vector of a query."""
-        return await aserve(self._cross(text))  # type: ignore[no-any-return]
+        return await areplay_call(self._cross(text))  # type: ignore[no-any-return]
 
-    def _cross(self, texts: str | list[str]) -> Crossing:
+    def _cross(self, texts: str | list[str]) -> SessionCall:
         return self._recorded.cross(EMBEDDING, lambda settings: embedding_body(texts, settings))
 
 

@@ -9,7 +9,7 @@ from typing import Unpack
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
-from agenttape_core.integration import aserve, serve
+from agenttape_core.integration import areplay_call, replay_call
 from agenttape_core.integration.stand_ins import Options, RecordedPart, settings_of_method
 from agenttape_langchain.requests import MEMORY
 from agenttape_langchain.stand_ins.methods import Replaying
@@ -42,24 +42,24 @@ class ReplayChatMessageHistory(Replaying, BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
         """The recorded messages."""
-        return serve(self._cross(MEMORY, "messages"))  # type: ignore[no-any-return]
+        return replay_call(self._cross(MEMORY, "messages"))  # type: ignore[no-any-return]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Accept the recorded messages."""
-        serve(self._cross(MEMORY, "add_messages", messages=list(messages)))
+        replay_call(self._cross(MEMORY, "add_messages", messages=list(messages)))
 
     def clear(self) -> None:
         """Accept the recorded clearing."""
-        serve(self._cross(MEMORY, "clear"))
+        replay_call(self._cross(MEMORY, "clear"))
 
     async def aget_messages(self) -> list[BaseMessage]:
         """Return the recorded messages."""
-        return await aserve(self._cross(MEMORY, "messages"))  # type: ignore[no-any-return]
+        return await areplay_call(self._cross(MEMORY, "messages"))  # type: ignore[no-any-return]
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Accept the recorded messages."""
-        await aserve(self._cross(MEMORY, "add_messages", messages=list(messages)))
+        await areplay_call(self._cross(MEMORY, "add_messages", messages=list(messages)))
 
     async def aclear(self) -> None:
         """Accept the recorded clearing."""
-        await aserve(self._cross(MEMORY, "clear"))
+        await areplay_call(self._cross(MEMORY, "clear"))

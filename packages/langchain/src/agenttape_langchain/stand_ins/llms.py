@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseLLM
 from langchain_core.outputs import GenerationChunk, LLMResult
 from pydantic import PrivateAttr
 
-from agenttape_core.integration import Crossing, aserve, aserve_stream, serve, serve_stream
+from agenttape_core.integration import SessionCall, areplay_call, areplay_stream, replay_call, replay_stream
 from agenttape_core.integration.stand_ins import OnRepeat, Pace, RecordedPart, StandIn, hold_signature
 from agenttape_langchain.llms import COMPLETION
 from agenttape_langchain.requests import completion_body
@@ -59,8 +59,8 @@ class ReplayLLM(StandIn, BaseLLM):
     def _identifying_params(self) -> Mapping[str, Any]:
         return self._recorded.settings[0]
 
-    def _cross(self, prompts: list[str], stop: list[str] | None, kwargs: dict[str, Any]) -> Crossing:
-        """Begin the crossing of a call; stop words that the call does not give are not part of its request."""
+    def _cross(self, prompts: list[str], stop: list[str] | None, kwargs: dict[str, Any]) -> SessionCall:
+        """Begin a call; stop words that the call does not give are not part of its request."""
         given = {**kwargs, **({"stop": stop} if stop else {})}
 
         def body(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class ReplayLLM(StandIn, BaseLLM):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> LLMResult:
-        result: LLMResult = serve(self._cross(prompts, stop, kwargs))
+        result: LLMResult = replay_call(self._cross(prompts, stop, kwargs))
         return result
 
     @hold_signature
@@ -88,7 +88,7 @@ class ReplayLLM(StandIn, BaseLLM):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> LLMResult:
-        result: LLMResult = await aserve(self._cross(prompts, stop, kwargs))
+        result: LLMResult = await areplay_call(self._cross(prompts, stop, kwargs))
         return result
 
     def _stream(
@@ -98,7 +98,7 @@ class ReplayLLM(StandIn, BaseLLM):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[GenerationChunk]:
-        for chunk in serve_stream(self._cross([prompt], stop, kwargs)):
+        for chunk in replay_stream(self._cross([prompt], stop, kwargs)):
             if run_manager is not None:
                 run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk
@@ -110,7 +110,7 @@ class ReplayLLM(StandIn, BaseLLM):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[GenerationChunk]:
-        async for chunk in aserve_stream(self._cross([prompt], stop, kwargs)):
+        async for chunk in areplay_stream(self._cross([prompt], stop, kwargs)):
             if run_manager is not None:
                 await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk

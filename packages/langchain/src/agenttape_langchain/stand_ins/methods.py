@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agenttape_core.integration import Boundary, Crossing, kept, named_arguments
+from agenttape_core.integration import Boundary, SessionCall, kept, named_arguments
 from agenttape_core.integration.stand_ins import RecordedPart, StandIn, replayed_method
 from agenttape_langchain.requests import method_body
 
@@ -15,8 +15,8 @@ class Replaying(StandIn):
 
     _recorded: RecordedPart
 
-    def _cross(self, boundary: Boundary, method: str, **arguments: Any) -> Crossing:
-        """Begin the crossing of a call of a method."""
+    def _cross(self, boundary: Boundary, method: str, **arguments: Any) -> SessionCall:
+        """Begin a call of a method."""
         return self._recorded.cross(boundary, lambda settings: method_body(method, arguments, settings))
 
 
@@ -29,7 +29,7 @@ def replayed(boundary: Boundary, method: str, names: tuple[str, ...]) -> tuple[C
         names: The interface's names of its positional arguments.
     """
 
-    def cross(self: Replaying, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing:
+    def cross(self: Replaying, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall:
         return self._cross(boundary, method, **named_arguments(None, names, *kept(args, kwargs)))
 
     return replayed_method(method, cross)

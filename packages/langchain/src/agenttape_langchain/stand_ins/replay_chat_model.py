@@ -19,7 +19,7 @@ from langchain_core.utils.function_calling import convert_to_json_schema, conver
 from langchain_core.utils.pydantic import is_basemodel_subclass
 from pydantic import BaseModel, PrivateAttr
 
-from agenttape_core.integration import Crossing, aserve, aserve_stream, serve, serve_stream
+from agenttape_core.integration import SessionCall, areplay_call, areplay_stream, replay_call, replay_stream
 from agenttape_core.integration.stand_ins import (
     OnRepeat,
     Pace,
@@ -87,7 +87,7 @@ class ReplayChatModel(StandIn, BaseChatModel):
     def _identifying_params(self) -> dict[str, Any]:
         return dict(self._recorded.settings(CHAT)[0].base)
 
-    def _cross(self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]) -> Crossing:
+    def _cross(self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]) -> SessionCall:
         given = chat_body((), {**kwargs, "stop": stop} if stop else kwargs) if kwargs or stop else {}
         given.pop("messages", None)
         seen = as_provider_sees(messages, traced=False)
@@ -101,7 +101,7 @@ class ReplayChatModel(StandIn, BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        result: ChatResult = serve(self._cross(messages, stop, kwargs))
+        result: ChatResult = replay_call(self._cross(messages, stop, kwargs))
         return result
 
     @hold_signature
@@ -112,7 +112,7 @@ class ReplayChatModel(StandIn, BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        result: ChatResult = await aserve(self._cross(messages, stop, kwargs))
+        result: ChatResult = await areplay_call(self._cross(messages, stop, kwargs))
         return result
 
     def _stream(
@@ -122,7 +122,7 @@ class ReplayChatModel(StandIn, BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        for chunk in serve_stream(self._cross(messages, stop, kwargs)):
+        for chunk in replay_stream(self._cross(messages, stop, kwargs)):
             if run_manager is not None:
                 run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk
@@ -134,7 +134,7 @@ class ReplayChatModel(StandIn, BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        async for chunk in aserve_stream(self._cross(messages, stop, kwargs)):
+        async for chunk in areplay_stream(self._cross(messages, stop, kwargs)):
             if run_manager is not None:
                 await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk

@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import PrivateAttr
 
-from agenttape_core.integration import Crossing, aserve, serve
+from agenttape_core.integration import SessionCall, areplay_call, replay_call
 from agenttape_core.integration.stand_ins import OnRepeat, Pace, RecordedPart, StandIn
 from agenttape_langchain.requests import RETRIEVAL, retrieval_body
 
@@ -53,12 +53,12 @@ class ReplayRetriever(StandIn, BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        return serve(self._cross(query, kwargs))  # type: ignore[no-any-return]
+        return replay_call(self._cross(query, kwargs))  # type: ignore[no-any-return]
 
     async def _aget_relevant_documents(self, query: str, *, run_manager: Any, **kwargs: Any) -> list[Document]:
-        return await aserve(self._cross(query, kwargs))  # type: ignore[no-any-return]
+        return await areplay_call(self._cross(query, kwargs))  # type: ignore[no-any-return]
 
-    def _cross(self, query: str, given: dict[str, Any]) -> Crossing:
+    def _cross(self, query: str, given: dict[str, Any]) -> SessionCall:
         return self._recorded.cross(RETRIEVAL, lambda held: retrieval_body(query, {**held, **given}), given)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from langchain_core.stores import BaseStore
 
-from agenttape_core.integration import aserve, aserve_stream, serve, serve_stream
+from agenttape_core.integration import areplay_call, areplay_stream, replay_call, replay_stream
 from agenttape_core.integration.stand_ins import Options, RecordedPart, settings_of_method
 from agenttape_langchain.requests import MEMORY
 from agenttape_langchain.stand_ins.methods import Replaying
@@ -34,33 +34,33 @@ class ReplayStore(Replaying, BaseStore[str, Any]):
 
     def mget(self, keys: Sequence[str]) -> list[Any]:
         """Return the recorded values of keys."""
-        return serve(self._cross(MEMORY, "mget", keys=keys))  # type: ignore[no-any-return]
+        return replay_call(self._cross(MEMORY, "mget", keys=keys))  # type: ignore[no-any-return]
 
     def mset(self, key_value_pairs: Sequence[tuple[str, Any]]) -> None:
         """Accept the recorded values."""
-        serve(self._cross(MEMORY, "mset", key_value_pairs=key_value_pairs))
+        replay_call(self._cross(MEMORY, "mset", key_value_pairs=key_value_pairs))
 
     def mdelete(self, keys: Sequence[str]) -> None:
         """Accept the recorded deletion of keys."""
-        serve(self._cross(MEMORY, "mdelete", keys=keys))
+        replay_call(self._cross(MEMORY, "mdelete", keys=keys))
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         """Yield the recorded keys."""
-        yield from serve_stream(self._cross(MEMORY, "yield_keys", prefix=prefix))
+        yield from replay_stream(self._cross(MEMORY, "yield_keys", prefix=prefix))
 
     async def amget(self, keys: Sequence[str]) -> list[Any]:
         """Return the recorded values of keys."""
-        return await aserve(self._cross(MEMORY, "mget", keys=keys))  # type: ignore[no-any-return]
+        return await areplay_call(self._cross(MEMORY, "mget", keys=keys))  # type: ignore[no-any-return]
 
     async def amset(self, key_value_pairs: Sequence[tuple[str, Any]]) -> None:
         """Accept the recorded values."""
-        await aserve(self._cross(MEMORY, "mset", key_value_pairs=key_value_pairs))
+        await areplay_call(self._cross(MEMORY, "mset", key_value_pairs=key_value_pairs))
 
     async def amdelete(self, keys: Sequence[str]) -> None:
         """Accept the recorded deletion of keys."""
-        await aserve(self._cross(MEMORY, "mdelete", keys=keys))
+        await areplay_call(self._cross(MEMORY, "mdelete", keys=keys))
 
     async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
         """Yield the recorded keys."""
-        async for key in aserve_stream(self._cross(MEMORY, "yield_keys", prefix=prefix)):
+        async for key in areplay_stream(self._cross(MEMORY, "yield_keys", prefix=prefix)):
             yield key

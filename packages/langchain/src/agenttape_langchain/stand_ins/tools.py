@@ -12,7 +12,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.integration import Crossing, Session, aserve, serve
+from agenttape_core.integration import Session, SessionCall, areplay_call, replay_call
 from agenttape_core.integration.stand_ins import OnRepeat, Options, Pace, RecordedPart, StandIn
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.effects import aapply, apply
@@ -74,14 +74,14 @@ class ReplayTool(StandIn, BaseTool):
             _tool_call_id.reset(before)
 
     def _run(self, **arguments: Any) -> Any:
-        crossing = self._cross(arguments)
-        return finished(crossing, self, serve(crossing, apply))
+        session_call = self._cross(arguments)
+        return finished(session_call, self, replay_call(session_call, apply))
 
     async def _arun(self, **arguments: Any) -> Any:
-        crossing = self._cross(arguments)
-        return finished(crossing, self, await aserve(crossing, aapply))
+        session_call = self._cross(arguments)
+        return finished(session_call, self, await areplay_call(session_call, aapply))
 
-    def _cross(self, arguments: dict[str, Any]) -> Crossing:
+    def _cross(self, arguments: dict[str, Any]) -> SessionCall:
         tool_call_id = _tool_call_id.get()
         ids = (tool_call_id,) if tool_call_id is not None else ()
         return self._recorded.cross(TOOL, lambda _: tool_body(self.name, arguments), ids=ids)

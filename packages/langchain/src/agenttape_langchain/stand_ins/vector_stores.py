@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.integration import aserve, serve
+from agenttape_core.integration import areplay_call, replay_call
 from agenttape_core.integration.stand_ins import Options, RecordedPart, settings_of_method
 from agenttape_langchain.requests import MEMORY, RETRIEVAL
 from agenttape_langchain.stand_ins.methods import Replaying, replayed
@@ -37,12 +37,12 @@ class ReplayVectorStore(Replaying, VectorStore):
 
     def similarity_search(self, query: str, k: int | None = None, **kwargs: Any) -> list[Document]:
         """Return the recorded documents for the query."""
-        return serve(self._cross(RETRIEVAL, "similarity_search", query=query, k=k, **kwargs))  # type: ignore[no-any-return]
+        return replay_call(self._cross(RETRIEVAL, "similarity_search", query=query, k=k, **kwargs))  # type: ignore[no-any-return]
 
     async def asimilarity_search(self, query: str, k: int | None = None, **kwargs: Any) -> list[Document]:
         """Return the recorded documents for the query."""
-        crossing = self._cross(RETRIEVAL, "similarity_search", query=query, k=k, **kwargs)
-        return await aserve(crossing)  # type: ignore[no-any-return]
+        session_call = self._cross(RETRIEVAL, "similarity_search", query=query, k=k, **kwargs)
+        return await areplay_call(session_call)  # type: ignore[no-any-return]
 
     @classmethod
     def from_texts(cls, *_: Any, **__: Any) -> NoReturn:

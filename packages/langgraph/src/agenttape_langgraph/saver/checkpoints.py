@@ -12,8 +12,8 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointMeta
 
 from agenttape_core.errors import CassetteFormatError
 from agenttape_langgraph.saver.contents import Reader, Value, prepared, release, store
+from agenttape_langgraph.saver.encoding import Codec, Content, Typed
 from agenttape_langgraph.saver.kept import Kept
-from agenttape_langgraph.saver.sealing import Content, Seal, Typed
 from agenttape_langgraph.saver.slots import read_slots, write_slots
 
 _SMALL_VALUE, _SMALL_WRITE = 128, 512
@@ -73,21 +73,21 @@ class Saved:
 
 
 def serialised(
-    seal: Seal, checkpoint: Mapping[str, Any], metadata: Mapping[str, Any], parent: str | None, kept: Kept
+    codec: Codec, checkpoint: Mapping[str, Any], metadata: Mapping[str, Any], parent: str | None, kept: Kept
 ) -> Saved:
     """Serialise a checkpoint: its frame with the names of its channels, and each value on its own."""
     body, values = dict(checkpoint), None
     if isinstance(found := checkpoint.get(VALUES), Mapping):
         body[VALUES] = list(found)
         values = tuple(
-            kept.prepared(value, lambda value: prepared(seal, seal.dumps(value), _SMALL_VALUE))
-            if type(value) in _TEXTS and len(value) >= _LARGE and not seal.encrypts
-            else prepared(seal, seal.dumps(value), _SMALL_VALUE)
+            kept.prepared(value, lambda value: prepared(codec, codec.dumps(value), _SMALL_VALUE))
+            if type(value) in _TEXTS and len(value) >= _LARGE and not codec.encrypts
+            else prepared(codec, codec.dumps(value), _SMALL_VALUE)
             for value in found.values()
         )
     run_id = metadata.get("run_id")
     run = None if run_id is None else str(run_id)
-    return Saved(checkpoint["id"], parent, run, seal.dumps(body), seal.dumps(dict(metadata)), values)
+    return Saved(checkpoint["id"], parent, run, codec.dumps(body), codec.dumps(dict(metadata)), values)
 
 
 def namespace_of(
@@ -102,7 +102,7 @@ def namespace_of(
     return None if row is None else int(row[0])
 
 
-def save(connection: sqlite3.Connection, seal: Seal, namespace: int, saved: Saved) -> list[tuple[int, Typed]]:
+def save(connection: sqlite3.Connection, codec: Codec, namespace: int, saved: Saved) -> list[tuple[int, Typed]]:
     """Store a checkpoint; one with the same id is replaced, and keeps its writes.
 
     Returns:
@@ -111,8 +111,8 @@ def save(connection: sqlite3.Connection, seal: Seal, namespace: int, saved: Save
     query = "SELECT id, slots FROM checkpoints WHERE namespace = ? AND checkpoint_id = ?"
     before = connection.execute(query, (namespace, saved.checkpoint_id)).fetchone()
     released = forget(connection, [before]) if before else set()
-    slots = None if saved.values is None else [store(connection, seal, value) for value in saved.values]
-    body, metadata = (write_slots([store(connection, seal, typed)]) for typed in (saved.body, saved.metadata))
+    slots = None if saved.values is None else [store(connection, codec, value) for value in saved.values]
+    body, metadata = (write_slots([store(connection, codec, typed)]) for typed in (saved.body, saved.metadata))
     number = connection.execute(
         "INSERT INTO checkpoints (namespace, checkpoint_id, parent_id, run_id, body, metadata, slots)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -153,22 +153,22 @@ class Write:
     value: Value
 
 
-def serialised_writes(seal: Seal, writes: Sequence[tuple[str, Any]]) -> list[Write]:
+def serialised_writes(codec: Codec, writes: Sequence[tuple[str, Any]]) -> list[Write]:
     """Serialise pending writes, each with its index; special channels have fixed indices, which are negative."""
     return [
-        Write(WRITES_IDX_MAP.get(channel, idx), channel, prepared(seal, seal.dumps(value), _SMALL_WRITE))
+        Write(WRITES_IDX_MAP.get(channel, idx), channel, prepared(codec, codec.dumps(value), _SMALL_WRITE))
         for idx, (channel, value) in enumerate(writes)
     ]
 
 
 def save_write(
-    connection: sqlite3.Connection, seal: Seal, place: tuple[int, str, str], path: str, write: Write
+    connection: sqlite3.Connection, codec: Codec, place: tuple[int, str, str], path: str, write: Write
 ) -> None:
     """Store a pending write: the first of its index stays, or the last for a special channel.
 
     Args:
         connection: In a transaction that writes.
-        seal: The seal of the serialiser.
+        codec: The codec of the serialiser.
         place: The number of the namespace, the id of the checkpoint, and the id of the task.
         path: The path of the task.
         write: The write.
@@ -178,7 +178,7 @@ def save_write(
     before = connection.execute(f"SELECT content FROM writes {where}", key).fetchone()  # noqa: S608 - a constant
     if before is not None and write.idx >= 0:
         return
-    slot = store(connection, seal, write.value)
+    slot = store(connection, codec, write.value)
     connection.execute(
         "INSERT OR REPLACE INTO writes (namespace, checkpoint_id, task_id, idx, task_path, channel, slot, content)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -210,7 +210,7 @@ def tuples_of(connection: sqlite3.Connection, reader: Reader, rows: Sequence[Row
 
 def metadata_of(connection: sqlite3.Connection, reader: Reader, row: Row) -> CheckpointMetadata:
     """Return the metadata of a stored checkpoint."""
-    found: CheckpointMetadata = reader.seal.loads(reader.only(connection, row.metadata))
+    found: CheckpointMetadata = reader.codec.loads(reader.only(connection, row.metadata))
     return found
 
 
@@ -218,7 +218,7 @@ def checkpoint_of(
     connection: sqlite3.Connection, reader: Reader, row: Row, only: Iterable[str] | None = None
 ) -> Checkpoint:
     """Return a stored checkpoint, with the values of all its channels or of some."""
-    body: dict[str, Any] = reader.seal.loads(reader.only(connection, row.body))
+    body: dict[str, Any] = reader.codec.loads(reader.only(connection, row.body))
     if row.slots is not None:
         names: list[str] = body[VALUES]
         values = reader.values(row.slots)
@@ -227,7 +227,7 @@ def checkpoint_of(
             raise CassetteFormatError(reader.path, problem)
         wanted = names if only is None else set(only)
         body[VALUES] = {
-            name: reader.seal.loads(reader.typed(connection, value))
+            name: reader.codec.loads(reader.typed(connection, value))
             for name, value in zip(names, values, strict=True)
             if name in wanted
         }
@@ -264,4 +264,4 @@ def _writes(
     rows = connection.execute(query, [part for place in places for part in place])
     for namespace, checkpoint_id, task_id, channel, slot in rows.fetchall():
         if not channels or channel in channels:
-            yield (namespace, checkpoint_id), (task_id, channel, reader.seal.loads(reader.only(connection, slot)))
+            yield (namespace, checkpoint_id), (task_id, channel, reader.codec.loads(reader.only(connection, slot)))

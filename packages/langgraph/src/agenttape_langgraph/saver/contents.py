@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agenttape_core.errors import CassetteFormatError
+from agenttape_langgraph.saver.encoding import Codec, Content, Typed
 from agenttape_langgraph.saver.kept import Kept
-from agenttape_langgraph.saver.sealing import Content, Seal, Typed
 from agenttape_langgraph.saver.slots import Slot, read_slots
 
 _CHAIN = """
@@ -54,36 +54,36 @@ Value = Typed | Content
 """A serialised value on its way into the file: small, or to be stored by content."""
 
 
-def prepared(seal: Seal, typed: Typed, small: int) -> Value:
+def prepared(codec: Codec, typed: Typed, small: int) -> Value:
     """Return a serialized value in its stored form: small ones as bytes for its row, large ones as a content."""
-    return typed if len(typed.data) < small else seal.content(typed)
+    return typed if len(typed.data) < small else codec.content(typed)
 
 
-def store(connection: sqlite3.Connection, seal: Seal, value: Value) -> Slot:
+def store(connection: sqlite3.Connection, codec: Codec, value: Value) -> Slot:
     """Store a value, unless the file has it already; return its slot."""
     if isinstance(value, Typed):
-        return Slot(0, value.kind, seal.close(value.data))
+        return Slot(0, value.kind, codec.close(value.data))
     row = connection.execute("SELECT id FROM contents WHERE digest = ?", (value.digest,)).fetchone()
     if row:
         return Slot(int(row[0]))
-    last = _extend_chain(connection, seal, value)
+    last = _extend_chain(connection, codec, value)
     cursor = connection.execute(
         "INSERT INTO contents (digest, kind, head, last, length, tail) VALUES (?, ?, ?, ?, ?, ?)",
-        (value.digest, value.kind, seal.close(value.head), last, len(value.pieces), seal.close(value.tail)),
+        (value.digest, value.kind, codec.close(value.head), last, len(value.pieces), codec.close(value.tail)),
     )
     return Slot(_new_id(cursor))
 
 
-def _extend_chain(connection: sqlite3.Connection, seal: Seal, value: Content) -> int:
+def _extend_chain(connection: sqlite3.Connection, codec: Codec, value: Content) -> int:
     """Extend the longest stored chain that the value begins with, and return the last link."""
-    known, previous = _longest_known(connection, seal, value)
-    for at, chain in enumerate(seal.chains(value, known), known):
+    known, previous = _longest_known(connection, codec, value)
+    for at, chain in enumerate(codec.chains(value, known), known):
         row = connection.execute("SELECT id FROM pieces WHERE digest = ?", (value.digests[at],)).fetchone()
         if row is None:
             statement = "INSERT INTO pieces (digest, data) VALUES (?, ?)"
             number = _new_id(
                 connection.execute(
-                    statement, (value.digests[at], seal.close_piece(value.pieces[at], value.digests[at]))
+                    statement, (value.digests[at], codec.close_piece(value.pieces[at], value.digests[at]))
                 )
             )
         else:
@@ -94,7 +94,7 @@ def _extend_chain(connection: sqlite3.Connection, seal: Seal, value: Content) ->
     return previous
 
 
-def _longest_known(connection: sqlite3.Connection, seal: Seal, value: Content) -> tuple[int, int | None]:
+def _longest_known(connection: sqlite3.Connection, codec: Codec, value: Content) -> tuple[int, int | None]:
     """Return the number of links of a chain that are stored, and the last of them; all links before it are stored too.
 
     Usually a list grew by one or two items, so the search begins at the end and continues by halves.
@@ -103,7 +103,7 @@ def _longest_known(connection: sqlite3.Connection, seal: Seal, value: Content) -
     low, high, step = 0, len(value.pieces), 1
     while low < high:
         middle = max(high - step, (low + high) // 2)
-        row = connection.execute("SELECT id FROM links WHERE digest = ?", (seal.chain(value, middle + 1),)).fetchone()
+        row = connection.execute("SELECT id FROM links WHERE digest = ?", (codec.chain(value, middle + 1),)).fetchone()
         if row:
             low, found = middle + 1, int(row[0])
         else:
@@ -121,15 +121,15 @@ class Reader:
 
     Args:
         path: The file, for errors.
-        seal: The seal of the serialiser.
+        codec: The codec of the serialiser.
         kept: Values that were written or read lately; `None` within a transaction that writes.
         most: Bytes of pieces to keep for the next values; 0 for a single checkpoint, whose values share none.
     """
 
-    def __init__(self, path: Path | str, seal: Seal, kept: Kept | None = None, most: int = 16 << 20) -> None:
+    def __init__(self, path: Path | str, codec: Codec, kept: Kept | None = None, most: int = 16 << 20) -> None:
         self.path = path
-        self.seal = seal
-        self._kept = kept if not seal.encrypts else None
+        self.codec = codec
+        self._kept = kept if not codec.encrypts else None
         self._pieces: dict[int, bytes] = {}
         self._held = 0
         self._most = most
@@ -146,7 +146,7 @@ class Reader:
         try:
             return self._whole(connection, value)
         except _DAMAGE as error:
-            if self.seal.encrypts:
+            if self.codec.encrypts:
                 raise  # by the cipher, which has another key
             raise CassetteFormatError(self.path, f"a stored value is damaged: {error}") from error
 
@@ -171,9 +171,9 @@ class Reader:
             except _DAMAGE as error:
                 raise CassetteFormatError(self.path, f"a stored row is damaged: {error}") from error
             try:
-                found = tuple(slot.content or Typed(slot.kind, self.seal.open(slot.data)) for slot in slots)
+                found = tuple(slot.content or Typed(slot.kind, self.codec.open(slot.data)) for slot in slots)
             except _DAMAGE as error:
-                if self.seal.encrypts:
+                if self.codec.encrypts:
                     raise  # by the cipher, which has another key
                 raise CassetteFormatError(self.path, f"a stored value is damaged: {error}") from error
             if self._kept is not None:
@@ -195,7 +195,7 @@ class Reader:
         if row is None:
             raise ValueError(f"content {number} is missing")
         digest, kind, head, last, length, tail = row
-        head, tail = self.seal.open(head), self.seal.open(tail)
+        head, tail = self.codec.open(head), self.codec.open(tail)
         links: list[int] = []
         digests: list[bytes] = []
         pieces: list[bytes] = []
@@ -206,12 +206,12 @@ class Reader:
             digests.append(found)
             pieces.append(known.get(piece) or self._piece(piece, found, data))
         order = sorted(range(len(links)), key=links.__getitem__)
-        if len(order) != length or not self.seal.is_whole(digest, kind, head, [digests[at] for at in order], tail):
+        if len(order) != length or not self.codec.is_whole(digest, kind, head, [digests[at] for at in order], tail):
             raise ValueError(f"the digest of content {number} does not fit")
         return Typed(kind, b"".join((head, *(pieces[at] for at in order), tail)))
 
     def _piece(self, number: int, digest: bytes, data: bytes) -> bytes:
-        piece = self.seal.open_piece(data, digest)
+        piece = self.codec.open_piece(data, digest)
         if self._held + len(piece) < self._most:
             self._pieces[number] = piece
             self._held += len(piece)

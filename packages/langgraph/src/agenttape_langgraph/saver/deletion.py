@@ -96,7 +96,7 @@ def _needed(
 
 def _named(connection: sqlite3.Connection, reader: Reader, row: Row) -> set[str]:
     """Return the channels that have a value in a checkpoint."""
-    return set(reader.seal.loads(reader.only(connection, row.body)).get(VALUES) or ())
+    return set(reader.codec.loads(reader.only(connection, row.body)).get(VALUES) or ())
 
 
 def own_checkpoints(connection: sqlite3.Connection, thread_id: str, other: str) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agenttape_core.integration import Lock
-from agenttape_langgraph.saver.sealing import Typed
+from agenttape_langgraph.saver.encoding import Typed
 
 _MOST = 16 << 20
 """Bytes that are kept for a saver."""

@@ -87,7 +87,7 @@ class _Fits:
     def __call__(self, connection: sqlite3.Connection, data: bytes) -> bool:
         known = self._known.get(data)
         if known is None:
-            found = self._reader.seal.loads(self._reader.only(connection, data))
+            found = self._reader.codec.loads(self._reader.only(connection, data))
             known = all(_value_at(found, key) == value for key, value in self._wanted.items())
             self._known[data] = known
         return known

@@ -42,39 +42,39 @@ from agenttape_langgraph.saver.checkpoints import (
 )
 from agenttape_langgraph.saver.contents import Reader
 from agenttape_langgraph.saver.database import Database
+from agenttape_langgraph.saver.encoding import Codec
 from agenttape_langgraph.saver.kept import Kept
 from agenttape_langgraph.saver.listing import PAGE, listed
 from agenttape_langgraph.saver.redacting import Redacted
-from agenttape_langgraph.saver.sealing import Seal
 
 # -- The key of digests of a file with encrypted values.
 
 _LENGTH = 32
 
 
-def digest_key(database: Database, seal: Seal) -> bytes:
+def digest_key(database: Database, codec: Codec) -> bytes:
     """Return the key of digests that the cipher of the user decrypts; a new one if it decrypts none.
 
     A file that was encrypted with several keys has a key of digests for each, and shares no values between them.
     """
     with database.reading() as connection:
-        key = _known(connection, seal)
+        key = _known(connection, codec)
     if key is not None:
         return key
     if database.read_only:
         return bytes(_LENGTH)  # a file that is not written to is never searched by content
     with database.writing() as connection:
-        key = _known(connection, seal)  # another process may have been first
+        key = _known(connection, codec)  # another process may have been first
         if key is None:
             key = os.urandom(_LENGTH)
-            connection.execute("INSERT INTO digest_keys (key) VALUES (?)", (seal.close(key),))
+            connection.execute("INSERT INTO digest_keys (key) VALUES (?)", (codec.close(key),))
     return key
 
 
-def _known(connection: sqlite3.Connection, seal: Seal) -> bytes | None:
+def _known(connection: sqlite3.Connection, codec: Codec) -> bytes | None:
     for (closed,) in connection.execute("SELECT key FROM digest_keys ORDER BY id"):
         with suppress(Exception):  # each cipher has its own error for a foreign key
-            key = seal.open(closed)
+            key = codec.open(closed)
             if len(key) == _LENGTH:
                 return key
     return None
@@ -139,7 +139,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
         super().__init__(serde=serde)
         self.database = database
         self._redacted = redacted
-        self._plain: Seal | None = None
+        self._plain: Codec | None = None
         self._key: tuple[SerializerProtocol, bytes] | None = None
         self._kept = Kept()
 
@@ -176,12 +176,12 @@ class LocalSaver(BaseCheckpointSaver[str]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that a config names, or the latest of its thread and namespace."""
-        seal = self._seal()
+        codec = self._codec()
         with self.database.reading() as connection:
             found = connection.execute(*_one(config)).fetchone()
             if found is None:
                 return None
-            return tuples_of(connection, Reader(self.path, seal, self._kept, most=0), [Row.of(found)])[0]
+            return tuples_of(connection, Reader(self.path, codec, self._kept, most=0), [Row.of(found)])[0]
 
     def list(
         self,
@@ -214,18 +214,18 @@ class LocalSaver(BaseCheckpointSaver[str]):
         """Store a checkpoint, whose parent is the one that the config names."""
         place = config["configurable"]
         thread_id, checkpoint_ns = str(place["thread_id"]), place.get("checkpoint_ns") or ""
-        seal = self._seal()
+        codec = self._codec()
         own: Mapping[str, Any] = get_checkpoint_metadata(config, metadata)
         if self._redacted is not None:
             own = self._redacted.values(own)
             values = self._redacted.values(checkpoint["channel_values"])
             checkpoint = {**checkpoint, "channel_values": values}
-        saved = serialised(seal, checkpoint, own, place.get("checkpoint_id"), self._kept)
+        saved = serialised(codec, checkpoint, own, place.get("checkpoint_id"), self._kept)
         with self.database.writing() as connection:
             namespace = namespace_of(connection, thread_id, checkpoint_ns, make=True)
             assert namespace is not None
-            contents = save(connection, seal, namespace, saved)
-        if not seal.encrypts:  # and only now that they are committed
+            contents = save(connection, codec, namespace, saved)
+        if not codec.encrypts:  # and only now that they are committed
             for number, value in contents:
                 self._kept.add(number, value)
         where = {"thread_id": place["thread_id"], "checkpoint_ns": checkpoint_ns, "checkpoint_id": checkpoint["id"]}
@@ -236,15 +236,15 @@ class LocalSaver(BaseCheckpointSaver[str]):
     ) -> None:
         """Store the writes of a task on a checkpoint. A write that is stored already doesn't change."""
         place = config["configurable"]
-        seal = self._seal()
+        codec = self._codec()
         if self._redacted is not None:
             writes = [pair for write in writes for pair in self._redacted.values(dict([write])).items()]
-        waiting = serialised_writes(seal, writes)
+        waiting = serialised_writes(codec, writes)
         with self.database.writing() as connection:
             namespace = namespace_of(connection, str(place["thread_id"]), place.get("checkpoint_ns") or "", make=True)
             assert namespace is not None
             for write in waiting:
-                save_write(connection, seal, (namespace, str(place["checkpoint_id"]), task_id), task_path, write)
+                save_write(connection, codec, (namespace, str(place["checkpoint_id"]), task_id), task_path, write)
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread, also from the disk."""
@@ -291,7 +291,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
         _are_ids(thread_ids)
         if strategy not in {"keep_latest", "delete"}:
             raise ConfigurationError(f"strategy={strategy!r}: expected 'keep_latest' or 'delete'")
-        reader = Reader(self.path, self._seal())
+        reader = Reader(self.path, self._codec())
         with self._deleting() as connection:
             for thread_id in thread_ids:
                 if strategy == "delete":
@@ -381,7 +381,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
         return await self.database.run(call, *args, **kwargs)
 
     def _reader(self) -> Reader:
-        return Reader(self.path, self._seal(), self._kept)
+        return Reader(self.path, self._codec(), self._kept)
 
     @contextmanager
     def _deleting(self) -> Iterator[sqlite3.Connection]:
@@ -392,17 +392,17 @@ class LocalSaver(BaseCheckpointSaver[str]):
         finally:
             self._kept = Kept()
 
-    def _seal(self) -> Seal:
-        """Return the seal of the current serialiser; LangGraph replaces it in clones (`with_allowlist`)."""
+    def _codec(self) -> Codec:
+        """Return the codec of the current serialiser; LangGraph replaces it in clones (`with_allowlist`)."""
         if self._plain is not None and self._plain.serde is self.serde:
             return self._plain
-        plain = Seal(self.serde)
+        plain = Codec(self.serde)
         if not plain.encrypts:
             self._plain = plain
             return plain
         if self._key is None or self._key[0] is not self.serde:
             self._key = (self.serde, digest_key(self.database, plain))
-        return Seal(self.serde, self._key[1])
+        return Codec(self.serde, self._key[1])
 
 
 def _are_ids(ids: Sequence[str]) -> None:

@@ -54,7 +54,7 @@ WITHOUT ROWID;
 """
 
 _BOUND_PIECES = ""
-"""New pieces are bound to their digests (`Seal.close_piece`); existing ones are read without that."""
+"""New pieces are bound to their digests (`Codec.close_piece`); existing ones are read without that."""
 
 STEPS: tuple[str, ...] = (_FIRST, _BOUND_PIECES)
 """For each version of the tables, from 1 on, the statements that migrate the one before; `;` ends their lines."""

@@ -24,7 +24,7 @@ class Slot(NamedTuple):
     Args:
         content: The number of its content; 0 if the value is in the slot.
         kind: The serialiser's name for the type of the bytes, if they are in the slot.
-        data: The sealed bytes, if they are in the slot.
+        data: The encoded bytes, if they are in the slot.
     """
 
     content: int = 0

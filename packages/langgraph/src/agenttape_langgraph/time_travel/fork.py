@@ -26,14 +26,14 @@ from agenttape_langgraph.time_travel.thread_run import ThreadEnd, ThreadRun
 
 
 def never_asked(run: RecordedRun, numbers: Collection[int]) -> str:
-    """Return why a run did not depart from its recording, although calls have other answers.
+    """Return why a run did not diverge from its recording, although calls have other answers.
 
     Args:
         run: The recorded run.
         numbers: The interactions with other answers, none of which the run used.
     """
     reasons = (f"interaction {number}, {_named(run, number)}: {_reason(run, number)}" for number in sorted(numbers))
-    return "\n  ".join(["answers=...: the run departed nowhere, as it asked for none of these calls", *reasons])
+    return "\n  ".join(["answers=...: the run did not diverge, as it asked for none of these calls", *reasons])
 
 
 def _named(run: RecordedRun, number: int) -> str:
@@ -109,7 +109,7 @@ class Fork(ThreadEnd):
             f"forked     {self.forked_at or 'nowhere: nothing was changed'}",
             f"before     {len(self.prefix)} replayed",
             f"after      {len(self.replayed)} replayed, {len(self.live)} live",
-            *(f"  live   {crossed.kind} {crossed.name} at {crossed.address}" for crossed in self.live),
+            *(f"  live   {call_record.kind} {call_record.name} at {call_record.address}" for call_record in self.live),
             *(f"left out   {one}" for one in self.left_out),
             *(f"waits for  {one.value!r}" for one in self.interrupts),
         ]

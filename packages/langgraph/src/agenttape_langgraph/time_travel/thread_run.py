@@ -83,7 +83,7 @@ class StoppingSaver(InMemorySaver):
         saved = super().put(config, checkpoint, metadata, new_versions)
         place = graph, metadata.get("step")
         for edit in [edit for edit in self._edits if (edit.graph, edit.superstep) == place]:
-            if edit not in self._edits:  # the run departs from its recording here
+            if edit not in self._edits:  # the run diverges from its recording here
                 break
             self._edits.remove(edit)
             if edit.edits_state or edit.ends_run:

@@ -1,4 +1,4 @@
-"""Calls that reach outside, as an observer sees them: each holds the crossing that a session would have recorded."""
+"""Calls that reach outside, as an observer sees them: each holds the call that a session would have recorded."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class ObservedEmbedding(ObservedCall):
     """A call of an embedding model.
 
     Args:
-        crossing: Its crossing.
+        session_call: Its call.
         method: The leaf method.
     """
 
-    def __init__(self, crossing: ExecutedCall, method: str) -> None:
-        super().__init__(crossing)
+    def __init__(self, session_call: ExecutedCall, method: str) -> None:
+        super().__init__(session_call)
         self._is_single = method.endswith(("_text_embedding", "_image_embedding"))
 
     def returned(self, value: Any) -> Unrecorded | None:
@@ -49,29 +49,29 @@ class ObservedFunction(ObservedCall):
     Its effects on its workflow are noted from now until it ends.
 
     Args:
-        crossing: Its crossing.
+        session_call: Its call.
         effects: The effects of calls in its workflow.
     """
 
     is_replayed = False
 
-    def __init__(self, crossing: ExecutedCall, effects: Effects) -> None:
-        super().__init__(crossing)
+    def __init__(self, session_call: ExecutedCall, effects: Effects) -> None:
+        super().__init__(session_call)
         self._noting = ExitStack()
         self._noting.enter_context(effects.noted(self))
 
     def effected(self, value: Any) -> None:
         """Note an effect that it has just had. The run must not notice if that cannot be written."""
         try:
-            self.crossing.effected(value)
+            self.session_call.effected(value)
         except AgentTapeError as error:
-            self.crossing.fidelity_note = f"{UNWRITTEN}: {str(error).partition(chr(10))[0]}"
+            self.session_call.fidelity_note = f"{UNWRITTEN}: {str(error).partition(chr(10))[0]}"
 
     def returned(self, value: Any) -> Unrecorded | None:
         """Record the value of the function."""
         self._noting.close()
         result = value.raw_output if isinstance(value, ToolOutput) else value
-        note_text(self.crossing, result)
+        note_text(self.session_call, result)
         return super().returned(result)
 
     def failed(self, error: BaseException | None) -> Unrecorded | None:
@@ -84,12 +84,12 @@ class ObservedResponses(ObservedStream):
     """A call of an LLM that streams: its method returns right away, and events report its chunks.
 
     Args:
-        crossing: Its crossing.
+        session_call: Its call.
         sort: The sort of its responses.
     """
 
-    def __init__(self, crossing: ExecutedCall, sort: Sort) -> None:
-        super().__init__(crossing)
+    def __init__(self, session_call: ExecutedCall, sort: Sort) -> None:
+        super().__init__(session_call)
         self._chunk_of = sort.writer()
         self._last: Any = None
 
@@ -107,19 +107,19 @@ class ObservedResponses(ObservedStream):
         return self.exhausted(self._last) if error is None else self.broken(error)
 
 
-def call_of(crossing: ExecutedCall, instance: Any, method: str, kwargs: Mapping[str, Any]) -> ObservedCall:
-    """Return the observed call that a crossing is, in the form of its kind.
+def call_of(session_call: ExecutedCall, instance: Any, method: str, kwargs: Mapping[str, Any]) -> ObservedCall:
+    """Return the observed call that a call is, in the form of its kind.
 
     Args:
-        crossing: The crossing.
+        session_call: The call.
         instance: The object whose call it is.
         method: The leaf method.
         kwargs: The arguments of the call that have names.
     """
     if method in LEAVES and "stream" in method:
-        return ObservedResponses(crossing, CHATS if LEAVES[method] == "chat" else TEXTS)
-    if crossing.boundary.kind == "embeddings":
-        return ObservedEmbedding(crossing, method)
+        return ObservedResponses(session_call, CHATS if LEAVES[method] == "chat" else TEXTS)
+    if session_call.boundary.kind == "embeddings":
+        return ObservedEmbedding(session_call, method)
     if isinstance(instance, FunctionTool):
-        return ObservedFunction(crossing, effects_of(kwargs.get(instance.ctx_param_name or "")))
-    return ObservedCall(crossing)
+        return ObservedFunction(session_call, effects_of(kwargs.get(instance.ctx_param_name or "")))
+    return ObservedCall(session_call)

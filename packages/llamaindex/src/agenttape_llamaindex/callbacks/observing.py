@@ -143,32 +143,32 @@ def _begin_call(
         return
 
     def begin() -> ObservedCall | None:
-        crossing = _cross(observer, span, leaf, args, kwargs)
-        return None if crossing is None else call_of(crossing, span.instance, method, kwargs)
+        session_call = _cross(observer, span, leaf, args, kwargs)
+        return None if session_call is None else call_of(session_call, span.instance, method, kwargs)
 
     observer.begin_call(span, begin)
     if method not in LEAVES or span.lost != "":
         return
     if span.call is not None:
-        span.leaf = MethodRun(span.call.crossing, method)
+        span.leaf = MethodRun(span.call.session_call, method)
     else:
-        span.begin_part(method, lambda crossing: call_of(crossing, span.instance, method, kwargs))
+        span.begin_part(method, lambda session_call: call_of(session_call, span.instance, method, kwargs))
 
 
 def _cross(
     observer: Observer[OpenSpan], span: OpenSpan, leaf: Leaf, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> ExecutedCall | None:
-    """Begin the crossing of a leaf call, as a session would; `None` if it is part of a call of the same object."""
+    """Begin a leaf call, as a session would; `None` if it is part of a call of the same object."""
     session = observer.session()
     session.extend(SPANS, cast("Spans", observer.open_runs))
     if isinstance(span.instance, BaseEmbedding) and any(above.hidden is not None for above in span.around()):
         return None  # an embedding model that embeds by another one
-    with as_observed(session, span.crossing_around), apart():
-        crossing = leaf.cross(span.instance, args, dict(kwargs))
-    if crossing is not None:
-        assert not crossing.is_replayed  # nothing is replayed to an observer
-        crossing.metadata = span.own_metadata
-    return crossing
+    with as_observed(session, span.call_around), apart():
+        session_call = leaf.cross(span.instance, args, dict(kwargs))
+    if session_call is not None:
+        assert not session_call.is_replayed  # nothing is replayed to an observer
+        session_call.metadata = span.own_metadata
+    return session_call
 
 
 def _embedded(
@@ -180,9 +180,9 @@ def _embedded(
         span.lost = FROM_CACHE
         return
     for argument, answer in [(texts, vectors)] if hidden.is_batch else zip(texts, vectors, strict=True):
-        crossing = _cross(observer, span, hidden.leaf, (argument,), {})
-        if crossing is not None:
-            call_of(crossing, span.instance, hidden.name, {}).returned(answer)
+        session_call = _cross(observer, span, hidden.leaf, (argument,), {})
+        if session_call is not None:
+            call_of(session_call, span.instance, hidden.name, {}).returned(answer)
 
 
 def _not_embedded(
@@ -194,9 +194,9 @@ def _not_embedded(
     if argument is None or not is_outcome or getattr(span.instance, "embeddings_cache", None):
         span.lost = ONE_OF_MANY if is_outcome else INTERRUPTED
         return
-    crossing = _cross(observer, span, hidden.leaf, (argument,), {})
-    if crossing is not None:
-        ObservedCall(crossing).failed(error)
+    session_call = _cross(observer, span, hidden.leaf, (argument,), {})
+    if session_call is not None:
+        ObservedCall(session_call).failed(error)
 
 
 def _opened(

@@ -118,12 +118,12 @@ class OpenSpan(OpenRun):
 
         Args:
             method: The leaf method of this span.
-            call: Makes the call of a crossing.
+            call: Makes the call.
         """
         around = next((span for span in self.around() if span.call is not None), None)
-        if around is None or around.leaf is None or around.leaf.crossing.owner is not state_of(self.instance):
+        if around is None or around.leaf is None or around.leaf.session_call.owner is not state_of(self.instance):
             return
-        part = around.leaf.crossing.part()
+        part = around.leaf.session_call.part()
         self.leaf, self.call = MethodRun(part, method, around.leaf), call(part)
         around.inside.append(self)
 
@@ -138,8 +138,8 @@ class OpenSpan(OpenRun):
     @property
     def position_inside(self) -> Position:
         """The position for work below it: its own, or its call's, whichever is further inside."""
-        crossing = self.call.crossing if self.call is not None else self.crossing_around
-        around = crossing.position if crossing is not None else self.position
+        session_call = self.call.session_call if self.call is not None else self.call_around
+        around = session_call.position if session_call is not None else self.position
         return around if len(around.order) > len(self.position.order) else self.position
 
     @property

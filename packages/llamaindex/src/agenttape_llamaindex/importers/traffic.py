@@ -95,11 +95,13 @@ def import_embedding(importing: Importing, exchange: Exchange, options: Options)
         raise NotImportableError(f"{service.name} cannot make such a call: {failure}") from failure
     loss = "; ".join(filter(None, (exchange.doubt, _difference(wire, exchange, service))))
     body = embedding_body(texts[0] if is_query else texts, embedding_settings(model))
-    crossing = importing.crossing(EMBEDDING, service.name, body, CallFacts(duration_ms=exchange.duration_ms, loss=loss))
+    session_call = importing.session_call(
+        EMBEDDING, service.name, body, CallFacts(duration_ms=exchange.duration_ms, loss=loss)
+    )
     if failure is not None:
-        crossing.raised(failure)
+        session_call.raised(failure)
     else:
-        crossing.returned(packed(vectors[0] if is_query else vectors))
+        session_call.returned(packed(vectors[0] if is_query else vectors))
     return loss
 
 
@@ -261,15 +263,15 @@ class _Answer:
     error: Exception | None = None
     loss: str = ""
 
-    def record(self, crossing: ExecutedCall) -> None:
-        """Record it as the outcome of a crossing."""
+    def record(self, session_call: ExecutedCall) -> None:
+        """Record it as the outcome of a call."""
         if self.chunks is not None and (self.chunks or self.error is None):
             usage = CHAT.usage(self.response) if self.response is not None else None
-            crossing.streamed(self.chunks, "raised" if self.error is not None else "exhausted", self.error, usage)
+            session_call.streamed(self.chunks, "raised" if self.error is not None else "exhausted", self.error, usage)
         elif self.error is not None:
-            crossing.raised(self.error)
+            session_call.raised(self.error)
         else:
-            crossing.returned(self.response)
+            session_call.returned(self.response)
 
     @property
     def message(self) -> ChatMessage | None:
@@ -294,7 +296,7 @@ def _import_chat(
         body = chat_body(call.messages, params) if call.prompt is None else completion_body(call.prompt, params)
         facts = CallFacts(duration_ms=exchange.duration_ms, loss=loss)
         boundary = CHAT if call.prompt is None else COMPLETION
-        answer.record(importing.crossing(boundary, service.name, body, facts))
+        answer.record(importing.session_call(boundary, service.name, body, facts))
     except UnrecordableValueError as error:
         raise NotImportableError(f"it cannot be recorded: {error}") from error
     if answer.message is not None:

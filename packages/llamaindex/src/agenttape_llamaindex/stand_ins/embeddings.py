@@ -12,7 +12,7 @@ from llama_index.core.embeddings.multi_modal_base import MultiModalEmbedding
 from llama_index.core.schema import ImageType
 from pydantic import PrivateAttr
 
-from agenttape_core.integration import Crossing, aserve, serve, times_recorded
+from agenttape_core.integration import SessionCall, areplay_call, replay_call, times_recorded
 from agenttape_core.integration.stand_ins import OnRepeat, Options, Pace, RecordedPart, StandIn
 from agenttape_llamaindex.embeddings import EMBEDDING
 from agenttape_llamaindex.requests import embedding_body, image_embedding_body
@@ -61,39 +61,39 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
         """Return the name that the framework shows."""
         return "ReplayEmbedding"
 
-    def _cross(self, texts: str | list[str]) -> Crossing:
+    def _cross(self, texts: str | list[str]) -> SessionCall:
         return self._recorded.cross(EMBEDDING, lambda settings: embedding_body(texts, settings))
 
-    def _cross_images(self, images: list[ImageType]) -> Crossing:
+    def _cross_images(self, images: list[ImageType]) -> SessionCall:
         return self._recorded.cross(EMBEDDING, lambda settings: image_embedding_body(images, settings))
 
     def _get_query_embedding(self, query: str) -> Embedding:
-        return serve(self._cross(query))  # type: ignore[no-any-return]
+        return replay_call(self._cross(query))  # type: ignore[no-any-return]
 
     async def _aget_query_embedding(self, query: str) -> Embedding:
-        return await aserve(self._cross(query))  # type: ignore[no-any-return]
+        return await areplay_call(self._cross(query))  # type: ignore[no-any-return]
 
     def _get_text_embedding(self, text: str) -> Embedding:
-        return serve(self._cross([text]))[0]  # type: ignore[no-any-return]
+        return replay_call(self._cross([text]))[0]  # type: ignore[no-any-return]
 
     async def _aget_text_embedding(self, text: str) -> Embedding:
-        return (await aserve(self._cross([text])))[0]  # type: ignore[no-any-return]
+        return (await areplay_call(self._cross([text])))[0]  # type: ignore[no-any-return]
 
     def _get_text_embeddings(self, texts: list[str]) -> list[Embedding]:
         if is_batch(self._recorded, texts):
-            return serve(self._cross(texts))  # type: ignore[no-any-return]
+            return replay_call(self._cross(texts))  # type: ignore[no-any-return]
         return [self._get_text_embedding(text) for text in texts]
 
     async def _aget_text_embeddings(self, texts: list[str]) -> list[Embedding]:
         if is_batch(self._recorded, texts):
-            return await aserve(self._cross(texts))  # type: ignore[no-any-return]
+            return await areplay_call(self._cross(texts))  # type: ignore[no-any-return]
         return [await self._aget_text_embedding(text) for text in texts]
 
     def _get_image_embedding(self, img_file_path: ImageType) -> Embedding:
-        return serve(self._cross_images([img_file_path]))[0]  # type: ignore[no-any-return]
+        return replay_call(self._cross_images([img_file_path]))[0]  # type: ignore[no-any-return]
 
     async def _aget_image_embedding(self, img_file_path: ImageType) -> Embedding:
-        return (await aserve(self._cross_images([img_file_path])))[0]  # type: ignore[no-any-return]
+        return (await areplay_call(self._cross_images([img_file_path])))[0]  # type: ignore[no-any-return]
 
 
 class ReplaySparseEmbedding(StandIn, BaseSparseEmbedding):
@@ -125,29 +125,29 @@ class ReplaySparseEmbedding(StandIn, BaseSparseEmbedding):
         """Return the name that the framework shows."""
         return "ReplaySparseEmbedding"
 
-    def _cross(self, texts: str | list[str]) -> Crossing:
+    def _cross(self, texts: str | list[str]) -> SessionCall:
         return self._recorded.cross(EMBEDDING, lambda settings: embedding_body(texts, settings))
 
     def _get_query_embedding(self, query: str) -> SparseEmbedding:
-        return serve(self._cross(query))  # type: ignore[no-any-return]
+        return replay_call(self._cross(query))  # type: ignore[no-any-return]
 
     async def _aget_query_embedding(self, query: str) -> SparseEmbedding:
-        return await aserve(self._cross(query))  # type: ignore[no-any-return]
+        return await areplay_call(self._cross(query))  # type: ignore[no-any-return]
 
     def _get_text_embedding(self, text: str) -> SparseEmbedding:
-        return serve(self._cross([text]))[0]  # type: ignore[no-any-return]
+        return replay_call(self._cross([text]))[0]  # type: ignore[no-any-return]
 
     async def _aget_text_embedding(self, text: str) -> SparseEmbedding:
-        return (await aserve(self._cross([text])))[0]  # type: ignore[no-any-return]
+        return (await areplay_call(self._cross([text])))[0]  # type: ignore[no-any-return]
 
     def _get_text_embeddings(self, texts: list[str]) -> list[SparseEmbedding]:
         if is_batch(self._recorded, texts):
-            return serve(self._cross(texts))  # type: ignore[no-any-return]
+            return replay_call(self._cross(texts))  # type: ignore[no-any-return]
         return [self._get_text_embedding(text) for text in texts]
 
     async def _aget_text_embeddings(self, texts: list[str]) -> list[SparseEmbedding]:
         if is_batch(self._recorded, texts):
-            return await aserve(self._cross(texts))  # type: ignore[no-any-return]
+            return await areplay_call(self._cross(texts))  # type: ignore[no-any-return]
         return [await self._aget_text_embedding(text) for text in texts]
 
 

@@ -32,7 +32,7 @@ from llama_index.core.tools.types import BaseTool
 from llama_index_instrumentation import get_dispatcher
 from pydantic import BaseModel, PrivateAttr
 
-from agenttape_core.integration import Crossing, aserve, serve
+from agenttape_core.integration import SessionCall, areplay_call, replay_call
 from agenttape_core.integration.stand_ins import (
     OnRepeat,
     Pace,
@@ -132,7 +132,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         """Return the recorded answer."""
         if self._takes_prompts:
             return completion_response_to_chat_response(self.complete(self._prompt(messages), formatted=True, **kwargs))
-        return CHATS.converted(serve(self._cross_chat(messages, kwargs)))  # type: ignore[no-any-return]
+        return CHATS.converted(replay_call(self._cross_chat(messages, kwargs)))  # type: ignore[no-any-return]
 
     @llm_chat_callback()
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
@@ -140,7 +140,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         if self._takes_prompts:
             answer = await self.acomplete(self._prompt(messages), formatted=True, **kwargs)
             return completion_response_to_chat_response(answer)
-        return CHATS.converted(await aserve(self._cross_chat(messages, kwargs)))  # type: ignore[no-any-return]
+        return CHATS.converted(await areplay_call(self._cross_chat(messages, kwargs)))  # type: ignore[no-any-return]
 
     @llm_chat_callback()
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
@@ -166,7 +166,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         assert self.messages_to_prompt is not None  # a validator puts the framework's own there
         return self.messages_to_prompt(messages)
 
-    def _cross_chat(self, messages: Sequence[ChatMessage], given: dict[str, Any]) -> Crossing:
+    def _cross_chat(self, messages: Sequence[ChatMessage], given: dict[str, Any]) -> SessionCall:
         return self._recorded.cross(CHAT, lambda params: chat_body(messages, params), params_body(given))
 
     # -- completions --------------------------------------------------------------------------------------------
@@ -174,12 +174,12 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
     @llm_completion_callback()
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         """Return the recorded answer."""
-        return TEXTS.converted(serve(self._cross_completion(prompt, formatted, kwargs)))  # type: ignore[no-any-return]
+        return TEXTS.converted(replay_call(self._cross_completion(prompt, formatted, kwargs)))  # type: ignore[no-any-return]
 
     @llm_completion_callback()
     async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         """Return the recorded answer."""
-        answer = await aserve(self._cross_completion(prompt, formatted, kwargs))
+        answer = await areplay_call(self._cross_completion(prompt, formatted, kwargs))
         return TEXTS.converted(answer)  # type: ignore[no-any-return]
 
     @llm_completion_callback()
@@ -192,7 +192,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         """Yield the recorded answer."""
         return await areplayed(self._cross_completion(prompt, formatted, kwargs), TEXTS)
 
-    def _cross_completion(self, prompt: str, formatted: bool, given: dict[str, Any]) -> Crossing:
+    def _cross_completion(self, prompt: str, formatted: bool, given: dict[str, Any]) -> SessionCall:
         given = params_body({**given, "formatted": True} if formatted else given)
         return self._recorded.cross(COMPLETION, lambda params: completion_body(str(prompt), params), given)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-from agenttape_core.integration import Boundary, Crossing, kept, named_arguments
+from agenttape_core.integration import Boundary, SessionCall, kept, named_arguments
 from agenttape_core.integration.stand_ins import Options, RecordedPart, replayed_method
 from agenttape_llamaindex.requests import method_body
 from agenttape_llamaindex.stores import ASYNC_NAMES, MEMORY, Methods
@@ -55,7 +55,7 @@ def replayed(boundary: Boundary, method: str, names: tuple[str, ...]) -> _Pair:
         names: The interface's names of its positional arguments.
     """
 
-    def cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing:
+    def cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall:
         arguments = named_arguments(None, names, *kept(args, kwargs))
         recorded: RecordedPart = self._recorded
         return recorded.cross(boundary, lambda settings: method_body(method, arguments, settings))

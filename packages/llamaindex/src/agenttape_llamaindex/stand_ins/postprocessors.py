@@ -9,7 +9,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from pydantic import PrivateAttr
 
-from agenttape_core.integration import Crossing, aserve, serve
+from agenttape_core.integration import SessionCall, areplay_call, replay_call
 from agenttape_core.integration.stand_ins import Options, RecordedPart, StandIn
 from agenttape_llamaindex.postprocessors import POSTPROCESS
 from agenttape_llamaindex.requests import method_body
@@ -45,13 +45,13 @@ class ReplayNodePostprocessor(StandIn, BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        return serve(self._cross(nodes, query_bundle))  # type: ignore[no-any-return]
+        return replay_call(self._cross(nodes, query_bundle))  # type: ignore[no-any-return]
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        return await aserve(self._cross(nodes, query_bundle))  # type: ignore[no-any-return]
+        return await areplay_call(self._cross(nodes, query_bundle))  # type: ignore[no-any-return]
 
-    def _cross(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> Crossing:
+    def _cross(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> SessionCall:
         arguments = {"nodes": nodes, "query": query_of(query)}
         return self._recorded.cross(RETRIEVAL, lambda settings: method_body(POSTPROCESS, arguments, settings))

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from llama_index.core.readers.base import BaseReader
 from llama_index.core.schema import Document
 
-from agenttape_core.integration import Crossing, aserve, named_arguments, serve
+from agenttape_core.integration import SessionCall, areplay_call, named_arguments, replay_call
 from agenttape_core.integration.stand_ins import Options, RecordedPart, StandIn
 from agenttape_llamaindex.readers import LOAD
 from agenttape_llamaindex.requests import method_body
@@ -39,11 +39,11 @@ class ReplayReader(StandIn, BaseReader):
 
     def load_data(self, *args: Any, **load_kwargs: Any) -> list[Document]:
         """Return the recorded documents."""
-        return serve(self._cross(args, load_kwargs))  # type: ignore[no-any-return]
+        return replay_call(self._cross(args, load_kwargs))  # type: ignore[no-any-return]
 
     async def aload_data(self, *args: Any, **load_kwargs: Any) -> list[Document]:
         """Return the recorded documents."""
-        return await aserve(self._cross(args, load_kwargs))  # type: ignore[no-any-return]
+        return await areplay_call(self._cross(args, load_kwargs))  # type: ignore[no-any-return]
 
     def lazy_load_data(self, *args: Any, **load_kwargs: Any) -> Iterable[Document]:
         """Return the recorded documents."""
@@ -53,7 +53,7 @@ class ReplayReader(StandIn, BaseReader):
         """Return the recorded documents."""
         return await self.aload_data(*args, **load_kwargs)
 
-    def _cross(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing:
+    def _cross(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall:
         arguments = named_arguments(None, self._names(len(args) + len(kwargs)), args, kwargs)
         return self._recorded.cross(RETRIEVAL, lambda settings: method_body(LOAD, arguments, settings))
 

@@ -9,7 +9,7 @@ from typing import Any
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from agenttape_core.integration import Crossing, aserve, serve
+from agenttape_core.integration import SessionCall, areplay_call, replay_call
 from agenttape_core.integration.stand_ins import OnRepeat, Pace, RecordedPart, StandIn
 from agenttape_llamaindex.requests import retrieval_body
 from agenttape_llamaindex.retrievers import RETRIEVAL, query_of
@@ -47,12 +47,12 @@ class ReplayRetriever(StandIn, BaseRetriever):
         halts_end_streams_for(self._recorded)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return serve(self._cross(query_bundle))  # type: ignore[no-any-return]
+        return replay_call(self._cross(query_bundle))  # type: ignore[no-any-return]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return await aserve(self._cross(query_bundle))  # type: ignore[no-any-return]
+        return await areplay_call(self._cross(query_bundle))  # type: ignore[no-any-return]
 
-    def _cross(self, query: QueryBundle) -> Crossing:
+    def _cross(self, query: QueryBundle) -> SessionCall:
         return self._recorded.cross(RETRIEVAL, lambda settings: retrieval_body(query_of(query), settings))
 
 

@@ -13,7 +13,7 @@ from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from pydantic import BaseModel
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.integration import Crossing, Session, aserve, recorded_text, serve
+from agenttape_core.integration import Session, SessionCall, areplay_call, recorded_text, replay_call
 from agenttape_core.integration.stand_ins import Options, RecordedPart, StandIn
 from agenttape_llamaindex.effects import effects_of
 from agenttape_llamaindex.llms import CHAT
@@ -83,31 +83,31 @@ class ReplayTool(StandIn, FunctionTool):
             return _text.get() if made is None else made
 
         super().__init__(
-            fn=self._serve,
-            async_fn=self._aserve,
+            fn=self._replay_call,
+            async_fn=self._areplay_call,
             metadata=metadata or _description(self._recorded.session, name),
             callback=finished,
         )
 
-    def _serve(self, *args: Any, **kwargs: Any) -> Any:
-        crossing = self._cross(args, kwargs)
-        return _noted(crossing, serve(crossing, effects_of(None).apply))
+    def _replay_call(self, *args: Any, **kwargs: Any) -> Any:
+        session_call = self._cross(args, kwargs)
+        return _noted(session_call, replay_call(session_call, effects_of(None).apply))
 
-    async def _aserve(self, *args: Any, **kwargs: Any) -> Any:
-        crossing = self._cross(args, kwargs)
-        return _noted(crossing, await aserve(crossing, effects_of(None).aapply))
+    async def _areplay_call(self, *args: Any, **kwargs: Any) -> Any:
+        session_call = self._cross(args, kwargs)
+        return _noted(session_call, await areplay_call(session_call, effects_of(None).aapply))
 
-    def _cross(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing:
+    def _cross(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall:
         arguments = arguments_of(self, None, args, kwargs)
         answers = effects_of(None).answers()
         more = {"answers": answers} if answers else {}
         return self._recorded.cross(FUNCTION, lambda _: {**tool_body(self._recorded.name, arguments), **more})
 
 
-def _noted(crossing: Crossing, result: Any) -> Any:
+def _noted(session_call: SessionCall, result: Any) -> Any:
     """Note the recorded text of a result, if this process would write it in another way."""
     text = "" if isinstance(result, str) else str(result)
-    shown = recorded_text(crossing, text)
+    shown = recorded_text(session_call, text)
     _text.set(shown if shown != text else None)
     return result
 

@@ -22,7 +22,7 @@ from agenttape_core.tools.processes.command import refuse_cassette
 from agenttape_core.tools.processes.report import Outcome
 from agenttape_core.tools.processes.run import run
 from agenttape_core.tools.reading.prices import load_prices
-from agenttape_core.tools.update import PLANNING, Departed, Plan, planned, refuse_dear, summary_of, total_of
+from agenttape_core.tools.update import PLANNING, Diverged, Plan, planned, refuse_dear, summary_of, total_of
 
 # -- Healing the cassettes of a command, and of its processes.
 
@@ -58,9 +58,9 @@ def plan_of_command(words: Sequence[str], cassette: str | None = None) -> list[P
         recorded = open_cassette(path)
         unused = set.intersection(*(set(report.unused) for report in reports))
         changed = {number for report in reports for number in report.elsewise}
-        departed = Departed(changed, missed, unused, drops)
+        diverged = Diverged(changed, missed, unused, drops)
         failed = tuple(report.failed_blocks.partition("\n")[0] for report in reports if report.failed_blocks)
-        plan = planned(recorded, recorded.header.volatile.timings.get, departed, prices, shown)
+        plan = planned(recorded, recorded.header.volatile.timings.get, diverged, prices, shown)
         plans.append(replace(plan, failed=failed))
     return plans
 
@@ -123,18 +123,18 @@ def update(
     plans = updating.plans()
     refused = updating.refused or ([] if plans else ["nothing was replayed: no test has a cassette"])
     total = total_of(list(plans.values()))
-    dirty = {name: plan for name, plan in plans.items() if not plan.is_clean}
+    changed = {name: plan for name, plan in plans.items() if not plan.is_clean}
     if not as_json:
-        for plan in dirty.values():
+        for plan in changed.values():
             print_text("\n".join(plan.lines()))
-        if len(plans) != 1 or not dirty:
+        if len(plans) != 1 or not changed:
             print_text(summary_of(list(plans.values())))
     for line in refused:
         click.echo(printable(line), err=True)
-    if not dirty or dry_run:
+    if not changed or dry_run:
         if as_json:
             print_json({"plans": {name: plan.to_dict() for name, plan in plans.items()}, "updated": False})
-        return FINDINGS if dirty or refused else OK
+        return FINDINGS if changed or refused else OK
     try:
         refuse_dear(total, max_usd)
     except ConfigurationError as error:
@@ -142,8 +142,8 @@ def update(
         return FINDINGS
     if not yes and not _agreed():
         return FINDINGS
-    before = _opened(dirty.values())
-    code = updating.execute(dirty, max_usd)
+    before = _opened(changed.values())
+    code = updating.execute(changed, max_usd)
     _print_changes(plans, _changes(before), updated=code == OK, as_json=as_json)
     return FINDINGS if refused else code
 
@@ -220,7 +220,7 @@ class _Updating(Protocol):
     def plans(self) -> dict[str, Plan]:
         """Return the plans, by the id of the test or the path of the cassette."""
 
-    def execute(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:
+    def execute(self, changed: Mapping[str, Plan], max_usd: float | None) -> int:
         """Make the changed calls, and replay; return the exit code."""
 
 
@@ -247,12 +247,12 @@ class _Tests:
         self._tests = {name: one.tests for name, one in found.items()}
         return {name: one.plan for name, one in found.items()}
 
-    def execute(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:
-        tests = list(dict.fromkeys(test for name in dirty for test in self._tests[name]))
+    def execute(self, changed: Mapping[str, Plan], max_usd: float | None) -> int:
+        tests = list(dict.fromkeys(test for name in changed for test in self._tests[name]))
         limit = [] if max_usd is None else [f"--cassette-max-usd={max_usd}"]
         waits = ["--cassette-review"] if self._pending else []
         updated = run_pytest(tests, ["--rerecord=changed", *limit, *waits], quietly=self._apart)
-        if updated.returncode or _waits(dirty.values()):
+        if updated.returncode or _waits(changed.values()):
             return (
                 FINDINGS if updated.returncode else OK
             )  # a waiting recording was checked, and replays once it's accepted
@@ -271,7 +271,7 @@ class _Command:
     def plans(self) -> dict[str, Plan]:
         return {plan.path: plan for plan in plan_of_command(self._words, self._cassette)}
 
-    def execute(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:  # noqa: ARG002 - the plan keeps to it
+    def execute(self, changed: Mapping[str, Plan], max_usd: float | None) -> int:  # noqa: ARG002 - the plan keeps to it
         outcomes = update_command(self._words, self._cassette, apart=self._apart, pending=self._pending)
         failures = [line for outcome in outcomes for line in outcome.failures()]
         for line in [*outcomes[0].lines(), *failures]:

@@ -20,7 +20,7 @@ from agenttape_core.experiments.engine import refuse_below_one
 from agenttape_core.experiments.program import tests_in
 from agenttape_core.experiments.strategies.revisions import Replayed, Revisions, Sampling, target_and_recording
 from agenttape_core.experiments.strategies.trials import Trials
-from agenttape_core.experiments.strategies.trials.judging import Lane, Trial, judged, read_trials, samples_before
+from agenttape_core.experiments.strategies.trials.judging import Group, Trial, judged, read_trials, samples_before
 from agenttape_core.experiments.strategies.trials.sampling import Case as Sampled
 from agenttape_core.experiments.strategies.trials.sampling import (
     Most,
@@ -281,7 +281,7 @@ class _Paying:
         paths: Sequence[Path],
     ) -> None:
         self._trees, self._wanted, self._free, self._paths = trees, wanted, free, paths
-        self._commits: dict[Lane, str | None] = {"baseline": commits[0], "candidate": commits[1]}
+        self._commits: dict[Group, str | None] = {"baseline": commits[0], "candidate": commits[1]}
         self._label = f"{free.to or 'the working tree'}@{trees.state(commits[1])}"
         self._prices = load_prices(project_settings().prices)
         self._trials: tuple[Trial, ...] = ()
@@ -361,14 +361,14 @@ class _Paying:
             one.case.name, self._label, most * len(calls), most * (len(calls) + len(one.plan.new)), dollars, unpriced
         )
 
-    def _take(self, one: _Open, lane: Lane, number: int, left: float | None) -> Taken:
-        word = "base" if lane == "baseline" else "changed"
+    def _take(self, one: _Open, group: Group, number: int, left: float | None) -> Taken:
+        word = "base" if group == "baseline" else "changed"
         stem = stem_of(one.path)
         name = f"{in_file_name(one.case.target)}.{stem}.{word}.{number}.derived{one.path.name.removeprefix(stem)}"
         derived = (Path(".agenttape") / "candidates" / name).absolute()
         derived.parent.mkdir(parents=True, exist_ok=True)
         derived.unlink(missing_ok=True)
-        again = one.again if lane == "baseline" else ()
+        again = one.again if group == "baseline" else ()
         sampling = Sampling(str(derived), again, (*sorted(ASKING), *self._wanted.live), left or 0.0)
-        ended = self._trees.sampled(self._commits[lane], one.case.target, one.path, sampling)
+        ended = self._trees.sampled(self._commits[group], one.case.target, one.path, sampling)
         return ended._replace(derived=derived if derived.exists() else None)

@@ -77,8 +77,8 @@ def words_of(run: Run, verdict: Verdict) -> str:
     if verdict == "not_reached":
         return "the run did not make the call again"
     if verdict == "new_call":
-        departed = next((one for one in report.divergences if one.what != "changed"), None)
-        return f"changes the request of {departed.kind} {departed.name} at {departed.address}" if departed else ""
+        diverged = next((one for one in report.divergences if one.what != "changed"), None)
+        return f"changes the request of {diverged.kind} {diverged.name} at {diverged.address}" if diverged else ""
     if verdict == "silent":
         left = len(report.judged)
         return f"ended well, and {left} recorded calls were not made" if left else "ended well with another answer"
@@ -375,7 +375,7 @@ def _script(path: Path, chosen: _Chosen) -> Experiment[FaultMatrix]:
 def _replayed(run: Run) -> list[Interaction]:
     """Return the recordings that a run has replayed, and would replay again."""
     policy, source = run.session.policy, run.session.source
-    able = [one.number for one in run.session.report.replayed if policy.may_serve(one.kind, one.name, one.address)]
+    able = [one.number for one in run.session.report.replayed if policy.may_replay(one.kind, one.name, one.address)]
     return [source.interaction(number) for number in sorted(set(able))]
 
 

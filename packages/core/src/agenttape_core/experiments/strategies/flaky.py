@@ -28,7 +28,7 @@ from agenttape_core.tools.reading.summary import MODELS, cost_of
 from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
 
 Part = Literal["code", "order", "tool", "model", "judge", "together"]
-"""The part that varies in a lane: the code and its environment, the order of answers, a tool, the model, the judge, or
+"""The part that varies in a group: the code and its environment, the order of answers, a tool, the model, the judge, or
 tools, model and judge together."""
 End = Literal["passed", "failed", "left"]
 """The end of a sample: well, by a failure, or by leaving the recorded world."""
@@ -36,7 +36,7 @@ End = Literal["passed", "failed", "left"]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One run in a lane.
+    """One run in a group.
 
     Args:
         end: How it ended.
@@ -50,7 +50,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class Group:
     """The samples in which one part varied.
 
     Args:
@@ -122,12 +122,12 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class FlakyParts:
-    """The parts of a flaky program: the lanes, and the verdict on them.
+    """The parts of a flaky program: the groups, and the verdict on them.
 
     Args:
         program: The name of the program.
         cassette: The cassette as a message shows it.
-        lanes: The lanes, those without a cost first.
+        groups: The groups, those without a cost first.
         seed: The seed of the orders that were drawn at random.
         notes: Further remarks, a line each.
         is_whole: Whether it came to its end, and was not interrupted.
@@ -135,7 +135,7 @@ class FlakyParts:
 
     program: str
     cassette: str
-    lanes: tuple[Lane, ...]
+    groups: tuple[Group, ...]
     seed: int
     notes: tuple[str, ...] = ()
     is_whole: bool = True
@@ -149,10 +149,10 @@ class FlakyParts:
     def culprits(self) -> list[str]:
         """The parts that made the program fail when they varied alone; `together` if only all of them did.
 
-        A lane without failures doesn't clear its part: it may fail less often than there were samples.
+        A group without failures doesn't clear its part: it may fail less often than there were samples.
         """
-        failed = [lane for lane in self.lanes if lane.count("failed")]
-        alone = [lane.title for lane in failed if lane.part != "together"]
+        failed = [group for group in self.groups if group.count("failed")]
+        alone = [group.title for group in failed if group.part != "together"]
         return alone or ["together" for _ in failed[:1]]
 
     @property
@@ -169,25 +169,25 @@ class FlakyParts:
             "seed": self.seed,
             "verdict": self.verdict,
             "culprits": self.culprits,
-            "lanes": [lane.to_dict() for lane in self.lanes],
-            "dollars": round(sum(lane.dollars for lane in self.lanes), 6),
+            "groups": [group.to_dict() for group in self.groups],
+            "dollars": round(sum(group.dollars for group in self.groups), 6),
             "notes": list(self.notes),
         }
 
     def to_checked(self) -> list[Checked]:
         """Return it for the reporters of checks: a finding for each part in which something has failed."""
-        failed = [lane for lane in self.lanes if lane.count("failed")]
-        found = [Finding(str(lane), found="; ".join(lane.reasons[:_SHOWN])) for lane in failed]
+        failed = [group for group in self.groups if group.count("failed")]
+        found = [Finding(str(group), found="; ".join(group.reasons[:_SHOWN])) for group in failed]
         return [judged_by("flaky", self.program, self.cassette, found)]
 
     def __str__(self) -> str:
-        lines = [f"{self.program}, replayed from {self.cassette}: {self.verdict}", *map(str, self.lanes)]
-        lines += [f"{lane.title}: {why}" for lane in self.lanes for why in lane.reasons[:_SHOWN]]
+        lines = [f"{self.program}, replayed from {self.cassette}: {self.verdict}", *map(str, self.groups)]
+        lines += [f"{group.title}: {why}" for group in self.groups for why in group.reasons[:_SHOWN]]
         return "\n  ".join([*lines, *self.notes])
 
 
 SAMPLES = 10
-"""The samples of each lane, unless another number is given."""
+"""The samples of each group, unless another number is given."""
 PROCESSES = 3
 """The replays in processes whose environment differs."""
 _SHOWN = 3
@@ -214,7 +214,7 @@ def flaky(
 ) -> FlakyParts:
     """Find the part of a program that makes it flaky: each part varies alone, while all others are held still.
 
-    The lanes without a cost come first: the code with everything replayed, in this process and in processes with other
+    The groups without a cost come first: the code with everything replayed, in this process and in processes with other
     environment; other orders of the answers to overlapping calls; each tool alone, really executed, with the recorded
     answers of models. Then, if a limit is given, the model alone with recorded tools, the judge alone, and all of them
     together. An interruption by the keyboard ends it, and the result so far is returned.
@@ -222,7 +222,7 @@ def flaky(
     Args:
         target: The program: a function without arguments, or its name.
         cassette: A recording of the program, as `use_cassette` takes it; by default its own.
-        samples: The samples of each lane.
+        samples: The samples of each group.
         max_usd: The most that calls of models may cost, in US dollars. Without it, none is made.
         live: The tools that may be executed, by name, node or pattern. By default those of which the recording shows
             that they did nothing outside of the process.
@@ -230,7 +230,7 @@ def flaky(
         processes: The replays in new processes in other environments, if these can import the function; 0 for none.
         orders: The most orders that are tried.
         seed: The seed of the orders that are drawn at random.
-        jobs: How many samples of a lane run at the same time, if the program is a function.
+        jobs: How many samples of a group run at the same time, if the program is a function.
         dry_run: Whether only the runs and the calls of each part are counted, without a run.
         on_run: Called after each run.
         options: Options of `use_cassette`.
@@ -248,31 +248,31 @@ def flaky(
     tools = [row for row in calls.entries if row.kind == "tool"]
     held_back = {name: _held_back(name, calls, live) for name in sorted({row.name for row in tools})}
     budget = Budget(max_usd, load_prices(project_settings().prices)) if max_usd is not None else None
-    lanes, notes, is_whole = list[Lane](), [], True
+    groups, notes, is_whole = list[Group](), [], True
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         run = _Running(program, path, calls, Path(folder), samples, jobs, budget, held_back, judge, on_run, dry_run)
         try:
-            for lane in run.lanes(processes, orders, seed):
-                lanes.append(lane)
-                is_whole = lane.skipped != _INTERRUPTED
+            for group in run.groups(processes, orders, seed):
+                groups.append(group)
+                is_whole = group.skipped != _INTERRUPTED
                 if not is_whole:
                     break
-                if lane.part == "code" and lane.count("failed"):
-                    notes.append("in the lane of the code nothing varies, so what fails there needs no others")
+                if group.part == "code" and group.count("failed"):
+                    notes.append("in the group of the code nothing varies, so what fails there needs no others")
                     break
         except KeyboardInterrupt:
             is_whole = False
     if not is_whole:
         notes.append("interrupted: not all parts were tried")
-    unpriced = sum(lane.calls for lane in lanes) if not sum(lane.dollars for lane in lanes) else 0
+    unpriced = sum(group.calls for group in groups) if not sum(group.dollars for group in groups) else 0
     if unpriced:
         notes.append(f"the price of {unpriced} calls of models is not known: they count as nothing")
-    return FlakyParts(program.name, str(shown_path(path)), tuple(lanes), seed, tuple(notes), is_whole)
+    return FlakyParts(program.name, str(shown_path(path)), tuple(groups), seed, tuple(notes), is_whole)
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """Runs a program in lanes, or plans that; no tool is executed for which `tools` has a reason."""
+    """Runs a program in groups, or plans that; no tool is executed for which `tools` has a reason."""
 
     program: Program
     cassette: Path
@@ -286,18 +286,18 @@ class _Running:
     on_run: Callable[[], object] | None
     is_dry: bool
 
-    def lanes(self, processes: int, orders: int, seed: int) -> Iterator[Lane]:
-        """Yield the lanes, those in which no model is asked first."""
+    def groups(self, processes: int, orders: int, seed: int) -> Iterator[Group]:
+        """Yield the groups, those in which no model is asked first."""
         code = self._driven("code", "", {}, ())
         if processes and not (code.skipped or code.count("failed")):
             code = self._in_environments(code, processes)
         yield code
         yield self._orders(orders, seed)
         for part, name, options, called, why in self._executing():
-            yield Lane(part, name, skipped=why) if why else self._driven(part, name, options, called)
+            yield Group(part, name, skipped=why) if why else self._driven(part, name, options, called)
 
     def _executing(self) -> Iterator[tuple[Part, str, Mapping[str, Any], tuple[str, ...], str]]:
-        """Yield the lanes in which calls are made: the part, its name, options, those calls, and why it's not tried."""
+        """Yield the groups that make calls: the part, its name, options, those calls, and why it's not tried."""
         rows, judge = self.calls.entries, self.judge
         for name, why in self.tools.items():
             yield "tool", name, {"match_on": _BY_ADDRESS}, (name,), why
@@ -313,10 +313,10 @@ class _Running:
         if has_model + bool(judge) + bool(tools) > 1:
             yield "together", "", {}, (*kinds, *tools, *([judge] if judge else [])), why
 
-    def _driven(self, part: Part, name: str, options: Mapping[str, Any], live: tuple[str, ...]) -> Lane:
+    def _driven(self, part: Part, name: str, options: Mapping[str, Any], live: tuple[str, ...]) -> Group:
         if self.is_dry:
-            return Lane(part, name, skipped=f"in a dry run: {self._planned(part, options, live)}")
-        return drive(self.program, self._lane(part, name, options, live), self.on_run, self.jobs)
+            return Group(part, name, skipped=f"in a dry run: {self._planned(part, options, live)}")
+        return drive(self.program, self._group(part, name, options, live), self.on_run, self.jobs)
 
     def _planned(self, part: Part, options: Mapping[str, Any], live: tuple[str, ...]) -> str:
         if part in {"code", "tool"}:
@@ -331,7 +331,7 @@ class _Running:
         price = "at an unknown price" if None in costs else dollars
         return f"{counted(len(costs) * self.samples, 'call')} of models, {price}"
 
-    def _lane(self, part: Part, name: str, options: Mapping[str, Any], live: tuple[str, ...]) -> Experiment[Lane]:
+    def _group(self, part: Part, name: str, options: Mapping[str, Any], live: tuple[str, ...]) -> Experiment[Group]:
         found: list[Sample] = []
         calls, spent, skipped, stem = 0, self._spent(), "", stem_of(self.cassette)
         kept = [self.folder / f"{stem}-{number}.yaml" if live else None for number in range(self.samples)]
@@ -343,17 +343,17 @@ class _Running:
                 except KeyboardInterrupt:
                     skipped = _INTERRUPTED
                     break
-                calls += sum(crossed.kind in MODELS for crossed in ending.session.report.recorded)
+                calls += sum(call_record.kind in MODELS for call_record in ending.session.report.recorded)
                 if isinstance(ending.session.failure, BudgetExceededError):
                     skipped = "the limit of the cost was reached"
                     break
                 found.append(_sample(ending))
-        return Lane(part, name, tuple(found), skipped, self._spent() - spent, calls)
+        return Group(part, name, tuple(found), skipped, self._spent() - spent, calls)
 
     def _spent(self) -> float:
         return self.budget.spent if self.budget is not None else 0.0
 
-    def _in_environments(self, code: Lane, times: int) -> Lane:
+    def _in_environments(self, code: Group, times: int) -> Group:
         """Add replays in processes whose environment differs, for a function that these can import."""
         source = self.program.source
         if source is None or source.is_test:
@@ -372,21 +372,21 @@ class _Running:
             more = (Sample("failed", f"{one.what}: {one.cause.name}: {one.cause.why}"),)
         return replace(code, samples=(*code.samples, *more))
 
-    def _orders(self, orders: int, seed: int) -> Lane:
+    def _orders(self, orders: int, seed: int) -> Group:
         if self.is_dry:
-            return Lane("order", skipped="in a dry run: a replay for each order, for free")
+            return Group("order", skipped="in a dry run: a replay for each order, for free")
         try:
             found = in_other_orders(self.program, self.cassette, runs=orders, seed=seed, on_run=self.on_run)
         except AgentTapeError as error:
-            return Lane("order", skipped=str(error).partition("\n")[0])
+            return Group("order", skipped=str(error).partition("\n")[0])
         if not found.overlapping and found.ok:
-            return Lane("order", skipped="as no recorded calls wait side by side")
+            return Group("order", skipped="as no recorded calls wait side by side")
         passed, skipped = (Sample("passed"),) * (found.orders - found.failing), "" if found.is_whole else _INTERRUPTED
         if found.smallest is None:
-            return Lane("order", samples=passed, skipped=skipped)
+            return Group("order", samples=passed, skipped=skipped)
         told = found.smallest.told.partition("\n")[0].removeprefix("then ")
         failed = (Sample("failed", f"in the order {found.smallest.order}, {told}"),) * found.failing
-        return Lane("order", samples=(*failed, *passed), skipped=skipped)
+        return Group("order", samples=(*failed, *passed), skipped=skipped)
 
 
 def _sample(ending: Run) -> Sample:

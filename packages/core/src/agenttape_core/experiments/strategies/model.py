@@ -18,7 +18,7 @@ from agenttape_core.engine import Mode
 from agenttape_core.errors import BudgetExceededError, VerificationError, shown_path
 from agenttape_core.experiments.program import FunctionProgram, Program, Run, recorded, takes_tests
 from agenttape_core.experiments.strategies.trials import Trials
-from agenttape_core.experiments.strategies.trials.judging import Lane, Trial, read_trials, samples_before
+from agenttape_core.experiments.strategies.trials.judging import Group, Trial, read_trials, samples_before
 from agenttape_core.experiments.strategies.trials.sampling import (
     Case,
     Most,
@@ -81,7 +81,7 @@ class Wanted(NamedTuple):
 
     @property
     def most(self) -> dict[str, int]:
-        """The most samples of each lane."""
+        """The most samples of each group."""
         return {"samples": self.samples, "baseline": self.samples if self.baseline is None else self.baseline}
 
 
@@ -331,8 +331,8 @@ class Trying:
         candidate = self._wanted.candidate
         trajectory = trajectory_of(next(iter(one.recordings().values())), self._prices)
 
-        def take(lane: Lane, number: int, left: float | None) -> Taken:
-            model = OWN if lane == "baseline" else candidate
+        def take(group: Group, number: int, left: float | None) -> Taken:
+            model = OWN if group == "baseline" else candidate
             return one.taken(model, self._target(one, model, number), self._wanted, left)
 
         return Case(one.name, candidate, trajectory, take, samples_before(known, one.name, candidate, trajectory))

@@ -113,13 +113,13 @@ def overtaken(points: Sequence[ChoicePoint]) -> int:
 def smaller(order: Order, points: Sequence[ChoicePoint], most: int) -> Generator[Order, bool, Order]:
     """Yield shorter orders, get whether a replay in each has the same failure, and return the shortest that has."""
     left = itertools.count(most, -1)
-    departed = [place for place, point in enumerate(points) if point.overtaken]
-    for place in departed:  # the first departures may be enough
+    diverged = [place for place, point in enumerate(points) if point.overtaken]
+    for place in diverged:  # the first divergences may be enough
         prefix = tuple(point.chosen for point in points[: place + 1])
         if len(prefix) < len(order) and next(left) > 0 and (yield prefix):
             order = prefix
             break
-    only = tuple(points[place].chosen for place in departed if place < len(order))
+    only = tuple(points[place].chosen for place in diverged if place < len(order))
     if only != order and next(left) > 0 and (yield only):
         order = only
     place = 0

@@ -300,7 +300,7 @@ def _sampled(target: str, cassette: Path, sampling: Sampling, prices: Prices) ->
         write_to=Path(sampling.to),
         live=tuple(sampling.live),
         on_new_call=frozenset(sampling.on_new_call),
-        departs=True,
+        diverges=True,
     )
     with Budget(sampling.max_usd, prices).held() as budget:
         ended = _ended(target, variation)

@@ -250,7 +250,7 @@ def _traced(calls: Cassette, path: Path, program: Program, text: str | None, run
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         _, before = yield from steady(program, Variation(path))
         tracer = _Tracer(calls, before)
-        answered = {crossed.number for crossed in before.session.report.replayed}
+        answered = {call_record.number for call_record in before.session.report.replayed}
         replayed = [  # else its code was stepped into, or it is inside of another call
             (number, other) for number, others in tries.items() if number in answered for other in others
         ]

@@ -16,7 +16,7 @@ from agenttape_core.lifecycle.running_test import FailedBlock
 from agenttape_core.matching import ABSENT, canonical_json, differing_leaves, is_identical
 from agenttape_core.scheduling import is_in_run
 from agenttape_core.schema import GAP, Plain, Step
-from agenttape_core.session import AnsweredCall, Crossing, Session
+from agenttape_core.session import AnsweredCall, Session, SessionCall
 from agenttape_core.session.shared_texts import REFERENCE
 
 # -- Comparison of what the graphs, nodes and steps of a replay have written with what its recording says of that.
@@ -130,8 +130,8 @@ _SAME_MOMENT_MS = 1.0
 """Milliseconds within which two moments of the recording are in no order: it holds them rounded."""
 _CALLED, _ANSWERED = "asks", "is answered"
 
-Departures = dict[str, list[str]]
-"""The recorded and the present state of each thing that departs, by its name."""
+Divergences = dict[str, list[str]]
+"""The recorded and the present state of each thing that diverges, by its name."""
 
 
 class _Moment(NamedTuple):
@@ -162,28 +162,28 @@ class WithRecording:
         with self._lock:
             self._orders = {}
 
-    def called(self, crossing: Crossing) -> None:
+    def called(self, session_call: SessionCall) -> None:
         """Note that a call begins."""
-        if crossing.is_replayed and crossing.recording and not _runs_loop():
-            self._note(crossing, _CALLED)
+        if session_call.is_replayed and session_call.recording and not _runs_loop():
+            self._note(session_call, _CALLED)
 
-    def answered(self, crossing: Crossing) -> None:
+    def answered(self, session_call: SessionCall) -> None:
         """Note that a call has been answered."""
-        if crossing.is_replayed and crossing.recording:
-            self._note(crossing, _ANSWERED)
+        if session_call.is_replayed and session_call.recording:
+            self._note(session_call, _ANSWERED)
 
-    def _note(self, crossing: AnsweredCall, what: str) -> None:
-        number = crossing.recording
-        address = crossing.session.source.interaction(number).address
+    def _note(self, session_call: AnsweredCall, what: str) -> None:
+        number = session_call.recording
+        address = session_call.session.source.interaction(number).address
         with self._lock:
-            order = self._orders.setdefault(crossing.session, _Order())
+            order = self._orders.setdefault(session_call.session, _Order())
             if _runs_loop():
                 order.in_loops.append(address)
             elif is_in_run():
                 order.in_threads.append(_Moment(address, what, number))
 
-    def departures(self, session: Session) -> Departures:
-        """Return where a session departs from its recording, each with the recorded and the present state."""
+    def divergences(self, session: Session) -> Divergences:
+        """Return where a session diverges from its recording, each with the recorded and the present state."""
         order = self._orders.get(session, _Order())
         pairs = {
             "order of answers": _answers(session, order.in_loops),
@@ -192,7 +192,7 @@ class WithRecording:
         # A session that could not impose an order says so, and in which: that is no finding of ours.
         found = {what: pair for what, pair in pairs.items() if pair and not session.report.lost_order}
         if session.frozen is not None:
-            readings = session.frozen.departed_readings()
+            readings = session.frozen.diverged_readings()
             found |= {f"times read by {reader}": list(pair) for reader, pair in sorted(readings.items())}
         if session.report.missed:
             found["calls without a recording"] = ["", "; ".join(session.report.missed)]
@@ -252,7 +252,7 @@ def _shown(moment: _Moment) -> str:
 _MAX_REQUEST = 1000
 """Characters of a request that are reported: an agent sends its whole history each time. The fingerprint covers all."""
 CAUGHT_FAILURE = "failure that the program caught"
-"""The name of the departure of a session that has failed."""
+"""The name of the divergence of a session that has failed."""
 _LISTS = ("order", "unused", "missed", "blocked", "nondeterminism", "unobserved", "entropy")
 _NO_CALLS: dict[str, Plain] = {"calls": {}, **{name: [] for name in _LISTS}}
 
@@ -280,19 +280,19 @@ class Calls:
         with self._lock:
             self._calls.setdefault(session, {})
 
-    def note(self, crossing: Crossing) -> None:
+    def note(self, session_call: SessionCall) -> None:
         """Note a call when it begins, where it is made."""
-        self.with_recording.called(crossing)
-        request, address, branch = crossing.request, crossing.position.address, _branch()
+        self.with_recording.called(session_call)
+        request, address, branch = session_call.request, session_call.position.address, _branch()
         request_text = _shortened(canonical_json(request.body))
         replayed = "not replayed"
-        if crossing.is_replayed and crossing.found is not None:
-            replayed = f"replayed from call {crossing.found.number} ({crossing.found.match_rule})"
+        if session_call.is_replayed and session_call.found is not None:
+            replayed = f"replayed from call {session_call.found.number} ({session_call.found.match_rule})"
         with self._lock:
-            calls = self._calls.setdefault(crossing.session, {})
+            calls = self._calls.setdefault(session_call.session, {})
             calls[address] = [f"{request.kind} {request.name} {request_text}, {replayed}", request.fingerprint]
             if branch is not None:
-                self._branches.setdefault(crossing.session, {}).setdefault(branch, []).append(address)
+                self._branches.setdefault(session_call.session, {}).setdefault(branch, []).append(address)
 
     def failed(self, block: FailedBlock) -> None:
         """Note a block that has failed. The program may catch that, and none of its calls may have begun."""
@@ -307,7 +307,7 @@ class Calls:
             block.session: block.said for block in self._failures if block.session is not None
         }
         unopened = [
-            {**_NO_CALLS, "cassette": block.cassette, "departures": _failure(block.said)}
+            {**_NO_CALLS, "cassette": block.cassette, "divergences": _failure(block.said)}
             for block in self._failures
             if block.session is None
         ]
@@ -322,7 +322,7 @@ class Calls:
                 "nondeterminism": list(session.report.nondeterminism),
                 "unobserved": list(session.report.unobserved),
                 "entropy": list(session.report.entropy),
-                "departures": self.with_recording.departures(session) or _failure(failures.get(session, "")),
+                "divergences": self.with_recording.divergences(session) or _failure(failures.get(session, "")),
             }
             for session, calls in self._calls.items()
         ]
@@ -337,8 +337,8 @@ class Calls:
         ]
 
 
-def _failure(said: str) -> Departures:
-    """Return the departure that the failure of a session is, if it failed: the program has caught it."""
+def _failure(said: str) -> Divergences:
+    """Return the divergence that the failure of a session is, if it failed: the program has caught it."""
     return {CAUGHT_FAILURE: ["", said.partition("\n")[0]]} if said else {}
 
 

@@ -39,7 +39,7 @@ from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
 from agenttape_core.lifecycle.variation import Variation, varying
 from agenttape_core.matching import Difference, differences
 from agenttape_core.schema import Plain
-from agenttape_core.session import value_codec, watch_answers, watch_crossings
+from agenttape_core.session import value_codec, watch_answers, watch_calls
 from agenttape_core.tools.target import Target, awaited, load, run_to_end
 
 # -- Variations within the process of a replay: where its memory lies, and which call, thread or work is faster.
@@ -107,7 +107,7 @@ def delay(seed: int) -> Callable[[object], None]:
     """Let threads and work in pools begin and end a little late from now on.
 
     Returns:
-        A watcher of crossings, which delays calls. In an event loop it gives the loop some rounds more besides, in
+        A watcher of calls, which delays calls. In an event loop it gives the loop some rounds more besides, in
         which nothing of the program happens, so that what is counted in rounds comes later.
     """
     rng = random.Random(seed)  # noqa: S311 - no secret
@@ -159,11 +159,11 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     sys.setswitchinterval(job["switch_interval"])
     calls, memory = Calls(), Memory(job["memory"])
     confine_process(Project(Path(job["project"]), replays_only=True, on_open=calls.opened))
-    watch_crossings(calls.note)
+    watch_calls(calls.note)
     watch_answers(calls.with_recording.answered)
     watch_failed_blocks(calls.failed)
     if job["schedule"]:
-        watch_crossings(delay(job["schedule"]))
+        watch_calls(delay(job["schedule"]))
     try:
         function = load(Target(*job["target"]))
     except BaseException as error:  # noqa: BLE001 - whatever the import of user code raises is reported to the parent

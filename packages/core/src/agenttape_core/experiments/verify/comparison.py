@@ -51,7 +51,7 @@ class Output:
         stdout: The standard output; bytes that aren't UTF-8 are surrogates.
         stderr: The standard error, as text.
         files: The files in the working directory by their names: their text, or hash and size.
-        departures: Where the replay departs from its recording: what was recorded, and what there is now.
+        divergences: Where the replay diverges from its recording: what was recorded, and what there is now.
         nondeterminism: What the sessions say may not be as it was recorded, a line each: see `Report.nondeterminism`.
         entropy: The part of it that isn't an order.
         unobserved: What the handler that recorded them could not see, and what the sessions came to, a line each.
@@ -69,7 +69,7 @@ class Output:
     calls: dict[str, list[str]] = field(default_factory=dict)
     order: list[list[str]] = field(default_factory=list)
     sessions: dict[str, str] = field(default_factory=dict)
-    departures: dict[str, list[str]] = field(default_factory=dict)
+    divergences: dict[str, list[str]] = field(default_factory=dict)
     nondeterminism: list[str] = field(default_factory=list)
     unobserved: list[str] = field(default_factory=list)
     entropy: list[str] = field(default_factory=list)
@@ -122,10 +122,10 @@ def _output(report: dict[str, Any], said: Output) -> Output:
             for name, one in zip(names, sessions, strict=True)
             for word in ("unused", "missed", "blocked")
         },
-        departures={
+        divergences={
             f"{what} of {name.strip()}" if name else what: pair
             for name, one in zip(names, sessions, strict=True)
-            for what, pair in one["departures"].items()
+            for what, pair in one["divergences"].items()
         },
         nondeterminism=[
             f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["nondeterminism"]
@@ -221,11 +221,11 @@ def places(first: Output, other: Output, redactor: Redactor) -> list[Place]:
     return found
 
 
-def departures(one: Output, redactor: Redactor) -> list[Place]:
-    """Return the places where a replay, or one before it in its process, departs from the recording."""
+def divergences(one: Output, redactor: Redactor) -> list[Place]:
+    """Return the places where a replay, or one before it in its process, diverges from the recording."""
     if one.failed:  # which says more
         return []
-    found = {what: pair for each in (one, *one.earlier) if not each.failed for what, pair in each.departures.items()}
+    found = {what: pair for each in (one, *one.earlier) if not each.failed for what, pair in each.divergences.items()}
     texts = ((what, *(redactor.text(printable(side)) for side in pair)) for what, pair in found.items())
     return [Place("recording", *_texts(what, recorded, now)) for what, recorded, now in texts]
 

@@ -65,7 +65,7 @@ class Verification:
         function: The name of the function.
         runs: The replays.
         differences: The differences of the first replay that differs from run 1, in the order of the run; then those
-            of the first one that departs from the recording.
+            of the first one that diverges from the recording.
         failure: The failure of the replay itself, if any: an error of AgentTape, a crash, no end in time. Redacted.
         varied: The values that each factor took.
         nondeterminism: The parts of the recorded order that a replay couldn't repeat, and the real clocks and random

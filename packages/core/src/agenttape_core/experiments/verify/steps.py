@@ -20,7 +20,7 @@ from agenttape_core.experiments.verify.calls import CAUGHT_FAILURE
 from agenttape_core.experiments.verify.comparison import (
     Output,
     Place,
-    departures,
+    divergences,
     output_of,
     places,
     printable,
@@ -337,17 +337,17 @@ def _differences(
 
 
 def _from_recording(produced: Sequence[Output], redactor: Redactor) -> list[RunDifference]:
-    """Return how the first replay that departs from the recording does so."""
+    """Return how the first replay that diverges from the recording does so."""
     for number, one in enumerate(produced, start=1):
-        if found := departures(one, redactor):
+        if found := divergences(one, redactor):
             return [
                 RunDifference(place.what, place.first, place.other, (RECORDING, number), _why(place)) for place in found
             ]
     return []
 
 
-def _why(departure: Place) -> Cause:
-    return CAUGHT if departure.what.startswith(CAUGHT_FAILURE) else NOT_AS_RECORDED
+def _why(divergence: Place) -> Cause:
+    return CAUGHT if divergence.what.startswith(CAUGHT_FAILURE) else NOT_AS_RECORDED
 
 
 def _has_branches(one: Output) -> bool:

@@ -183,17 +183,17 @@ def _import_call(importing: Importing, plain: Mapping[str, Any], framework: Fram
     else:
         value, loss = framework.documents(plain["response"]), ""
     loss = "; ".join(filter(None, (redacted, loss)))
-    crossing = _crossing(importing, plain, framework, value, loss)
+    session_call = _session_call(importing, plain, framework, value, loss)
     if isinstance(error, dict):
         attributes = error.get("attrs") if isinstance(error.get("attrs"), dict) else {}
         module, name = str(error.get("module")), str(error.get("type"))
-        crossing.raised(error_named(module, name, str(error.get("message")), attributes))
+        session_call.raised(error_named(module, name, str(error.get("message")), attributes))
     else:
-        crossing.returned(value)
+        session_call.returned(value)
     return loss
 
 
-def _crossing(
+def _session_call(
     importing: Importing, plain: Mapping[str, Any], framework: Framework, value: Any, loss: str
 ) -> ExecutedCall:
     request = plain["request"]
@@ -205,7 +205,7 @@ def _crossing(
         boundary, body = framework.tool_request(name, _arguments(request))
     else:
         boundary, body = framework.retrieval_request(_query(request))
-    return importing.crossing(boundary, name, body, facts)
+    return importing.session_call(boundary, name, body, facts)
 
 
 def _arguments(request: Mapping[str, Any]) -> Any:

@@ -108,7 +108,7 @@ class _Import:
         self._importing = importing
         self._framework = framework
         self._positions: dict[str, Position] = {}
-        self._crossings: dict[str, ExecutedCall | None] = {}
+        self._session_calls: dict[str, ExecutedCall | None] = {}
 
     def all(self, spans: Sequence[Span]) -> list[Graded]:
         """Record the calls among the spans, in their order, each below its parent span."""
@@ -116,7 +116,7 @@ class _Import:
 
     def _graded(self, span: Span) -> Graded | None:
         above = self._positions.get(span.parent, self._importing.root)
-        self._crossings[span.id] = self._crossings.get(span.parent)
+        self._session_calls[span.id] = self._session_calls.get(span.parent)
         sort = span.text(KIND).upper() or operation_of(span)
         try:
             told = openinference_call(span) if KIND in span.attributes else genai_call(span)
@@ -135,17 +135,17 @@ class _Import:
             value = None if span.error is not None else self._framework.traced_value(told.call)
             position = self._positions[span.id] = above.child(name)
             ids = self._framework.ids_of(value) if isinstance(told.call, TracedToolCall) else ()
-            around = self._crossings.get(span.parent)
+            around = self._session_calls.get(span.parent)
             facts = CallFacts(position, around, ids, duration_ms=span.duration_ms, loss=_loss(span, told))
-            crossing = self._importing.crossing(boundary, name, body, facts)
+            session_call = self._importing.session_call(boundary, name, body, facts)
             if span.error is not None:
-                crossing.raised(_error(span))
+                session_call.raised(_error(span))
             else:
-                crossing.returned(value)
+                session_call.returned(value)
         except UnrecordableValueError as error:
             raise NotImportableError(f"it cannot be recorded: {error}") from error
         if not isinstance(told.call, TracedModelCall):
-            self._crossings[span.id] = crossing
+            self._session_calls[span.id] = session_call
 
 
 def _loss(span: Span, told: Convention) -> str:

@@ -249,7 +249,7 @@ class Observer(Generic[RunT]):
     def _note_end(self, run: RunT) -> None:
         if run.call is None:
             return
-        around, address = run.crossing_around, run.call.crossing.position.address
+        around, address = run.call_around, run.call.session_call.position.address
         outer = around.position.address if around is not None and around.position.address != address else ""
         chunks = tuple(run.call.came) if isinstance(run.call, ObservedStream) else ()
         ended = Ended(Came(run.began, run.began_in), came_now(), address, outer, chunks)

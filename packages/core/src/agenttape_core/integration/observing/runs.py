@@ -1,7 +1,7 @@
 """The runs and the calls that an observer has open: the known facts, and the recorded ones.
 
 A run is whatever the framework reports a beginning and an end of. A call is a run that reaches outside; it is kept as
-the crossing that a session would have recorded, and reports at its end whether it could be recorded.
+the call that a session would have recorded, and reports at its end whether it could be recorded.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ class ObservedCall:
     """A call whose outcome is the value of its run.
 
     Args:
-        crossing: Its crossing.
+        session_call: Its call.
     """
 
-    def __init__(self, crossing: ExecutedCall) -> None:
-        self.crossing = crossing
+    def __init__(self, session_call: ExecutedCall) -> None:
+        self.session_call = session_call
 
     def returned(self, value: Any) -> Unrecorded | None:
         """Record the value that came back."""
-        self.crossing.returned(value)
+        self.session_call.returned(value)
         return None
 
     def failed(self, error: BaseException | None) -> Unrecorded | None:
         """Record the error, or that it was cancelled. An exception that ends the program isn't recorded."""
         if isinstance(error, CancelledError):
-            self.crossing.cancelled()
+            self.session_call.cancelled()
         elif isinstance(error, Exception):
-            self.crossing.raised(error)
+            self.session_call.raised(error)
         else:
             return Unrecorded(INTERRUPTED)
         return None
@@ -76,11 +76,11 @@ class ObservedStream(ObservedCall):
     """A call whose chunks are reported one by one.
 
     Args:
-        crossing: Its crossing.
+        session_call: Its call.
     """
 
-    def __init__(self, crossing: ExecutedCall) -> None:
-        super().__init__(crossing)
+    def __init__(self, session_call: ExecutedCall) -> None:
+        super().__init__(session_call)
         self.chunks: list[Plain] = []
         self.came: list[Came] = []
         """The arrival of each chunk."""
@@ -92,7 +92,7 @@ class ObservedStream(ObservedCall):
         Raises:
             UnrecordableValueError: If it has no codec. The stream has a hole then.
         """
-        self.crossing.chunk_arrived()
+        self.session_call.chunk_arrived()
         self.came.append(came_now())
         was_whole, self.is_whole = self.is_whole, False  # until the chunk is kept, it is missing
         self.chunks.append(value_codec().encode(chunk))
@@ -106,8 +106,8 @@ class ObservedStream(ObservedCall):
         """
         if not self.is_whole:
             return Unrecorded(HOLE)
-        usage = self.crossing.boundary.usage(value) if value is not None else None
-        self.crossing.streamed(self.chunks, "exhausted", usage=usage)
+        usage = self.session_call.boundary.usage(value) if value is not None else None
+        self.session_call.streamed(self.chunks, "exhausted", usage=usage)
         return None
 
     def broken(self, error: BaseException) -> Unrecorded | None:
@@ -115,11 +115,11 @@ class ObservedStream(ObservedCall):
         if not self.is_whole:
             return Unrecorded(HOLE)
         if isinstance(error, GeneratorExit):
-            self.crossing.streamed(self.chunks, "closed")
+            self.session_call.streamed(self.chunks, "closed")
         elif isinstance(error, Exception):
-            self.crossing.streamed(self.chunks, "raised", error)
+            self.session_call.streamed(self.chunks, "raised", error)
         elif isinstance(error, CancelledError):
-            self.crossing.cancelled(self.chunks)
+            self.session_call.cancelled(self.chunks)
         else:
             return Unrecorded(INTERRUPTED)
         return None
@@ -169,9 +169,9 @@ class OpenRun:
         return self if self.above is None else self.above.outermost
 
     @property
-    def crossing_around(self) -> ExecutedCall | None:
+    def call_around(self) -> ExecutedCall | None:
         """The innermost call that this run is part of."""
-        return next((run.call.crossing for run in self.around() if run.call is not None), None)
+        return next((run.call.session_call for run in self.around() if run.call is not None), None)
 
     def around(self) -> Iterator[Self]:
         """Yield the runs around it, the innermost first."""

@@ -1,7 +1,7 @@
 """Replay models and other objects made of a cassette, which answer from its recordings without a real backend.
 
 A stand-in derives from `StandIn` and from the interface of its framework. It keeps its recordings as `_recorded`,
-begins a crossing by `_recorded.cross(...)`, and answers by `serve`, `aserve`, `serve_stream` or `aserve_stream`. A
+begins a call by `_recorded.cross(...)`, and answers by `replay_call`, `replay_stream` or their asynchronous forms. A
 `RecordedPart` holds the calls of a retriever, a store, a tool, an embedding model; a `RecordedModel` holds the chat
 model, and recognises tools and response formats in any provider's spelling. `replayed_method` makes a method of a
 store, and its asynchronous form.

@@ -17,7 +17,7 @@ from agenttape_core.integration.stand_ins.recorded_settings import Setting, dist
 from agenttape_core.lifecycle.failed_blocks import tell_failed
 from agenttape_core.lifecycle.replay import open_replay
 from agenttape_core.matching import OnRepeat
-from agenttape_core.session import Boundary, Crossing, Report, Session, aserve, runs, serve, value_codec
+from agenttape_core.session import Boundary, Report, Session, SessionCall, areplay_call, replay_call, runs, value_codec
 from agenttape_core.settings import Pace
 
 _REMEMBERED = 64
@@ -84,8 +84,8 @@ class Recorded:
 
     def cross_one_of(
         self, boundary: Boundary, name: str, bodies: Sequence[dict[str, Any]], ids: tuple[str, ...] = ()
-    ) -> Crossing:
-        """Begin the crossing of a call that may have been recorded in several forms.
+    ) -> SessionCall:
+        """Begin a call that may have been recorded in several forms.
 
         The first form that has a recording left is replayed, else the first that ever had one.
 
@@ -176,8 +176,8 @@ class RecordedPart(Recorded):
         body: Callable[[Settings], dict[str, Any]],
         given: Settings | None = None,
         ids: tuple[str, ...] = (),
-    ) -> Crossing:
-        """Begin the crossing of a call.
+    ) -> SessionCall:
+        """Begin a call.
 
         Args:
             boundary: Its family.
@@ -267,8 +267,8 @@ class RecordedModel(Recorded):
 
     def cross(
         self, boundary: Boundary, body: Callable[[Mapping[str, Any]], dict[str, Any]], given: Mapping[str, Any]
-    ) -> Crossing:
-        """Begin the crossing of a call, in the spelling of the recording that means the same.
+    ) -> SessionCall:
+        """Begin a call, in the spelling of the recording that means the same.
 
         Args:
             boundary: Its family.
@@ -310,8 +310,8 @@ def settings_of_method(methods: Mapping[str, Any]) -> Callable[[Mapping[str, Any
 
 # Methods of stand-ins that are replayed by name, in both of their forms.
 
-CrossMethod = Callable[[Any, tuple[Any, ...], dict[str, Any]], Crossing]
-"""Begins the crossing of a call of a method of a stand-in (stand-in, positional arguments, others)."""
+CrossMethod = Callable[[Any, tuple[Any, ...], dict[str, Any]], SessionCall]
+"""Begin a call of a method of a stand-in (stand-in, positional arguments, others)."""
 
 
 def replayed_method(
@@ -321,15 +321,15 @@ def replayed_method(
 
     Args:
         method: Its name.
-        cross: Begins the crossing of a call.
+        cross: Begins a call.
         async_name: The name of the asynchronous form; by default the name with an `a` before it.
     """
 
     def replay(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return serve(cross(self, args, kwargs))
+        return replay_call(cross(self, args, kwargs))
 
     async def areplay(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return await aserve(cross(self, args, kwargs))
+        return await areplay_call(cross(self, args, kwargs))
 
     replay.__name__, areplay.__name__ = method, async_name or f"a{method}"
     replay.__doc__ = areplay.__doc__ = f"Return what `{method}` returned when the cassette was recorded."

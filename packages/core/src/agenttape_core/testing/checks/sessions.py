@@ -144,7 +144,7 @@ def unused_interactions_are_reported(suite: Bench) -> None:
             expect(not failed, f"{shape}: an embedding was never asked for, and the session failed")
         else:
             expect(failed, f"{shape}: a recording was never asked for, and the session ended well")
-        unused = [crossed.number for crossed in session.report.unused]
+        unused = [call_record.number for call_record in session.report.unused]
         expect(unused, f"{shape}: a recording was never asked for, and the report names none")
 
 

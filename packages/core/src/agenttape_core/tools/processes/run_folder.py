@@ -124,8 +124,8 @@ class ProcessReport:
     @property
     def is_silent(self) -> bool:
         """True if there is no fact to report: most processes make no calls."""
-        crossed = self.is_busy or self.missed or self.unrecorded or self.blocked or self.uncovered
-        return self.state != "open" and not crossed and not self.failure
+        call_record = self.is_busy or self.missed or self.unrecorded or self.blocked or self.uncovered
+        return self.state != "open" and not call_record and not self.failure
 
 
 class RunFolder:

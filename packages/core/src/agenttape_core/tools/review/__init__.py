@@ -1,4 +1,4 @@
-"""Recordings that wait for review beside their cassettes: read, and accepted or rejected in whole cones."""
+"""Recordings that wait for review beside their cassettes: read, and accepted or rejected with their dependents."""
 
 from agenttape_core.tools.review.calls import PendingCall
 from agenttape_core.tools.review.deciding import Decided, accept, reject

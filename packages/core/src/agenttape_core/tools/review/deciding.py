@@ -176,7 +176,7 @@ def reject(pending: Pending, keys: Collection[str] | None = None) -> Decided:
 
 
 def decide(pending: Pending, accepted: Collection[str] = (), rejected: Collection[str] = ()) -> Decided:
-    """Accept calls, and reject others. What is in one cone is rejected if any of it is.
+    """Accept calls, and reject others. What is in one group is rejected if any of it is.
 
     Args:
         pending: What waits.

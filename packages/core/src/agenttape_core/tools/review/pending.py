@@ -23,7 +23,7 @@ from agenttape_core.tools.report import Change, change_of
 from agenttape_core.tools.review.calls import SORTS, PendingCall, calls_of
 from agenttape_core.tools.update import may_depend
 
-# -- The cones of a new recording: calls that can only be taken together, as one depends on the answer of another.
+# -- The groups of a new recording: calls that can only be taken together, as one depends on the answer of another.
 
 
 TimingOf = Callable[[int], Timing | None]
@@ -102,8 +102,8 @@ class _Call:
         return False
 
 
-def cones_of(calls: Sequence[PendingCall], before: TimingOf, now: TimingOf) -> list[list[int]]:
-    """Return the calls that can only be taken together, as places in the sequence; each call is in one cone.
+def groups_of_dependents(calls: Sequence[PendingCall], before: TimingOf, now: TimingOf) -> list[list[int]]:
+    """Return the calls that can only be taken together, as places in the sequence; each call is in one group.
 
     Args:
         calls: The calls that have changed.
@@ -262,9 +262,11 @@ class Pending:
     @cached_property
     def dependents(self) -> dict[str, tuple[str, ...]]:
         """The keys of all calls that can only be taken together with one, by its key; its own among them."""
-        found = cones_of(self.calls, self.before.header.volatile.timings.get, self.now.header.volatile.timings.get)
-        cones = [tuple(self.calls[place].key for place in cone) for cone in found]
-        return {key: cone for cone in cones for key in cone}
+        found = groups_of_dependents(
+            self.calls, self.before.header.volatile.timings.get, self.now.header.volatile.timings.get
+        )
+        groups = [tuple(self.calls[place].key for place in group) for group in found]
+        return {key: group for group in groups for key in group}
 
     def with_dependents(self, keys: Sequence[str]) -> list[PendingCall]:
         """Return the calls of some keys, with all that can only be taken together with them."""
@@ -275,7 +277,7 @@ class Pending:
         """Return the calls that would have to be taken as well so that the program that recorded this replays.
 
         Args:
-            taken: The calls that are taken, in whole cones.
+            taken: The calls that are taken, with their dependents.
         """
         left = [call for call in self.calls if call not in taken]
         timings = self.before.header.volatile.timings.get, self.now.header.volatile.timings.get

@@ -17,7 +17,7 @@ Verdict = Literal["miss", "assertion", "unused", "raised", "did not end", "survi
 """The end of a mutant. It was killed: by the replay, as a request is another one (*miss*); by an *assertion*, or
 another result; by recordings that were *unused*; as the program *raised*, or *did not end*. Or it *survived*. Or it
 *no coverage*: no test reaches it."""
-NOTICED: tuple[Verdict, ...] = ("miss", "assertion", "unused", "raised", "did not end")
+KILLED_BY: tuple[Verdict, ...] = ("miss", "assertion", "unused", "raised", "did not end")
 _LAX = ("address", "ordered", "matcher", "repeated")
 
 
@@ -99,7 +99,7 @@ class Judged:
     @property
     def is_killed(self) -> bool:
         """True if something has killed it."""
-        return self.verdict in NOTICED
+        return self.verdict in KILLED_BY
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""

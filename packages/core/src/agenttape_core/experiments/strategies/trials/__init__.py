@@ -1,4 +1,4 @@
-"""Another model on what was recorded, tried several times: samples in lanes, and what they are worth."""
+"""Another model on what was recorded, tried several times: samples in groups, and what they are worth."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Trials:
 
 
 def _said(trial: Trial, sample: Sample) -> str:
-    model = trial.candidate if sample.lane == "candidate" else "baseline"
+    model = trial.candidate if sample.group == "candidate" else "baseline"
     how = sample.left_out or ("passed" if sample.passed else "failed")
     answer = " ".join(sample.answer.split())
     shown = answer if len(answer) <= _SHOWN else f"{answer[:_SHOWN]}…"

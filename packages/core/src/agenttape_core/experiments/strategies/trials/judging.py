@@ -1,6 +1,6 @@
 """Judge samples of a run: a candidate is compared with the model that recorded it, pair by pair.
 
-There are three lanes: the recording, the *baseline* (the program's own model again, with the tools held still) and the
+There are three groups: the recording, the *baseline* (the program's own model again, with the tools held still) and the
 *candidate*. The baseline shows the noise of the model and of the replay itself.
 """
 
@@ -28,7 +28,7 @@ from agenttape_core.experiments.verdicts import (
 )
 from agenttape_core.tools.report.trajectory import Trajectory
 
-Lane = Literal["baseline", "candidate"]
+Group = Literal["baseline", "candidate"]
 
 NO_CALL = "made no call"
 LOST = "lost its endpoint"
@@ -37,11 +37,11 @@ _UNRECORDED = "made an unrecorded call"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One run in a lane.
+    """One run in a group.
 
     Args:
-        lane: The lane.
-        number: Its number in the lane, from 1.
+        group: The group.
+        number: Its number in the group, from 1.
         passed: Whether the run ended well: the assertions of the test held, the command ended with 0.
         unrecorded: The calls that left the recorded world, as plain data.
         trajectory: The path of the run, and what it took.
@@ -57,7 +57,7 @@ class Sample:
             model writes is another answer, and no failure.
     """
 
-    lane: Lane
+    group: Group
     number: int
     passed: bool
     unrecorded: tuple[dict[str, Any], ...] = ()
@@ -88,7 +88,7 @@ class Trial:
         name: The test, or the command.
         candidate: The model that is tried.
         recorded: The path of the recording.
-        samples: The samples of both lanes.
+        samples: The samples of both groups.
     """
 
     name: str
@@ -96,17 +96,17 @@ class Trial:
     recorded: Trajectory
     samples: tuple[Sample, ...]
 
-    def lane(self, lane: Lane) -> list[Sample]:
-        """Return the samples of a lane."""
-        return [sample for sample in self.samples if sample.lane == lane]
+    def group(self, group: Group) -> list[Sample]:
+        """Return the samples of a group."""
+        return [sample for sample in self.samples if sample.group == group]
 
-    def counting(self, lane: Lane) -> list[Sample]:
-        """Return the samples of a lane that count."""
-        return [sample for sample in self.lane(lane) if not sample.left_out]
+    def counting(self, group: Group) -> list[Sample]:
+        """Return the samples of a group that count."""
+        return [sample for sample in self.group(group) if not sample.left_out]
 
-    def passed(self, lane: Lane) -> int:
-        """Return how many samples of a lane count and passed."""
-        return sum(sample.passed for sample in self.counting(lane))
+    def passed(self, group: Group) -> int:
+        """Return how many samples of a group count and passed."""
+        return sum(sample.passed for sample in self.counting(group))
 
     @property
     def pairs(self) -> Pairs:
@@ -119,8 +119,8 @@ class Trial:
     @property
     def parts_at(self) -> str:
         """The first call that differs in the candidate's runs, and in none of the baseline's; empty if none does."""
-        known = {sample.parts_at for sample in self.lane("baseline") if not sample.unseen}
-        seen = (one.parts_at for one in self.lane("candidate") if not one.unseen)
+        known = {sample.parts_at for sample in self.group("baseline") if not sample.unseen}
+        seen = (one.parts_at for one in self.group("candidate") if not one.unseen)
         return next((where for where in seen if where not in {"", *known}), "")
 
     @property
@@ -144,18 +144,18 @@ class Trial:
             wanted: The share of samples that must pass; `None` for as many as of the baseline. Without a baseline, all.
         """
         candidate, passed = self.counting("candidate"), self.passed("candidate")
-        lanes: tuple[Lane, ...] = ("candidate", "baseline")
-        for lane in lanes:
-            if (samples := self.lane(lane)) and not self.counting(lane):
+        groups: tuple[Group, ...] = ("candidate", "baseline")
+        for group in groups:
+            if (samples := self.group(group)) and not self.counting(group):
                 reasons = Counter(sample.left_out for sample in samples)
                 why = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
-                model = self.candidate if lane == "candidate" else "the baseline"
+                model = self.candidate if group == "candidate" else "the baseline"
                 return f"nothing to judge: no sample of {model} counts ({why})"
         if verdict_of(self.pairs, family=family) == "WORSE":
             own = f"{self.passed('baseline')} of {len(self.counting('baseline'))}"
             return f"WORSE: {passed} of {len(candidate)} samples passed with {self.candidate}, {own} of the baseline"
         if wanted is None:
-            wanted = 0.0 if self.lane("baseline") else 1.0
+            wanted = 0.0 if self.group("baseline") else 1.0
         if share_of(passed, len(candidate), alpha=ALPHA / max(family, 1))[1] < wanted:
             return f"{passed} of {len(candidate)} samples passed with {self.candidate}: it is below {wanted:g}"
         return ""
@@ -179,15 +179,15 @@ class Judgement:
     @property
     def dollars(self) -> float:
         """The known cost of those pairs in US dollars: 0 if it's unknown."""
-        lanes = [[one.trajectory.dollars for one in self.trial.lane(lane)] for lane in ("baseline", "candidate")]
-        return (self.more or 0) * sum(fmean(costs) for costs in lanes if costs)
+        groups = [[one.trajectory.dollars for one in self.trial.group(group)] for group in ("baseline", "candidate")]
+        return (self.more or 0) * sum(fmean(costs) for costs in groups if costs)
 
     @property
     def notes(self) -> list[str]:
         """Further remarks on the verdict: how many samples do not count, and how many more would settle it."""
         told = [f"{count} {reason}" for reason, count in self.trial.left_out.items()]
         notes = [f"not counted: {', '.join(told)}"] if told else []
-        if self.verdict == "UNCLEAR" and not self.trial.lane("baseline"):
+        if self.verdict == "UNCLEAR" and not self.trial.group("baseline"):
             notes.append("UNCLEAR: there is no baseline to compare with")
         elif self.verdict == "UNCLEAR" and not self.trial.pairs.total:
             notes.append("UNCLEAR: no pair of samples counts")
@@ -252,7 +252,7 @@ def read_trials(path: Path | str) -> list[Trial]:
 
 def samples_before(
     known: Sequence[Trial], name: str, candidate: str, recorded: Trajectory
-) -> dict[tuple[Lane, int], Sample]:
+) -> dict[tuple[Group, int], Sample]:
     """Return the samples of an earlier run of a trial, which aren't taken again.
 
     Raises:
@@ -266,7 +266,7 @@ def samples_before(
                 f"the trial of {name} can't be resumed: its samples are of {now}, so each would be taken again\n"
                 "  leave --resume out to begin again, or name the result of this candidate"
             )
-    return {(sample.lane, sample.number): sample for trial in before for sample in trial.samples}
+    return {(sample.group, sample.number): sample for trial in before for sample in trial.samples}
 
 
 def trial_of(plain: Mapping[str, Any]) -> Trial:
@@ -306,12 +306,12 @@ _HEADS = ("run", "verdict", "passed", "baseline", "not counted", "calls", "token
 
 def _cells(judgement: Judgement) -> tuple[str, ...]:
     trial = judgement.trial
-    candidate = trial.lane("candidate")
+    candidate = trial.group("candidate")
     return (
         trial.name,
         judgement.verdict,
         _passed(trial, "candidate"),
-        _passed(trial, "baseline") if trial.lane("baseline") else "-",
+        _passed(trial, "baseline") if trial.group("baseline") else "-",
         str(sum(trial.left_out.values())),
         f"{len(trial.recorded.calls)} → {_mean(len(one.trajectory.calls) for one in candidate)}",
         f"{trial.recorded.tokens} → {_mean(one.trajectory.tokens for one in candidate)}",
@@ -320,8 +320,8 @@ def _cells(judgement: Judgement) -> tuple[str, ...]:
     )
 
 
-def _passed(trial: Trial, lane: Lane) -> str:
-    return f"{trial.passed(lane)}/{len(trial.counting(lane))}"
+def _passed(trial: Trial, group: Group) -> str:
+    return f"{trial.passed(group)}/{len(trial.counting(group))}"
 
 
 def _mean(numbers: Any) -> str:
@@ -351,7 +351,7 @@ def plain_of(trials: Sequence[Trial]) -> dict[str, Any]:
 
 def _plain(judgement: Judgement) -> dict[str, Any]:
     trial = judgement.trial
-    lanes: tuple[Lane, ...] = ("baseline", "candidate")
+    groups: tuple[Group, ...] = ("baseline", "candidate")
     return {
         "name": trial.name,
         "candidate": trial.candidate,
@@ -363,9 +363,13 @@ def _plain(judgement: Judgement) -> dict[str, Any]:
         "not_counted": trial.left_out,
         "parts_at": trial.parts_at or None,
         "recorded": asdict(trial.recorded),
-        "lanes": {
-            lane: {"samples": len(trial.lane(lane)), "counted": len(trial.counting(lane)), "passed": trial.passed(lane)}
-            for lane in lanes
+        "groups": {
+            group: {
+                "samples": len(trial.group(group)),
+                "counted": len(trial.counting(group)),
+                "passed": trial.passed(group),
+            }
+            for group in groups
         },
         "samples": [asdict(sample) | {"left_out": sample.left_out} for sample in trial.samples],
     }

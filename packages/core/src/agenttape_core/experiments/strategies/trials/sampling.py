@@ -16,7 +16,7 @@ from agenttape_core.checks.gate import judge
 from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.errors import BudgetExceededError, CassetteError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.program import Run
-from agenttape_core.experiments.strategies.trials.judging import LOST, NO_CALL, Lane, Sample, Trial, parts_at
+from agenttape_core.experiments.strategies.trials.judging import LOST, NO_CALL, Group, Sample, Trial, parts_at
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import MODEL_KINDS, Interaction
 from agenttape_core.session import Candidates
@@ -72,15 +72,15 @@ class Case(NamedTuple):
         name: Its name in the table.
         candidate: The candidate.
         recorded: The path of the recording.
-        take: Runs it in a lane, with a number and what may be spent; `None` for any amount.
-        known: Samples that were taken before, by lane and number.
+        take: Runs it in a group, with a number and what may be spent; `None` for any amount.
+        known: Samples that were taken before, by group and number.
     """
 
     name: str
     candidate: str
     recorded: Trajectory
-    take: Callable[[Lane, int, float | None], Taken]
-    known: Mapping[tuple[Lane, int], Sample]
+    take: Callable[[Group, int, float | None], Taken]
+    known: Mapping[tuple[Group, int], Sample]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class _Taking:
         keep: Callable[[Sequence[Trial]], object],
     ) -> None:
         self._cases, self._most, self._checks, self._keep = cases, most, checks, keep
-        self._taken: list[dict[tuple[int, Lane], Sample]] = [{} for _ in cases]
+        self._taken: list[dict[tuple[int, Group], Sample]] = [{} for _ in cases]
         self._prices = load_prices(project_settings().prices)
         self._spent = 0.0
         self._lock = Lock()
@@ -152,30 +152,30 @@ class _Taking:
     def pair(self, which: tuple[int, int]) -> None:
         """Take a pair, by its number and the place of its case, unless there's a verdict on the case."""
         number, place = which
-        lanes: tuple[tuple[Lane, int], ...] = (("baseline", self._most.baseline), ("candidate", self._most.samples))
-        for lane, last in lanes:
+        groups: tuple[tuple[Group, int], ...] = (("baseline", self._most.baseline), ("candidate", self._most.samples))
+        for group, last in groups:
             with self._lock:
-                is_first = lane == lanes[0][0]
+                is_first = group == groups[0][0]
                 if self.is_over or (is_first and self._trial(place).is_settled(self._most.family)):
                     return
             if number <= last:
-                found = self._cases[place].known.get((lane, number)) or self._sample(self._cases[place], lane, number)
+                found = self._cases[place].known.get((group, number)) or self._sample(self._cases[place], group, number)
                 with self._lock:
-                    self._taken[place][number, lane] = found
+                    self._taken[place][number, group] = found
                     self._keep(list(map(self._trial, range(len(self._cases)))))
 
     def _trial(self, place: int) -> Trial:
         one, taken = self._cases[place], self._taken[place]
         return Trial(one.name, one.candidate, one.recorded, tuple(each for _, each in sorted(taken.items())))
 
-    def _sample(self, one: Case, lane: Lane, number: int) -> Sample:
+    def _sample(self, one: Case, group: Group, number: int) -> Sample:
         limit = self._most.max_usd
-        ended = one.take(lane, number, None if limit is None else max(limit - self._spent, 0.0))
+        ended = one.take(group, number, None if limit is None else max(limit - self._spent, 0.0))
         with self._lock:
             self._spent += ended.spent
         if ended.is_over:
             raise BudgetExceededError(limit or 0.0, self._spent, f"a call of {one.name}")
-        return _sample_of(lane, number, ended, one.recorded, self._prices, self._checks)
+        return _sample_of(group, number, ended, one.recorded, self._prices, self._checks)
 
 
 # -- Read what a sample was from the derived cassette that it has left.
@@ -189,17 +189,17 @@ _OF_AN_ENDPOINT = re.compile(
 
 
 def _sample_of(  # noqa: PLR0917 - private, and called once
-    lane: Lane, number: int, taken: Taken, recorded: Trajectory, prices: Prices, checks: Sequence[CheckFile]
+    group: Group, number: int, taken: Taken, recorded: Trajectory, prices: Prices, checks: Sequence[CheckFile]
 ) -> Sample:
     passed, problem, unrecorded = taken.passed, taken.problem, tuple(taken.unrecorded)
     if taken.derived is None:
-        return Sample(lane, number, False, unrecorded, problem=problem or _NO_CALL, unseen=NO_CALL)
+        return Sample(group, number, False, unrecorded, problem=problem or _NO_CALL, unseen=NO_CALL)
     try:
         cassette = open_cassette(taken.derived)
         made = list(cassette.interactions())
     except CassetteError as error:
         problem = problem or f"its cassette cannot be read: {error}".partition("\n")[0]
-        return Sample(lane, number, False, unrecorded, problem=problem, unseen=NO_CALL)
+        return Sample(group, number, False, unrecorded, problem=problem, unseen=NO_CALL)
     if passed and checks:
         problem = _problem_of(taken.derived, cassette, checks, prices)
         passed = not problem
@@ -209,7 +209,7 @@ def _sample_of(  # noqa: PLR0917 - private, and called once
     if recorded.calls and not asked:
         passed, problem = False, problem or _NO_CALL
     return Sample(
-        lane,
+        group,
         number,
         passed,
         unrecorded,

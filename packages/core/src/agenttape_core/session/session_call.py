@@ -24,7 +24,7 @@ from agenttape_core.session.sources import original
 if TYPE_CHECKING:
     from agenttape_core.session.session import Session  # the type alone: it begins its calls by what is here
 
-Crossing = AnsweredCall | ExecutedCall
+SessionCall = AnsweredCall | ExecutedCall
 """A call at a boundary: `is_replayed` is true of one that is answered without being executed."""
 
 
@@ -57,13 +57,13 @@ def answered(
     """Begin a call that a recording answers."""
     session, boundary, request, position, number, owner, parent = facts
     if session.only_replays and parent is None and not session.listeners:
-        crossed = CallRecord(
+        call_record = CallRecord(
             request.kind, request.name, position.address, found.number, found.match_rule, same=found.same
         )
     else:
-        crossed = _note_answer(facts, found, is_replayed=True)
-        session.scheduler.serves(found.number)
-    session.report.add(replayed=crossed)
+        call_record = _note_answer(facts, found, is_replayed=True)
+        session.scheduler.replays(found.number)
+    session.report.add(replayed=call_record)
     session.ledger.replayed_at.setdefault(found.number, position.order)
     return AnsweredCall(session, boundary, request, position, number=number, owner=owner, found=found)
 
@@ -85,7 +85,7 @@ def executed(
 ) -> ExecutedCall:
     """Begin a call that is executed for real, by a candidate if one is given."""
     session, boundary, request, position, number, owner, parent = facts
-    session.scheduler.depart()
+    session.scheduler.diverge()
     session.report.add(executed=CallRecord(boundary.kind, request.name, position.address, number))
     for listener in session.listeners:
         listener.executed(request, position)
@@ -127,7 +127,7 @@ def missed(
 def _bar(session: Session, kind: str, name: str, address: str) -> str:
     """Return why a boundary is only ever replayed; empty where it might be executed."""
     if session.policy.is_barred(kind, name, address):
-        return "the run has departed from its recording, live does not name this call"
+        return "the run has diverged from its recording, live does not name this call"
     return "it is replay-only" if session.policy.is_replay_only(kind, name, address) else ""
 
 
@@ -137,10 +137,10 @@ def _note_answer(facts: Facts, found: Match, *, is_replayed: bool) -> CallRecord
     if parent is not None:
         session.ledger.inside[found.number] = parent.number
     recorded = original(session.source, found.number)
-    crossed = CallRecord(request.kind, request.name, position.address, recorded, found.match_rule, same=found.same)
+    call_record = CallRecord(request.kind, request.name, position.address, recorded, found.match_rule, same=found.same)
     for listener in session.listeners:
-        listener.answered(request, found, crossed, is_replayed=is_replayed)
-    return crossed
+        listener.answered(request, found, call_record, is_replayed=is_replayed)
+    return call_record
 
 
 def _miss_result(unrecorded: UnrecordedCallError, parent: int | None) -> Callable[[Call], Any]:

@@ -25,7 +25,7 @@ from agenttape_core.errors import UnreadableValueError
 from agenttape_langgraph.saver.slots import checked, summed
 from agenttape_langgraph.saver.splitting import Piece, split
 
-_SEALED = 0x80
+_ENCRYPTED = 0x80
 _BOUND = 0x40
 """The bit of a packing that shows that the checksum also covers the digest: the piece belongs to its row."""
 _SUM, _WHOLE = 4, 0x2144DF1C
@@ -69,8 +69,8 @@ class Content:
     typed: Typed
 
 
-class Seal:
-    """The seal of a serialiser: it makes the bytes of a file, and reads them.
+class Codec:
+    """The codec of a serialiser: it makes the bytes of a file, and reads them.
 
     Args:
         serde: The serialiser.
@@ -98,21 +98,21 @@ class Seal:
     def close(self, data: bytes) -> bytes:
         """Return bytes for the file: packed, then encrypted."""
         packing, packed = pack(data)
-        return self._sealed(summed(bytes((packing,)) + packed))
+        return self._encrypted(summed(bytes((packing,)) + packed))
 
     def close_piece(self, piece: Piece, digest: bytes) -> bytes:
         """Return a piece for the file, bound to its digest: it need not be computed again when the piece is read."""
         packing, packed = pack(piece)
         first = bytes((packing | _BOUND,))
         found = crc32(packed, crc32(first, crc32(digest)))
-        return self._sealed(b"".join((first, packed, found.to_bytes(_SUM, "little"))))
+        return self._encrypted(b"".join((first, packed, found.to_bytes(_SUM, "little"))))
 
-    def _sealed(self, plain: bytes) -> bytes:
+    def _encrypted(self, plain: bytes) -> bytes:
         if self._cipher is None:
             return plain
         name, secret = self._cipher.encrypt(plain)
         word = name.encode()
-        return bytes((_SEALED, len(word))) + word + secret
+        return bytes((_ENCRYPTED, len(word))) + word + secret
 
     def open(self, data: bytes) -> bytes:
         """Return the bytes that `close` was called with.
@@ -121,7 +121,7 @@ class Seal:
             UnreadableValueError: It is encrypted, and the serialiser is not.
             ValueError: It is damaged.
         """
-        return _unpacked(self._unsealed(data))
+        return _unpacked(self._decrypted(data))
 
     def open_piece(self, data: bytes, digest: bytes) -> bytes:
         """Return the piece that `close_piece` was called with, or that an older version of this library closed.
@@ -134,7 +134,7 @@ class Seal:
             UnreadableValueError: It is encrypted, and the serialiser is not.
             ValueError: It is damaged, or another piece.
         """
-        plain = self._unsealed(data) if data[0] == _SEALED else data
+        plain = self._decrypted(data) if data[0] == _ENCRYPTED else data
         packing = plain[0] ^ _BOUND
         if packing < _BOUND:
             if crc32(plain, crc32(digest)) != _WHOLE:
@@ -145,11 +145,11 @@ class Seal:
             raise ValueError("its digest does not fit")
         return piece
 
-    def _unsealed(self, data: bytes) -> bytes:
+    def _decrypted(self, data: bytes) -> bytes:
         """Return bytes of the file, decrypted if they are encrypted; at least one."""
         if not data:
             raise ValueError("no bytes")
-        if data[0] != _SEALED:
+        if data[0] != _ENCRYPTED:
             return data
         name = data[2 : 2 + data[1]].decode("utf-8", "replace")
         if self._cipher is None:
