@@ -11,11 +11,12 @@ import hashlib
 import marshal
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.format import limits
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.written_steps import CARRIED, Stored, WrittenStep
+from agenttape_core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.lazy import Lazy
 
 CARRIED = ("input", "output", "data")

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.lazy import Lazy
 
 if TYPE_CHECKING:

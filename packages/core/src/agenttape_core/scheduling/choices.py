@@ -15,10 +15,10 @@ import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import NamedTuple
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.locks import Lock
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import IndexRow
 
 _FORM = re.compile(r"[1-9]\d{0,8}", re.ASCII)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.lazy import Lazy
 
 if TYPE_CHECKING:

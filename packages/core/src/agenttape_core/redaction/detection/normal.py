@@ -11,9 +11,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from html import unescape
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.lazy import Lazy
 
 if TYPE_CHECKING:

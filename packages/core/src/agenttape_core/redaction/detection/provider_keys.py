@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 
