@@ -16,9 +16,9 @@ import time
 import pytest
 
 import agenttape_core.redaction
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction import PSEUDONYM, Redactor
 from agenttape_core.redaction.detection.encoded import decode
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 
 ADVERSARIAL = [

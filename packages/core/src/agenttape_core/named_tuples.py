@@ -13,7 +13,7 @@ _new = tuple.__new__
 
 
 class _NamedTuple(tuple[Any, ...]):
-    """What all classes share, as those of `collections.namedtuple` have it."""
+    """The base of all classes: their methods are those of `collections.namedtuple`."""
 
     __slots__ = ()
     _fields: tuple[str, ...] = ()

@@ -9,13 +9,13 @@ from __future__ import annotations
 import binascii
 import hashlib
 import marshal
-import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.format import limits
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.written_steps import CARRIED, Stored, WrittenStep
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ TAG = "$asset"
 _PLAIN = "plain"
 _ENCODING = "base64"
 _SHORTEST_TEXT = limits.MIN_ASSET_BYTES * 4 // 3
-DATA_URL = re.compile(r"data:[^,\s]{0,200};base64,")
+DATA_URL = Lazy(r"data:[^,\s]{0,200};base64,")
 """The part of a `data:` URL before its base64."""
-_NAME = re.compile(r"[0-9a-f]{64}(?:\.[a-z0-9]{1,5})?")
+_NAME = Lazy(r"[0-9a-f]{64}(?:\.[a-z0-9]{1,5})?")
 _SIGNATURES = {
     b"\x89PNG\r\n\x1a\n": ".png",
     b"\xff\xd8\xff": ".jpg",

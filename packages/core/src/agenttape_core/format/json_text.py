@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json.encoder
-import re
 from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from agenttape_core.format.limits import MAX_DEPTH, MAX_VALUES
 from agenttape_core.format.malformed import Malformed
+from agenttape_core.lazy_patterns import Lazy
 
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
+_STRING = Lazy(rb'"(?:[^"\\]|\\.)*+"')
 _encoder = json.JSONEncoder(ensure_ascii=True, check_circular=False, allow_nan=False, separators=(",", ":"))
 _MAX_TEXTS = 1_000_000
 """The number of characters of JSON that are held with their texts."""

@@ -18,6 +18,7 @@ from agenttape_core.format.records import HEAD, STEP_HEAD
 from agenttape_core.format.written_steps import Stored, WrittenStep
 from agenttape_core.format.yaml_fast import NotCanonical, load_canonical
 from agenttape_core.format.yaml_text import dump_mapping, inline, quote
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.schema import IndexRow
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _match_head = re.compile(
     rb"interaction: ([1-9][0-9]{0,8})\n"
     rb"kind: %bname: %baddress: %bfingerprint: %b(?:parent: ([0-9]{1,9})\n)?(?!parent)" % (_TEXT, _TEXT, _TEXT, _TEXT)
 ).match
-_match_step_head = re.compile(rb"step: [0-9]{1,9}\nkind: %bname: %baddress: %b" % (_TEXT, _TEXT, _TEXT)).match
+_STEP_HEAD = Lazy(rb"step: [0-9]{1,9}\nkind: %bname: %baddress: %b" % (_TEXT, _TEXT, _TEXT))
 _QUOTE, _NEWLINE = b'"\n'
 _find_marks = re.compile(rb"\n---(?=[ \t\n])").finditer
 _STEP = b"step:"
@@ -68,7 +69,7 @@ class YamlLayout:
 
     def step_address(self, data: bytes, span: Span) -> str:
         """Read the first keys, by a pattern if they are in canonical form."""
-        match = _match_step_head(data, *span)
+        match = _STEP_HEAD.match(data, *span)
         if match is None:
             return address_from_dict(self.record(data[slice(*span)]))
         address = match[3]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import UnrecordableValueError
 from agenttape_core.format.malformed import Malformed
-from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.schema import StepTiming, Timing
 
 if TYPE_CHECKING:

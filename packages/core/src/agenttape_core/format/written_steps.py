@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.redaction.detection.lazy import Lazy
 
 CARRIED = ("input", "output", "data")
 """The large values that a step may carry."""

@@ -14,13 +14,14 @@ from typing import Any
 from agenttape_core.format.limits import MAX_DEPTH, MAX_VALUES
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.yaml_text import KEY, SIMPLE_KEY, UNSAFE
+from agenttape_core.lazy_patterns import Lazy
 
 _QUOTED = r'"[^"\\\n\t]*(?:\\(?:["\\bfnrt]|u(?!d[89a-f])[0-9a-f]{4})[^"\\\n\t]*)*"'
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,4000})(?:\.[0-9]+)?(?:e[+-][0-9]+)?"
 _match_key = re.compile(rf"({KEY}|{_QUOTED}):(?: |\Z)").match
 _match_quoted = re.compile(_QUOTED).fullmatch
 _match_number = re.compile(_NUMBER).fullmatch
-_match_numbers = re.compile(rf"\[{_NUMBER}(?:, {_NUMBER})*\]").fullmatch
+_NUMBERS = Lazy(rf"\[{_NUMBER}(?:, {_NUMBER})*\]")
 _CONTROLS = bytes({*range(9), *range(11, 32), 127})
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_$")
 _WORDS: dict[str, Any] = {"null": None, "true": True, "false": False}
@@ -167,7 +168,7 @@ def _scalar(text: str) -> Any:
 def _flow(text: str) -> Any:
     if text == "{}":
         return {}
-    if text != "[]" and not _match_numbers(text):
+    if text != "[]" and not _NUMBERS.fullmatch(text):
         raise NotCanonical
     return [_number(item) for item in text[1:-1].split(", ")] if len(text) > len("[]") else []
 

@@ -11,21 +11,22 @@ index and the fast reader possible.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
+
+from agenttape_core.lazy_patterns import Lazy
 
 _RESERVED = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 PLAIN = r"[A-Za-z_$][^\t\n:#]*(?:(?::(?! |\Z)|(?<! )#)[^\t\n:#]*)*(?<! )"
 """Plain scalars as this module writes them; `UNSAFE` characters are looked for apart."""
-_PLAIN = re.compile(PLAIN)
+_PLAIN = Lazy(PLAIN)
 KEY = r"[A-Za-z_$][A-Za-z0-9_$.-]*"
-_KEY = re.compile(KEY)
-UNSAFE = re.compile(
+_KEY = Lazy(KEY)
+UNSAFE = Lazy(
     # controls, DEL and C1 (with NEL), bidirectional overrides that could deceive a reviewer, Unicode's line
     # breaks, the byte order mark and two non-characters: YAML refuses, folds or hides them when they stand raw
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]"
 )
-_BLANK_END = re.compile(r"[ \t](?:\n|\Z)")
+_BLANK_END = Lazy(r"[ \t](?:\n|\Z)")
 SIMPLE_KEY = 900
 """YAML allows 1024 characters before the colon of a simple key; longer ones are written as `? key`."""
 _PADS = [" " * width for width in range(300)]

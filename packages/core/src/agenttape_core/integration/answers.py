@@ -6,20 +6,20 @@ the process, so the text of an equal set is another one in a replay. So it is re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from pydantic import BaseModel
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.schema import Usage
 from agenttape_core.session import SessionCall
 
 SHOWN_AS = "shown_as"
 """The key of the metadata of an interaction that holds the text of its value."""
 
-_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
+_ADDRESS = Lazy(r"\b0x[0-9a-f]{6,}")
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
-from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.lazy_patterns import Lazy
 
 _MAX_COMMAND = 200
 _NO_KEY = Lazy(

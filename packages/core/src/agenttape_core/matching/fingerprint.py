@@ -20,12 +20,12 @@ digested once and looked up for ever after: agents send the same messages again 
 from __future__ import annotations
 
 import marshal
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, cast
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.matching.canonical_text import canonical_bytes
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored, Paths, below, ignores, stripped
 from agenttape_core.matching.run_ids import RUN_SPECIFIC_ID
@@ -34,7 +34,7 @@ from agenttape_core.schema import Plain
 
 _CACHED_PARTS = 8192
 _IN_URL_MARK = b"%5BREDACTED%3A"
-_IN_URL = re.compile(rb"%5BREDACTED%3A([a-z0-9_-]{1,32})%3A([0-9a-f]{8})%5D")
+_IN_URL = Lazy(rb"%5BREDACTED%3A([a-z0-9_-]{1,32})%3A([0-9a-f]{8})%5D")
 """A pseudonym in URL form, which a program may have put into a URL, or taken from one."""
 _KEYABLE = (str, int, float, bool, list, dict, tuple, bytes, type(None))
 

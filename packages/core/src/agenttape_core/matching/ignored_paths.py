@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Plain
 
@@ -20,7 +21,7 @@ Paths = tuple[tuple[Step, ...], ...]
 """The rest of the paths below some place; an empty one means that the place itself is ignored."""
 
 _ANY_KEY, _ANY_ITEM, _ANYTHING = "*", "[*]", "**"
-_STEP = re.compile(r"\[(\d+|\*)\]|(?:(?<=.)\.|^)((?:[^.\[\]\\]|\\.)+)", re.DOTALL)
+_STEP = Lazy(r"\[(\d+|\*)\]|(?:(?<=.)\.|^)((?:[^.\[\]\\]|\\.)+)", re.DOTALL)
 
 
 class Ignored(NamedTuple):

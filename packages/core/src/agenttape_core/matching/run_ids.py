@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.schema import Plain
 from agenttape_core.schema.plain import Path, replaced, replaced_in_chunk
 
-RUN_SPECIFIC_ID = re.compile(
+RUN_SPECIFIC_ID = Lazy(
     r"(?=[0-9a-fA-F]{8})(?:(?<![0-9A-Za-z])|(?<=\\[bfnrt])|(?<=\\u[0-9a-f]{4}))"
     r"(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-f]{32})(?![0-9A-Za-z])"
 )

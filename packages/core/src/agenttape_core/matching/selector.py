@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Protocol, Self, TypeVar, cast
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.schema import KINDS
 
 Key = int | str
 """Selects recorded calls: a number, a kind, a name, a node, an address, or a pattern of places such as `**/search`."""
 
-_ORDINALS = re.compile(r"(?:[@~#][\d.]+|\[\d+\])+$")
+_ORDINALS = Lazy(r"(?:[@~#][\d.]+|\[\d+\])+$")
 _NEAR, _FAR = 0.5, 0.3
 
 

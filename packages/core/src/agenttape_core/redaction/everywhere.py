@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.findings import NUMBER, SECRET, Span
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.forms import is_pseudonym
 from agenttape_core.redaction.pseudonyms import FORMED, OF_SECRET, PSEUDONYM, number_of
 from agenttape_core.redaction.streams import redact_chunks

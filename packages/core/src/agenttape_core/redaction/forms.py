@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import NUMBER, SECRET
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.personal import passes_luhn
 
 

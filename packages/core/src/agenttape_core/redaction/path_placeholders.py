@@ -13,8 +13,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.redaction.detection.lazy import Lazy
 
 if TYPE_CHECKING:
     from agenttape_core.redaction.detection.findings import Finding
@@ -172,7 +172,7 @@ def _writings(name: str, path: str) -> list[Writing]:
     return [Writing(path, name), *(Writing(text, name + mark) for mark, text in others.items())]
 
 
-def _begins(text: str, at: int, before: Lazy, *, is_start: bool) -> bool:
+def _begins(text: str, at: int, before: Lazy[str], *, is_start: bool) -> bool:
     """Return True if a path begins at a position, rather than goes on."""
     return is_start if at == 0 else before.search(text, max(0, at - _REACH), at) is not None
 

@@ -14,10 +14,10 @@ import secrets
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.locks import Lock
 from agenttape_core.redaction.detection.encoded import HELD, has_pseudonym, sub_encoded
 from agenttape_core.redaction.detection.findings import NUMBER, SECRET
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.forms import EMAIL, MAIL_MARK
 from agenttape_core.redaction.path_placeholders import KINDS_OF_PLACES, is_in_file_url
 

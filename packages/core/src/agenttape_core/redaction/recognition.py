@@ -6,8 +6,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.findings import NUMBER, SECRET
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import is_denied
 from agenttape_core.redaction.forms import is_pseudonym
 from agenttape_core.redaction.pseudonyms import PSEUDONYM

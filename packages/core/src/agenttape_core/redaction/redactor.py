@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.locks import cached_property
 from agenttape_core.redaction.detection.encoded import Data, decode, encode_like, tells_pseudonym
 from agenttape_core.redaction.detection.findings import BASE64, NUMBER, SECRET, Span, render, without_overlaps
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import demand_of
 from agenttape_core.redaction.detection.normal import Normal
 from agenttape_core.redaction.detection.values import is_placeholder

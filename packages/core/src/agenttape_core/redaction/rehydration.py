@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.encoded import Data, decode, encode_like, has_pseudonym
 from agenttape_core.redaction.detection.findings import BASE64, Span, render
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.forms import form_of
 from agenttape_core.redaction.pseudonyms import MARK, Pseudonyms, may_hold, number_of
 

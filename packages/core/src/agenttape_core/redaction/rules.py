@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.locks import cached_property
 from agenttape_core.redaction.detection.findings import NUMBER, SECRET
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import words_of
 from agenttape_core.redaction.path_placeholders import ALL_PLACES, KINDS_OF_PLACES
 

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.assignments import (
     find_assignments,
     holds_foreign,
@@ -27,7 +28,6 @@ from agenttape_core.redaction.detection.fields import (
     places_of_fields,
 )
 from agenttape_core.redaction.detection.findings import BASE64, Finding, without_overlaps
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Names
 from agenttape_core.redaction.detection.normal import Normal, beyond_ascii, is_normal, normalised
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers

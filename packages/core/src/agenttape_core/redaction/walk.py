@@ -7,9 +7,9 @@ from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.encoded import BYTES, Data
 from agenttape_core.redaction.detection.findings import SECRET, render
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import MAX_NAME, Demand, demand_of, words_of
 from agenttape_core.redaction.detection.tables.code import IS_FIELD
 from agenttape_core.redaction.detection.values import (

@@ -17,12 +17,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.locks import Lock
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import IndexRow
 
-_FORM = re.compile(r"[1-9]\d{0,8}", re.ASCII)
-_SEPARATORS = re.compile(r"[\s,]+")
+_FORM = Lazy(r"[1-9]\d{0,8}", re.ASCII)
+_SEPARATORS = Lazy(r"[\s,]+")
 _EXPECTED = "expected numbers of recorded calls as `agenttape show` prints them, such as '5,3', or their addresses"
 
 

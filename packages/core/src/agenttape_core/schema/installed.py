@@ -14,8 +14,10 @@ from importlib.machinery import PathFinder
 from operator import attrgetter
 from typing import Any
 
+from agenttape_core.lazy_patterns import Lazy
+
 _ENDS = (".dist-info", ".egg-info")
-_ENTRY = re.compile(r"[^=#;\s][^=]*=\s*([\w.]+)\s*:\s*([\w.]+)\s*(?:\[.*\])?\s*")
+_ENTRY = Lazy(r"[^=#;\s][^=]*=\s*([\w.]+)\s*:\s*([\w.]+)\s*(?:\[.*\])?\s*")
 
 
 def published(group: str) -> Iterator[Callable[..., Any]]:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel, SecretBytes, SecretStr
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.schema.class_names import class_of, recordable_class
 from agenttape_core.schema.opaque import OPAQUE
 from agenttape_core.schema.plain import Plain
@@ -40,7 +41,7 @@ _LISTED = 64
 """Arrays of up to so many numbers are written as numbers, for readers; larger ones as bytes."""
 _LISTED_BYTES = 1 << 20
 """The limit of their size: every word of an array takes the room of its longest, which a hostile file gets for free."""
-_DTYPE = re.compile(r"[<>|][biufcmMSUV][0-9]{1,9}(?:\[[A-Za-z0-9/]{1,20}\])?")
+_DTYPE = Lazy(r"[<>|][biufcmMSUV][0-9]{1,9}(?:\[[A-Za-z0-9/]{1,20}\])?")
 
 
 def _is_numpy(value: Any) -> bool:
@@ -178,8 +179,8 @@ _CONTAINERS: tuple[TypeCodec, ...] = (
 )
 
 
-_ZONE = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*")
-_FRACTION = re.compile(r"-?[0-9]+(?:/[0-9]+)?")
+_ZONE = Lazy(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*")
+_FRACTION = Lazy(r"-?[0-9]+(?:/[0-9]+)?")
 
 
 def _exact(tag: str, cls: type, write: Callable[[Any], Plain], read: Callable[[Any], Any]) -> TypeCodec:

@@ -13,6 +13,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema.record import Items, Record
 
@@ -30,7 +31,7 @@ _SENDERS: dict[str, Sender] = {
     "p": "post",
 }
 _LETTERS = {sender: letter for letter, sender in _SENDERS.items()}
-_TOKEN = re.compile(r"([bctxap]?)(0|[1-9]\d{0,8})(=|\+(?:0|[1-9]\d{0,8}))?(?:\*([1-9]\d{0,8}))?", re.ASCII)
+_TOKEN = Lazy(r"([bctxap]?)(0|[1-9]\d{0,8})(=|\+(?:0|[1-9]\d{0,8}))?(?:\*([1-9]\d{0,8}))?", re.ASCII)
 _MOST = 10_000_000
 _WORD = r"\d{1,9}(?:@[1-9]\d{0,8})?(?:\*[1-9]\d{0,8})?"
 _ORDER = rf"^(?:{_WORD}(?: {_WORD})*)?$"
@@ -91,7 +92,7 @@ class Admissions(Record):
         return found
 
 
-_NO_CALL = re.compile(r"[~<^!$]$|[|>]|&\d+$|^O?\d+(?:\.\d+)*$")
+_NO_CALL = Lazy(r"[~<^!$]$|[|>]|&\d+$|^O?\d+(?:\.\d+)*$")
 """The marks of origins that are not the answers of calls."""
 
 

@@ -17,13 +17,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema.plain import Plain
 
 Encode = Callable[[Any], Plain]
 Decode = Callable[[Plain], Any]
 
-_ESCAPED = re.compile(r"(?:[^\\]|\\(?:[\\nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+", re.ASCII)
+_ESCAPED = Lazy(r"(?:[^\\]|\\(?:[\\nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+", re.ASCII)
 
 MAX_DEPTH = 100
 """Values nested deeper are refused: they refer to themselves, or no reader could follow them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.lazy_patterns import Lazy
 
 _OFFSET = Lazy(r"([+-])(\d\d)(\d\d)(?: \S+)?")
 _UTC = "+0000"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.lazy_patterns import Lazy
 
 _SOCKETS = "its connections are made by C code"
 _FILES = "its files are written by compiled code"
@@ -49,7 +49,7 @@ Not among them: what does it in Python, however much else of it is compiled (`as
 
 _TABLES = r"(read|scan|write|sink)_(?!text$|bytes$)\w+"
 
-BY_NAME: Mapping[str, Lazy] = {
+BY_NAME: Mapping[str, Lazy[str]] = {
     name: Lazy(pattern)
     for name, pattern in {
         "polars": _TABLES,

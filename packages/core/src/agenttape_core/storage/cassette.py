@@ -28,6 +28,7 @@ from agenttape_core.format.records import (
 from agenttape_core.format.timings import load_step_timings, load_timings
 from agenttape_core.format.volatile_values import Stamps
 from agenttape_core.format.written_steps import CARRIED
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.locks import Lock, cached_property
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction, Outcome, Plain, Step
@@ -451,7 +452,7 @@ _VERSION = re.compile(
 )
 """The beginning of a cassette of any version."""
 _CONFLICT = b"<<<<<<< "
-_FOREIGN = re.compile(
+_FOREIGN = Lazy(
     rb'(?:---[ \t]*\n)?(?:(?!agenttape:)[A-Za-z_"][^\n:]*:[ \t\n]|\{"(?!agenttape")[^"\n]*":|- |[<%\[]|#!)'
     rb"|[^\n]{0,999}\x00"
 )

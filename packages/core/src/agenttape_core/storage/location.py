@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.lazy_patterns import Lazy
 
 _URL = Lazy(r"(?:[a-z0-9+.-]+::)*(?P<scheme>[a-z][a-z0-9+.-]+)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path, PurePath
 from typing import overload
 
 from agenttape_core.errors import ConfigurationError, shown_path
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.storage.location import CassetteUrl, Location, location_of
 
 SUFFIXES = (".yaml", ".yml", ".jsonl", ".gz", ".zst")
@@ -144,7 +144,7 @@ def in_file_name(model: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in model)
 
 
-_PENDING = re.compile(r".\.pending(?:\.yaml|\.yml|\.jsonl)(?:\.gz|\.zst)?$")
+_PENDING = Lazy(r".\.pending(?:\.yaml|\.yml|\.jsonl)(?:\.gz|\.zst)?$")
 
 
 def pending_path(path: Path) -> Path:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import NUMBER, SECRET
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand, demand_of, words_of
 from agenttape_core.redaction.detection.values import (
     is_about,
@@ -219,7 +219,7 @@ def closing(text: str, start: int, quote: str) -> int:
     return limit
 
 
-def _end(pattern: Lazy, text: str, at: int) -> int:
+def _end(pattern: Lazy[str], text: str, at: int) -> int:
     match = pattern.match(text, at)
     return match.end() if match else at
 

@@ -12,11 +12,11 @@ import re
 import string
 from typing import TYPE_CHECKING, TypeGuard
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.assigned import Assignment, find_value
 from agenttape_core.redaction.detection.fields import Tables
 from agenttape_core.redaction.detection.findings import SECRET
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand, Names, demand_of, words_of
 from agenttape_core.redaction.detection.nested import Nested, find_indented
 from agenttape_core.redaction.detection.normal import beyond_ascii

@@ -12,8 +12,8 @@ import binascii
 import re
 from typing import TYPE_CHECKING
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.redaction.detection.lazy import Lazy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,9 +10,9 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import SECRET
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand, words_of
 from agenttape_core.redaction.detection.values import is_placeholder, satisfies
 from agenttape_core.redaction.detection.views import VOCABULARY, places_among
@@ -75,7 +75,7 @@ def find_fields(view: View, names: Names) -> Iterator[Finding]:
     yield from _find(view, names, _INPUT, _INVALID)
 
 
-def _find(view: View, names: Names, anchor: bytes, pattern: Lazy) -> Iterator[Finding]:
+def _find(view: View, names: Names, anchor: bytes, pattern: Lazy[str]) -> Iterator[Finding]:
     end = 0
     for at in _places(view, view.raw, anchor):
         match = pattern.match(view.text, at) if at >= end and _may_match(view, at, pattern) else None
@@ -85,7 +85,7 @@ def _find(view: View, names: Names, anchor: bytes, pattern: Lazy) -> Iterator[Fi
             yield view.finding(*match.span("secret"), SECRET)
 
 
-def _may_match(view: View, at: int, pattern: Lazy) -> bool:
+def _may_match(view: View, at: int, pattern: Lazy[str]) -> bool:
     return pattern is _PART or view.raw.find(b", input_type=", at, at + _REACH) >= 0
 
 

@@ -11,9 +11,9 @@ import enum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection import vocabulary
 from agenttape_core.redaction.detection.findings import SECRET
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.vocabulary import MARKS
 
 if TYPE_CHECKING:

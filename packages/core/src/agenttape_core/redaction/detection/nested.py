@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.assigned import Assignment, closing, find_value
 from agenttape_core.redaction.detection.findings import NUMBER, SECRET
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand
 from agenttape_core.redaction.detection.values import (
     is_description,

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.redaction.detection.lazy import Lazy
 
 if TYPE_CHECKING:
     import re

@@ -10,9 +10,9 @@ import re
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Literal
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import SECRET
-from agenttape_core.redaction.detection.lazy import Lazy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,11 +56,11 @@ class Detector(NamedTuple):
 
     kind: str
     anchors: tuple[bytes, ...]
-    pattern: Lazy
+    pattern: Lazy[str]
     back: int = 0
     check: Callable[[str], bool] | None = None
     near: Near = "head"
-    bare: Lazy | None = None
+    bare: Lazy[str] | None = None
 
     def accepts(self, secret: str) -> bool:
         """Return True if what matches is a secret, and not an example that somebody filled in."""

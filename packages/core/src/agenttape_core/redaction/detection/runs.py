@@ -9,9 +9,9 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.encoded import may_be_encoded
 from agenttape_core.redaction.detection.findings import SECRET
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.provider_keys import BEFORE, PROVIDER_KEYS
 from agenttape_core.redaction.detection.values import is_random
 from agenttape_core.redaction.detection.views import holds, places

@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.encoded import has_pseudonym
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand, is_denied, words_of
 from agenttape_core.redaction.detection.vocabulary import STATES
 

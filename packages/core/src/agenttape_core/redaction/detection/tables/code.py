@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.tables.row import (
     QUOTED,
     SPACE,

@@ -15,9 +15,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import SECRET
-from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.values import is_alternating, is_placeholder, is_type_name
 from agenttape_core.redaction.detection.views import VOCABULARY, Window, places_among
 
@@ -63,8 +63,8 @@ class Row(NamedTuple):
     """
 
     literals: tuple[bytes, ...]
-    after: Lazy
-    before: Lazy | None
+    after: Lazy[str]
+    before: Lazy[str] | None
     is_secret: Callable[[str], bool]
     words: Mapping[bytes, frozenset[bytes]]
     needs: Mapping[bytes, frozenset[bytes]]

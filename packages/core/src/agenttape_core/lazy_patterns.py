@@ -1,23 +1,18 @@
 """Regular expressions that are compiled when they are first used.
 
-Compiling all patterns of this layer takes longer than importing the rest of core, and a text without an anchor of a
-pattern never needs it.
+Compiling all patterns takes longer than importing the rest of core, and a session needs few of them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, AnyStr, Generic
 
 _METHODS = ("match", "fullmatch", "search", "finditer", "findall", "sub")
 
 
-class _Match(Protocol):
-    def __call__(self, string: str, pos: int = 0, endpos: int = ...) -> re.Match[str] | None: ...
-
-
-class Lazy:
+class Lazy(Generic[AnyStr]):
     """Stands for a pattern until its first use; from then on its methods are those of the compiled one.
 
     Args:
@@ -25,15 +20,15 @@ class Lazy:
         flags: Likewise.
     """
 
-    match: _Match
-    fullmatch: _Match
-    search: _Match
-    finditer: Callable[[str], Iterator[re.Match[str]]]
-    findall: Callable[[str], list[Any]]
-    sub: Callable[[str | Callable[[re.Match[str]], str], str], str]
+    match: Callable[..., re.Match[AnyStr] | None]
+    fullmatch: Callable[..., re.Match[AnyStr] | None]
+    search: Callable[..., re.Match[AnyStr] | None]
+    finditer: Callable[[AnyStr], Iterator[re.Match[AnyStr]]]
+    findall: Callable[[AnyStr], list[Any]]
+    sub: Callable[[AnyStr | Callable[[re.Match[AnyStr]], AnyStr], AnyStr], AnyStr]
 
-    def __init__(self, pattern: str, flags: re.RegexFlag = re.NOFLAG) -> None:
-        self.pattern = pattern
+    def __init__(self, pattern: AnyStr, flags: re.RegexFlag = re.NOFLAG) -> None:
+        self.pattern: AnyStr = pattern
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
