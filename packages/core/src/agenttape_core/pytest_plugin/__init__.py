@@ -321,15 +321,15 @@ def _note_failure(call: pytest.CallInfo[None], report: pytest.TestReport) -> Non
         note_reported(call.excinfo.value)
 
 
-def _note_missing_key(item: pytest.Item, call: pytest.CallInfo[None], running: Running | None) -> None:
+def _note_missing_key(item: pytest.Item, error: Exception, running: Running | None) -> None:
     """Add advice about a missing key to a failure. A test without a session imports no module for that."""
     test = this_test()
     of_command = sys.modules.get("agenttape_core.tools.processes.process_session")  # of `agenttape replay -- pytest`
     has_session = running is not None or (test is not None and bool(test.reports)) or of_command is not None
-    if has_session and call.excinfo is not None and isinstance(call.excinfo.value, Exception):
+    if has_session:
         from agenttape_core.pytest_plugin.failures import note_missing_key_of
 
-        note_missing_key_of(item, call.excinfo.value, running.opened if running is not None else None)
+        note_missing_key_of(item, error, running.opened if running is not None else None)
 
 
 def _note_plans(item: pytest.Item, report: pytest.TestReport, running: Running | None) -> None:
@@ -385,7 +385,8 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Show our errors as their messages, at the lines of the user's code, and pass on the verdict."""
     running = item.stash.get(RUNNING, None)
-    _note_missing_key(item, call, running)
+    if call.excinfo is not None and isinstance(call.excinfo.value, Exception):
+        _note_missing_key(item, call.excinfo.value, running)
     report = yield
     if item.config.option.cassette_plans:
         _note_plans(item, report, running)
@@ -400,13 +401,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         from agenttape_core.pytest_plugin.further_runs import note_end
 
         note_end(item, report)
-    if running is None:
-        if report.failed and _may_be_ours(call):
-            _show_ours(item, call, report)
-        return report
-    if report.failed:
+    if report.failed and (running is not None or _may_be_ours(call)):
         _show_ours(item, call, report)
-        running.has_failed = running.has_failed or call.when == "setup"
+    if running is None:
+        return report
+    running.has_failed = running.has_failed or (report.failed and call.when == "setup")
     running.is_skipped = running.is_skipped or (report.skipped and call.when == "setup")
     if call.when == "call":
         running.reported(report)
