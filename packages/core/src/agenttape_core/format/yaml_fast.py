@@ -74,9 +74,10 @@ def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:  # no
     found: dict[str, Any] = {}
     pad = _PADS[column]
     while True:
-        key, mark, rest = text.partition(": ")
-        if not mark and text[-1:] == ":":
-            key = text[:-1]
+        if text[-1:] == ":":
+            key, rest = text[:-1], ""
+        else:
+            key, _, rest = text.partition(": ")
         if key not in _seen_keys:
             key, rest = _split(text)
         if key in found:
@@ -85,14 +86,13 @@ def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:  # no
             if text[-1:] != ":":
                 raise NotCanonical
             at += 1
-            line = lines[at]
-            if line.startswith("- ", column) and line.startswith(pad):
+            line, below = lines[at], column + 2
+            if below < len(_PADS) and line.startswith(_PADS[below]):
+                found[key], at = _mapping(lines, at, below, line[below:])
+            elif line.startswith("- ", column) and line.startswith(pad):
                 found[key], at = _sequence(lines, at, column, line[column:])
             else:
-                below = column + 2
-                if below >= len(_PADS) or not line.startswith(_PADS[below]):
-                    raise NotCanonical
-                found[key], at = _mapping(lines, at, below, line[below:])
+                raise NotCanonical
         elif rest[0] == "|":
             found[key], at = _literal(lines, at + 1, column + 2, rest)
         else:  # a plain text is what most values are; the conditions are those of `_scalar`

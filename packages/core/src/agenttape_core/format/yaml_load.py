@@ -20,7 +20,7 @@ _FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _WORDS: dict[str, Any] = {"": None, "null": None, "true": True, "false": False}
 _NO_KEY: Any = object()
 _TOO_DEEP = "exceeded maximum nesting depth"
-"""What libyaml says of more than 1,000 levels since PyYAML 6.0.4: it reads ahead of the events counted here."""
+"""The words of libyaml for more than 1,000 levels since PyYAML 6.0.4: it reads ahead of the events counted here."""
 
 
 def load_yaml(raw: bytes, loader: Any = _LOADER) -> Any:
