@@ -32,7 +32,7 @@ from agenttape_core.scheduling import Scheduler
 from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing, class_name
 from agenttape_core.session import AnsweredCall, Boundary, Session, Setup, runs
 from agenttape_core.storage import Journal, open_cassette, recover, write_cassette
-from agenttape_core.storage.cassette import LAYOUTS, Cassette
+from agenttape_core.storage.cassette import Cassette, layout_of
 from agenttape_core.storage.files import pack
 
 importlib.import_module("agenttape_core.session.module_dates")  # only a call that cannot be replayed needs it
@@ -181,7 +181,7 @@ def sources(folder: Path) -> dict[str, list[tuple[Path, Parts]]]:
             path = folder / f"{header.name}{suffix}"
             write_cassette(path, header, records)
             plain = folder / f"{header.name}.{'jsonl' if 'jsonl' in suffix else 'yaml'}"
-            layout = LAYOUTS[plain.suffix[1:]]
+            layout = layout_of(plain.suffix[1:])
             text = plain.read_bytes()
             end = layout.check_end(text)
             stored = [layout.record(text[slice(*span)]) for span in layout.spans(text, end)]

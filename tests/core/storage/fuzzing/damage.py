@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from agenttape_core.storage.cassette import LAYOUTS
+from agenttape_core.storage.cassette import layout_of
 
 Place = tuple[Any, Any]
 """A collection, and the key or index of one of its items."""
@@ -155,7 +155,7 @@ def _written(records: list[Any], layout: str, *, as_usual: bool) -> bytes:
     if as_usual:
         # The records may no longer be what a writer can be given.
         with contextlib.suppress(Exception):
-            return b"".join(LAYOUTS[layout].dump(records[0], records[1:]))
+            return b"".join(layout_of(layout).dump(records[0], records[1:]))
     lines = [json.dumps(record, separators=(",", ":")).encode() for record in records]
     return b"\n".join([*lines, b'{"end":true}\n']) if layout == "jsonl" else b"\n---\n".join(lines) + b"\n...\n"
 

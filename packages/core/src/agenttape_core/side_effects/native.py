@@ -10,8 +10,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from agenttape_core.side_effects.clients import CLIENTS, DATABASE, GO_BETWEENS, LOOPS
-from agenttape_core.side_effects.following import TOO_FAR, is_own, met
 from agenttape_core.side_effects.handles import Handle, side_effect_count
 
 _MOST = 1000
@@ -38,6 +36,9 @@ class UnwatchedCode:
             opened_database: Whether it opened a database itself, in memory or not: then it doesn't need an older one.
             is_automatic: Whether untaped objects are boundaries as well.
         """
+        from agenttape_core.side_effects.clients import CLIENTS, DATABASE, GO_BETWEENS  # only a recording needs these
+        from agenttape_core.side_effects.following import TOO_FAR, met
+
         loop = _running_loop()
         if loop:
             return f"ran in an event loop of {loop}, whose connections are made by C code"
@@ -55,6 +56,8 @@ class UnwatchedCode:
         return f"uses {found}, which cannot be watched: {CLIENTS[found]}" if found else ""
 
     def _met(self, code: Any, is_automatic: bool) -> str:
+        from agenttape_core.side_effects.following import met
+
         state = len(sys.modules), side_effect_count.number
         if state != self._state:
             self._state = state
@@ -74,6 +77,8 @@ class UnwatchedCode:
 
 
 def _running_loop() -> str:
+    from agenttape_core.side_effects.clients import LOOPS
+
     asyncio = sys.modules.get("asyncio")
     loop = asyncio._get_running_loop() if asyncio is not None else None  # noqa: SLF001 - documented, for event loops
     package = type(loop).__module__.partition(".")[0]
@@ -82,6 +87,9 @@ def _running_loop() -> str:
 
 def _loaded() -> frozenset[str]:
     """Return the names of those that are loaded, and are not modules of the program that have the same name."""
+    from agenttape_core.side_effects.clients import CLIENTS, DATABASE, GO_BETWEENS
+    from agenttape_core.side_effects.following import is_own
+
     modules = sys.modules
     through = (name for name, others in GO_BETWEENS.items() if any(other in modules for other in others))
     found = (name for name in (*CLIENTS, *through, DATABASE) if name in modules)

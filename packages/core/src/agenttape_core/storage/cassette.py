@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from agenttape_core.errors import CassetteFormatError, CassetteVersionError
 from agenttape_core.format import limits
-from agenttape_core.format.assets import TAG, attach
 from agenttape_core.format.continuation import Delta, resolve
 from agenttape_core.format.layout import row_from_dict
-from agenttape_core.format.layout_jsonl import JsonlLayout
 from agenttape_core.format.layout_yaml import YamlLayout
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.records import (
@@ -32,7 +30,6 @@ from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.locks import Lock, cached_property
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction, Outcome, Plain, Step
-from agenttape_core.storage.asset_files import AssetFolder, reader_of_assets
 from agenttape_core.storage.files import BROKEN, CONFLICT, FOREIGN, NO_CASSETTE, choose_side, file_kind, read_bytes
 from agenttape_core.storage.location import location_of
 
@@ -41,12 +38,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agenttape_core.format.layout import Layout, Span
+    from agenttape_core.storage.asset_files import AssetFolder
     from agenttape_core.storage.location import Location
 
 
 T = TypeVar("T")
 
-LAYOUTS: dict[str, Layout] = {"yaml": YamlLayout(), "jsonl": JsonlLayout()}
 _RESOLVED = 64
 """The number of resolved requests that are kept, so that reading in file order follows each continuation once."""
 
@@ -75,7 +72,7 @@ class Cassette:
         self._attached = attached
         # A checkout may have changed the ends of lines; in neither layout can a raw CR be part of a value.
         self._data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
-        self._layout = LAYOUTS[file_kind(path).layout]
+        self._layout = layout_of(file_kind(path).layout)
         version = version_of(self._data)
         if version is not None and version > FORMAT_VERSION:
             self._refuse_version(version)
@@ -351,12 +348,16 @@ class Cassette:
             preface = _read_preface(self._layout, self._data[slice(*span)])
             self._stamps = preface.stamps
             if self._attached and preface.has_assets and self._may_refer_to_assets():
+                from agenttape_core.storage.asset_files import reader_of_assets
+
                 self._assets = reader_of_assets(self.path)
         except Malformed as error:
             self._refuse(error, span[0])
         return preface.header, preface.timings, preface.step_timings
 
     def _may_refer_to_assets(self) -> bool:
+        from agenttape_core.format.assets import TAG
+
         return TAG.encode() in self._data or b"\\" + b"u0024" in self._data  # or a hand has escaped the sign
 
     def _whole(self, part: Any) -> Any:
@@ -364,6 +365,8 @@ class Cassette:
         part = self._stamps.filled(part) if self._stamps is not None else part
         if self._assets is None or not isinstance(part, dict):
             return part
+        from agenttape_core.format.assets import attach
+
         return attach(part, self._assets.read, shows_lost=self._shows_lost)
 
     def show_lost(self) -> Cassette:
@@ -443,6 +446,15 @@ def _read_preface(layout: Layout, written: bytes) -> _Preface:
         steps = volatile.pop("steps") if isinstance(volatile.get("steps"), str) else ""
         stamps = volatile.pop("stamps") if isinstance(volatile.get("stamps"), str) else ""
     return _Preface(header_from_dict(fields), timings, steps, Stamps(stamps) if stamps else None, has_assets(fields))
+
+
+def layout_of(name: str) -> Layout:
+    """Return a layout by its name: `yaml` or `jsonl`."""
+    if name == "yaml":
+        return YamlLayout()
+    from agenttape_core.format.layout_jsonl import JsonlLayout
+
+    return JsonlLayout()
 
 
 # The parts of the file of a cassette: its version, and where its header and its records stand. Nothing is parsed.

@@ -22,7 +22,7 @@ from agenttape_core.format.written_steps import Stored, WrittenStep
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import FORMAT_VERSION, Interaction, Step
 from agenttape_core.storage.asset_files import AssetFolder
-from agenttape_core.storage.cassette import LAYOUTS, Cassette, open_cassette
+from agenttape_core.storage.cassette import Cassette, layout_of, open_cassette
 from agenttape_core.storage.files import file_kind, pack
 from agenttape_core.storage.location import Location, location_of
 from agenttape_core.storage.lock import WriterLock, prepare_beside, real_location
@@ -130,7 +130,7 @@ def pieces_of(
     is_second = stamps or any(map(names_assets, stored))
     version = FORMAT_VERSION if is_second else version_of(header, stored)
     head = header_to_dict(header, version=version, stamps=stamps)
-    return list(LAYOUTS[file_kind(path).layout].dump(head, stored))
+    return list(layout_of(file_kind(path).layout).dump(head, stored))
 
 
 def _detached(records: Collection[Stored], *, always: bool) -> tuple[Collection[Stored], dict[str, bytes]]:
@@ -157,7 +157,7 @@ def _text(path: Location, header: dict[str, Any], records: Collection[Stored], k
     check_plain(header)
     kind = file_kind(path)
     is_jsonl = kind.layout == "jsonl"
-    for count, piece in enumerate(LAYOUTS[kind.layout].dump(header, records)):
+    for count, piece in enumerate(layout_of(kind.layout).dump(header, records)):
         size = whole.tell() + len(piece)
         too_many = has_too_many_values(piece) if is_jsonl else piece.count(b"\n") > limits.MAX_VALUES
         if too_many or len(piece) > limits.MAX_RECORD_BYTES or size > limits.MAX_FILE_BYTES:
