@@ -159,7 +159,7 @@ def test_an_answer_of_a_server_in_this_process_is_no_act(peers: tuple[socket.soc
 
 
 @pytest.mark.process
-def test_processes_are_acts() -> None:
+def test_processes_are_side_effects() -> None:
     """The program is named, never its arguments."""
 
     def starts() -> None:
@@ -238,7 +238,7 @@ def test_an_act_belongs_to_the_innermost_call(peers: tuple[socket.socket, Any]) 
     assert found == {"inner": ["wrote inner"], "outer": [], "model": None}
 
 
-def test_concurrent_calls_do_not_share_acts() -> None:
+def test_concurrent_calls_do_not_share_side_effects() -> None:
     """Each task has its own."""
 
     @boundary("tool")

@@ -210,7 +210,7 @@ def psycopg(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("psycopg")
-def test_boundaries_over_native_clients_are_no_acts(world: World, tmp_path: Path) -> None:
+def test_boundaries_over_native_clients_are_no_side_effects(world: World, tmp_path: Path) -> None:
     """A tool over a store, or an agent with a tool, is stepped into; its saver, or what goes past it, isn't."""
     store = Rows(world)
     found = create_retriever_tool(store.as_retriever(), "found", "Find.")

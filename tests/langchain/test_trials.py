@@ -421,8 +421,8 @@ def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.Cap
     of_one = plan["dollars"] / 5
     assert models.asked == {}
 
-    how = ("--baseline", "0", "-o", "kept", "--report", "out.json")
-    assert tried("openai:new", "--samples", "2", "--max-usd", str(of_one * 1.5), *how) == 1
+    how = ("-o", "kept", "--report", "out.json")
+    assert tried("openai:new", "--samples", "2/0", "--max-usd", str(of_one * 1.5), *how) == 1
     assert "$138 is spent, and it may cost more than is left" in capsys.readouterr().out
     (found,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]  # it left the recorded world
     assert [(one["group"], one["passed"], len(one["unrecorded"])) for one in found["samples"]] == [
@@ -433,7 +433,7 @@ def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.Cap
     assert Path("ran").read_text(encoding="utf-8") == before
     asked = dict(models.asked)
 
-    assert tried("openai:new", "--samples", "1", *how, "--resume", "out.json", "--json") == 1  # none counts
+    assert tried("openai:new", "--samples", "1/0", *how, "--resume", "out.json", "--json") == 1  # none counts
     (again,) = json.loads(capsys.readouterr().out)["trials"]
     assert again["samples"] == found["samples"]
     assert tried("openai:newer", "--resume", "out.json") == 2

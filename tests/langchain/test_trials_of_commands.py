@@ -93,7 +93,7 @@ def test_samples_keep_the_format(suffix: str, baseline: int, samples: int, capsy
         pytest.skip("there is no zstandard")
     with use_cassette(f"cassettes/one.v2{suffix}", mode="all"):
         import_module("program").main()
-    how = ("--samples", str(samples), "--baseline", str(baseline), "-o", "kept", "--report", "out.json")
+    how = ("--samples", f"{samples}/{baseline}", "-o", "kept", "--report", "out.json")
     assert model("new", "--run", f"cassettes/one.v2{suffix}", *how, *COMMAND) == 0
     groups = {"own": baseline, "openai-new": samples}
     wanted = [f"one.v2.{group}.{number}{suffix}" for group, count in groups.items() for number in range(1, count + 1)]
@@ -118,7 +118,7 @@ def test_a_trial_that_asks_no_model_fails(monkeypatch: pytest.MonkeyPatch, capsy
     with use_cassette("cassettes/one.jsonl", mode="all"):
         import_module("program").main()
     monkeypatch.setenv("QUIET", "1")
-    how = ("--run", "cassettes/one.jsonl", "--samples", "2", "--baseline", "0", "--report", "out.json")
+    how = ("--run", "cassettes/one.jsonl", "--samples", "2/0", "--report", "out.json")
     assert model("new", *how, *COMMAND) == 1
     assert "2 of 2 samples failed" in (shown := capsys.readouterr().out)
     assert "nothing to judge: no sample of openai:new counts (2 made no call)" in shown
@@ -216,7 +216,7 @@ def test_an_oracle_answers_for_tools(is_replayed: bool, monkeypatch: pytest.Monk
         import_module("desk").main()
     with use_cassette("other", mode="all"):
         import_module("desk").price.invoke({"item": "new"})
-    how = ("desk:main", "--run", "one", "--samples", "1", "--baseline", "0", "--report", "out.json")
+    how = ("desk:main", "--run", "one", "--samples", "1/0", "--report", "out.json")
     assert model("new", *how) == 1
     assert run(["export", "other", "--format", "oracle", "-o", "oracle.json"]) == 0
     oracle = ToolOracle(read_oracle("oracle.json"))
@@ -232,7 +232,7 @@ def test_checks_judge_samples() -> None:
     """A sample passes only if the checks of a file hold for its run."""
     with use_cassette("one", mode="all"):
         import_module("program").main()
-    how = ("program:main", "--run", "one", "--samples", "1", "--baseline", "0", "--report", "out.json")
+    how = ("program:main", "--run", "one", "--samples", "1/0", "--report", "out.json")
     for word, passed in (("yes", True), ("no way", False)):
         Path("c.yaml").write_text(f"checks: 1\nevery:\n  - output: {{contains: '{word}'}}\n", encoding="utf-8")
         assert model("new", *how, "--checks", "c.yaml", "--fail-under", "0") == 0
@@ -264,7 +264,7 @@ def source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_replayed_agent(source: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A server that words its answer otherwise passes; the lines that differ are reported, redacted. A 500 fails."""
-    replayed = ("--run", source, "--asgi", "service:app", "--samples", "1", "--baseline", "0", "--report", "out.json")
+    replayed = ("--run", source, "--asgi", "service:app", "--samples", "1/0", "--report", "out.json")
     assert model("new", *replayed, "-o", "kept") == 0
     (trial,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]
     (sample,) = trial["samples"]

@@ -137,13 +137,13 @@ def test_bad_input(desk: Path) -> None:
 def test_a_change(desk: Path) -> None:
     """The working tree is compared with its base, recording by recording, and nothing in it changes."""
     assert run(["lab", "change", "desk.py:answer", "--cassette", CASSETTE, "--base", "HEAD"]) == 0
-    commit(program(GOOD, moved=GOOD, failed=GOOD, mended=BAD, broken=BAD))
-    Path("desk.py").write_text(program(GOOD, moved=BAD, failed=FAILS, mended=GOOD, broken=BAD))
-    names = ["answer", "moved", "failed", "mended", "broken"]
-    same, moved, failed, mended, broken = change([f"desk.py:{name}" for name in names], CASSETTE, base="HEAD").cases
+    commit(program(GOOD, diverged=GOOD, failed=GOOD, mended=BAD, broken=BAD))
+    Path("desk.py").write_text(program(GOOD, diverged=BAD, failed=FAILS, mended=GOOD, broken=BAD))
+    names = ["answer", "diverged", "failed", "mended", "broken"]
+    same, diverged, failed, mended, broken = change([f"desk.py:{name}" for name in names], CASSETTE, base="HEAD").cases
     assert (same.verdict, mended.verdict, broken.verdict) == ("SAME", "BETTER", "UNCLEAR")
-    assert (moved.verdict, moved.changed.how) == ("CHANGED", "moved")
-    assert "ask was called with a request that isn't in the cassette" in moved.why
+    assert (diverged.verdict, diverged.changed.how) == ("CHANGED", "diverged")
+    assert "ask was called with a request that isn't in the cassette" in diverged.why
     assert (failed.verdict, failed.changed.how) == ("CHANGED", "failed")
     assert "IndexError at" in failed.why
     git("commit", "-qam", "Change 2")

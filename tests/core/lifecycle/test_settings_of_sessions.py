@@ -36,7 +36,7 @@ LISTED = {
     name: [cell.strip() == "yes" for cell in cells.strip(" |").split("|")]
     for name, cells in re.findall(r"^\| `(\w+)` (\|.*\|)$", SECTION, re.MULTILINE)
 }
-KINDS = ("block", "fork", "stand-in", "cache", "observer", "import")
+KINDS = ("block", "fork", "replay object", "cache", "observer", "import")
 """The columns of the documentation, in their order."""
 WRITERS = ("block", "cache", "observer", "import")
 TOOL = Boundary("tool")
@@ -68,7 +68,7 @@ def opened(kind: str, name: str = "c", mode: str | None = None) -> Iterator[Ask]
             if mode is not None:
                 block.allow_execution()
             yield asking(session)
-    elif kind == "stand-in":
+    elif kind == "replay object":
         yield asking(open_replay(name))
     elif kind == "cache":
         recording = Recording(name, mode=mode, on_repeat="last", redact=True, tags=(), remedy=lambda _: [])
@@ -209,7 +209,7 @@ def on_unused(kind: str) -> Any:
 def on_error(kind: str) -> Any:
     def failing() -> None:
         with opened(kind, "c" if kind == "fork" else "new", mode="all") as ask:
-            if kind != "stand-in":
+            if kind != "replay object":
                 ask(x=3)
             raise ValueError
 
@@ -225,7 +225,7 @@ def review(kind: str) -> Any:
 
 
 def accept(kind: str) -> Any:
-    kept = outcome(lambda: bool(written(kind, Unknown(), x=4))) if kind != "stand-in" else None
+    kept = outcome(lambda: bool(written(kind, Unknown(), x=4))) if kind != "replay object" else None
     recorded(facts=CallFacts(loss="half of it"), x=1)
     return kept, replay(kind, {"x": 1})
 
@@ -246,7 +246,7 @@ def http(kind: str) -> Any:
 
 
 def freeze(kind: str) -> Any:
-    return open_cassette(written(kind, x=1)).preface.freeze.kinds if kind != "stand-in" else None
+    return open_cassette(written(kind, x=1)).preface.freeze.kinds if kind != "replay object" else None
 
 
 def check_replay(kind: str) -> Any:
@@ -280,7 +280,7 @@ def run_id(kind: str) -> Any:
 
 
 def tags(kind: str) -> Any:
-    return open_cassette(written(kind, x=1)).preface.tags if kind != "stand-in" else None
+    return open_cassette(written(kind, x=1)).preface.tags if kind != "replay object" else None
 
 
 def redaction_key(kind: str) -> Any:

@@ -98,8 +98,8 @@ def _lines(record: Interaction | Step) -> Iterator[tuple[str, str]]:
         yield _short(f"* asked of {candidate}"), "yellow"
     if record.outcome.given_up is not None:
         yield "! given up by the program, while its thread went on", "red"
-    for act in record.acts or ():
-        yield _short(f"* {act.what}" + (f" at {act.at}" if act.at else "")), "yellow"
+    for effect in record.acts or ():
+        yield _short(f"* {effect.what}" + (f" at {effect.at}" if effect.at else "")), "yellow"
 
 
 def _step_lines(step: Step) -> Iterator[tuple[str, str]]:

@@ -107,8 +107,8 @@ class WhatIf:
         return "\n  ".join([*lines, end])
 
 
-def account_of(run: Run) -> WhatIf:
-    """Return the account of a run."""
+def result_of(run: Run) -> WhatIf:
+    """Return the result of a run."""
     report = run.session.report
     seen: set[int] = set()
     retried = []
@@ -215,4 +215,4 @@ def _variation(cassette: str | Path, changes: Changes, on_new_call: OnNewCall, o
 def _judged(run: Run) -> WhatIf:
     if isinstance(run.session.failure, ConfigurationError):
         raise run.session.failure
-    return account_of(run)
+    return result_of(run)

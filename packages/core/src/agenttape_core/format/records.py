@@ -53,7 +53,7 @@ def interaction_to_dict(interaction: Interaction, delta: Delta) -> dict[str, Any
         "metadata": interaction.metadata or None,
         "fidelity": interaction.fidelity if interaction.fidelity != "exact" else None,
         "fidelity_note": interaction.fidelity_note or None,
-        "acts": [_stored(act) for act in interaction.acts] if interaction.acts is not None else None,
+        "acts": [_stored(each) for each in interaction.acts] if interaction.acts is not None else None,
         "continues": delta.continues,
         "keep": delta.keep,
         "without": list(delta.without) or None,

@@ -160,9 +160,9 @@ class Arrivals:
             if one.is_out:
                 threads.leave_turn(one, AWAY)
 
-    def acts(self) -> None:
-        """Let others continue: the call acts outside, so a replay serves it, and runs no code."""
-        self._scheduler.threads.acts()
+    def reaches_outside(self) -> None:
+        """Let others continue: the call has a side effect, so a replay answers it, and runs no code."""
+        self._scheduler.threads.reaches_outside()
 
     # -- in event loops ----------------------------------------------------------------------------------------
 

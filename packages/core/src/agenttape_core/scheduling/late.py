@@ -52,11 +52,11 @@ async def until_cancelled(ending: Ending, *, passes_time: bool) -> None:
     if passes_time and isinstance(loop, asyncio.BaseEventLoop):  # others keep their timers to themselves
         await LoopClock.of(loop).wait(ending)
         return
-    given_up = loop.create_future()
+    is_over = loop.create_future()
     with timers_of_ours():
-        timer = loop.call_later(ending.longest, resolve, given_up)
+        timer = loop.call_later(ending.longest, resolve, is_over)
     try:
-        await given_up
+        await is_over
     finally:
         timer.cancel()
 
@@ -120,24 +120,24 @@ def until_abandoned(ending: Ending, *, passes_time: bool, over: threading.Event 
         passes_time: Whether the clocks of the event loops that wait for it may pass to their next timers.
         over: Set where the caller need not wait any more either: as good as given up.
     """
-    given_up = over if over is not None else threading.Event()
-    with _listening(given_up.set, ending, passes_time=passes_time) as is_awaited:
+    is_over = over if over is not None else threading.Event()
+    with _listening(is_over.set, ending, passes_time=passes_time) as is_awaited:
         if not is_awaited:
             return False
         late, seconds = Lateness(), ending.longest
-        while seconds and not given_up.wait(seconds):
+        while seconds and not is_over.wait(seconds):
             seconds = late.more()
-        return given_up.is_set()
+        return is_over.is_set()
 
 
 async def auntil_abandoned(ending: Ending, *, passes_time: bool) -> bool:
     """Like `until_abandoned`, in an event loop that runs in such a thread."""
     if (trio := trio_here()) is not None:
-        until, given_up = monotonic() + ending.longest, threading.Event()
-        with _listening(given_up.set, ending, passes_time=passes_time) as is_awaited:
-            while is_awaited and not given_up.is_set() and monotonic() < until:
+        until, is_over = monotonic() + ending.longest, threading.Event()
+        with _listening(is_over.set, ending, passes_time=passes_time) as is_awaited:
+            while is_awaited and not is_over.is_set() and monotonic() < until:
                 await trio.sleep(_POLL)
-            return given_up.is_set()
+            return is_over.is_set()
     loop = asyncio.get_running_loop()
     over: asyncio.Future[bool] = loop.create_future()
 

@@ -368,8 +368,8 @@ class Threads:
             return self.turn.running is not None
         return root is not None and not root.rests and not is_waiting(root)
 
-    def acts(self) -> None:
-        """Let others have the turn: the call acts outside, so a replay serves it."""
+    def reaches_outside(self) -> None:
+        """Let others have the turn: the call has a side effect, so a replay answers it."""
         one = self.mine()
         if one is not None and not one.is_out:
             one.is_out = True

@@ -17,7 +17,7 @@ class SideEffect(Record):
     """One side effect of a call's code outside the process. Redacted."""
 
     what: str
-    """The act in words: `wrote report.md`."""
+    """The side effect in words: `wrote report.md`."""
     at: str = ""
     """The line of the program that did it, as `desk/tools.py:41`; empty where it is not known."""
 

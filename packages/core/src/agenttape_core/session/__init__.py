@@ -14,7 +14,7 @@
 - A record: `recording`, `side_effects_of_call`, `shared_texts`, `steps` and `run_input` build it, with `codecs`, and
   without the secrets in `secret_scope`; `ledger` has all records.
 - What's rare: `listening` is what may listen to a call, and `listeners` what does.
-- The account: `miss` and `unrecorded_call` have the words, `report` the fate of each call, `events` the stream of
+- The result: `miss` and `unrecorded_call` have the words, `report` the fate of each call, `events` the stream of
   events, and `hash_seed` the reason why sets come in another order.
 
 When an answer reaches the program, and which session code belongs to, is decided one floor below, in `scheduling`.

@@ -103,8 +103,8 @@ class ProgramCall:
     def _report(self) -> None:
         """Report its connections: it cannot be recorded."""
         session = self._session_call.session
-        for act in self._session_call.side_effects.ended(None, UnwatchedCode(), is_automatic=session.auto):
-            session.report.add_uncovered(f"{act.what} at {act.at}")
+        for each in self._session_call.side_effects.ended(None, UnwatchedCode(), is_automatic=session.auto):
+            session.report.add_uncovered(f"{each.what} at {each.at}")
 
     def streamed(self, head: Any, stream: Iterator[Any]) -> Iterator[Any]:
         """Return the stream that the component has returned; it is recorded when it ends, if it has reached outside.

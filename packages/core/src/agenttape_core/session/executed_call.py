@@ -487,8 +487,8 @@ def _kept_side_effects(call: ExecutedCall) -> list[SideEffect] | None:
     if not call.session.watches_side_effects or not is_decided:
         return None
     text, unseen = call.session.redactor.text, call.session.extension(_UNWATCHED)
-    acts = call.side_effects.ended(call.code, unseen, call.unrecorded, is_automatic=call.session.auto)
-    return [SideEffect(what=text(act.what), at=text(act.at)) for act in acts]
+    found = call.side_effects.ended(call.code, unseen, call.unrecorded, is_automatic=call.session.auto)
+    return [SideEffect(what=text(each.what), at=text(each.at)) for each in found]
 
 
 _UNWATCHED: Slot[UnwatchedCode] = Slot(lambda _: UnwatchedCode())

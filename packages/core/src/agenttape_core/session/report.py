@@ -114,17 +114,17 @@ _WITH_CODE = frozenset({"tool", "retrieval"})
 """The kinds of calls that a replay may step into."""
 
 
-def why_not_run(acts: Sequence[SideEffect] | None) -> str:
+def why_not_run(side_effects: Sequence[SideEffect] | None) -> str:
     """Return why the code of a recorded call was not run.
 
     Args:
-        acts: Its recorded side effects outside the process.
+        side_effects: Its recorded side effects outside the process.
     """
-    if acts is None:
+    if side_effects is None:
         return "its side effects weren't observed"
-    if acts:
-        more = [f"{len(acts) - _SHOWN} more"] if len(acts) > _SHOWN else []
-        return ", ".join([*(act.what for act in acts[:_SHOWN]), *more])
+    if side_effects:
+        more = [f"{len(side_effects) - _SHOWN} more"] if len(side_effects) > _SHOWN else []
+        return ", ".join([*(effect.what for effect in side_effects[:_SHOWN]), *more])
     return "calls nothing that is recorded"
 
 

@@ -17,7 +17,7 @@ from agenttape_core.side_effects import SideEffectEvent, SourceLine, watching_si
 def attributing_side_effects() -> Iterator[None]:
     """During the block, give each thing that is done outside the process to the call that does it.
 
-    It is an act of the innermost call that is executing there; in a thread without a context, of the call that such a
+    It belongs to the innermost call that is executing there; in a thread without a context, to the call that such a
     thread most likely works for. A connection outside of every call goes into the report of the session, if it records.
     """
     with watching_side_effects(_attribute):
@@ -59,7 +59,7 @@ def _attribute(event: SideEffectEvent) -> None:
         if session_call.boundary.is_watched:
             session_call.side_effects.add(event, session_call.code)
             if session_call.side_effects:
-                session_call.arrivals.acts()
+                session_call.arrivals.reaches_outside()
     elif isinstance(session, Session) and event.kind == "reach" and _is_missing(session, event):
         watched = WATCHED.get()
         if watched is not None and watched.session is session and not watched.side_effects.has_ended:

@@ -143,7 +143,7 @@ def _file(file: io.FileIO) -> Handle | None:
 
 
 def _named(name: Any) -> str:
-    """Name a file as acts do. The names of temporary ones differ in each run, and must not make a recording differ."""
+    """Name a file as side effects do. Names of temporary files differ in each run: none is recorded."""
     if isinstance(name, str) and os.path.dirname(name) == tempfile.gettempdir():  # noqa: PTH120
         return "a temporary file"
     return named_file(name)

@@ -1,4 +1,4 @@
-"""The line of the program that an act is done at."""
+"""The line of the program that a side effect happens at."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _INSTALLED = ("site-packages/", "dist-packages/")
 
 
 class SourceLine(NamedTuple):
-    """The place of an act.
+    """The place of a side effect.
 
     Args:
         inside: The nearest line of the program in the call that runs; empty if there is none.
@@ -46,7 +46,7 @@ class SourceLine(NamedTuple):
 
 
 def source_line_of(frame: types.FrameType | None) -> SourceLine | None:
-    """Return where an act is done, or `None` if it is none of the program's.
+    """Return where a side effect happens, or `None` if it is none of the program's.
 
     An import, our storage and telemetry are not, nor is a request that another recorder will answer in a replay.
 

@@ -43,7 +43,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "mutants": "Edit prompts, tools and schemas, one at a time, and list the edits that no test catches.",
     "orders": "Answer recorded calls in other orders, and show which of them change the outcome.",
     "shrink": "Find the smallest cassette with which a program still fails the same way.",
-    "why": "Find which recorded answers have moved a call, each link tested by a replay.",
+    "why": "Find which recorded answers have changed a call, each link tested by a replay.",
 }
 """Each is a function in a module of its name, imported when it's used; with the first sentence of its help."""
 

@@ -46,13 +46,26 @@ class _BeforeCommand(Experiment):
         return super().parse_args(ctx, args[:place])
 
 
+def _samples(_: click.Context, __: click.Parameter, text: str) -> tuple[int, int]:
+    candidate, slash, own = text.partition("/")
+    if not candidate.isdigit() or int(candidate) < 1 or (slash and not own.isdigit()):
+        raise click.BadParameter(f"expected a number from 1, and after a slash one from 0; found {text!r}")
+    return int(candidate), int(own if slash else candidate)
+
+
 @lab_command("agenttape lab model openai:gpt-5-mini desk.py:answer --run runs/ --jobs 4", cls=_BeforeCommand)
 @click.argument("candidate", metavar="MODEL")
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
 @click.option("--run", "recordings", multiple=True, metavar="PATH", help="A recording: file, folder, glob. Repeatable.")
 @click.option("--app", "--asgi", "app", metavar="NAME", help="The program that begins each run again, as module:name.")
-@click.option("--samples", type=click.IntRange(1), default=10, show_default=True, help="The most samples of MODEL.")
-@click.option("--baseline", type=click.IntRange(0), help="The most samples of the own model; by default as many.")
+@click.option(
+    "--samples",
+    metavar="N[/N]",
+    default="10/10",
+    show_default=True,
+    callback=_samples,
+    help="The most samples of MODEL, and after the slash of the own model.",
+)
 @with_jobs
 @click.option("--max-usd", type=click.FloatRange(0), metavar="DOLLARS", help="Make no call beyond this.")
 @click.option("--fail-under", type=click.FloatRange(0, 1), metavar="SHARE", help="Fail if MODEL passes less often.")
@@ -73,6 +86,7 @@ def model(
     app: str | None,
     live: tuple[str, ...],
     output: str | None,
+    samples: tuple[int, int],
     dry_run: bool,
     resume: str | None,
     reports: tuple[str, ...],
@@ -91,6 +105,7 @@ def model(
     command: tuple[str, ...] = click.get_current_context().meta[_COMMAND]
     if bool(command) + (app is not None) + bool(targets) != 1:
         raise click.UsageError("name one: tests, a function, --app or --asgi, or a command after --")
+    options |= {"samples": samples[0], "baseline": samples[1]}
     if targets and not recordings:
         options |= {"resume": resume, "live": ",".join(live), "to": output}
         return _by_pytest(candidate, targets, options, reports, plans=dry_run, as_json=as_json)
@@ -148,8 +163,10 @@ def _by_pytest(
             raise click.UsageError(f"--{name} is for functions and commands: a test judges by its own assertions")
     words = "".join(f",{key}={options[key]}" for key in ("live", "to") if options[key])
     given = [f"{name}={options[key]}" for key, name in _OF_PYTEST.items() if options[key] is not None]
-    most = options["samples"] if options["baseline"] is None else f"{options['samples']}/{options['baseline']}"
-    given += [f"--cassette-samples={most}", *(f"--cassette-report={file}" for file in reports)]
+    given += [
+        f"--cassette-samples={options['samples']}/{options['baseline']}",
+        *(f"--cassette-report={file}" for file in reports),
+    ]
     given += ["--cassette-dry-run"] if plans else []
     if as_json:
         plain, code = found_in_tests(tests, f"model:{candidate}{words}", given)

@@ -1,4 +1,4 @@
-"""`agenttape lab why`: the recorded answers that have moved a call."""
+"""`agenttape lab why`: the recorded answers that have changed a call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agenttape_core.experiments.strategies.why import why as run_why
     with_jobs,
 )
 def why(program: Program, path: Path | None, **given: Any) -> Why:
-    """Find which recorded answers have moved a call, each link tested by a replay.
+    """Find which recorded answers have changed a call, each link tested by a replay.
 
     TARGET is a file or the id of a test, module:function, or path/to/file.py:function. Each recorded answer is changed
     once, and the program replayed: the calls that then request something else depend on it. No model or tool is called.

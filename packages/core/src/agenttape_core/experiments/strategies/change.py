@@ -88,7 +88,7 @@ class Case:
     @property
     def is_open(self) -> bool:
         """True if only samples can tell: the changed revision makes another request than the recorded one."""
-        return (self.base.how, self.changed.how) == ("same", "moved")
+        return (self.base.how, self.changed.how) == ("same", "diverged")
 
     @property
     def ok(self) -> bool:

@@ -41,12 +41,12 @@ class Sample:
     Args:
         end: How it ended.
         why: The first line of the failure, or the call that left the recorded world; empty if it passed.
-        moved: Whether the request of a call differed from the recorded one.
+        changed: Whether the request of a call differed from the recorded one.
     """
 
     end: End
     why: str = ""
-    moved: bool = False
+    changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Group:
             "name": self.name or None,
             "samples": len(self.samples),
             **{end: self.count(end) for end in get_args(End)},
-            "moved": sum(sample.moved for sample in self.samples),
+            "changed": sum(sample.changed for sample in self.samples),
             "interval": list(self.interval),
             "reasons": self.reasons,
             "skipped": self.skipped or None,
@@ -108,13 +108,13 @@ class Group:
         count = len(self.samples)
         if not count:
             return f"{self.title}: not tried, {self.skipped}"
-        failed, left, moved = self.count("failed"), self.count("left"), sum(one.moved for one in self.samples)
+        failed, left, changed = self.count("failed"), self.count("left"), sum(one.changed for one in self.samples)
         none = f"none of {count} failed, which leaves up to {self.interval[1]:.0%}"
         parts = [f"{failed} of {count} failed" if failed else none]
         if left:
             parts.append(f"{left} made an unrecorded call")
-        if moved:
-            parts.append(f"{moved} with another answer, after which something else was asked")
+        if changed:
+            parts.append(f"{changed} with another answer, after which something else was asked")
         if self.calls:
             parts.append(f"{self.calls} calls of models for ${self.dollars:.4f}")
         return f"{self.title}: {', '.join(parts)}" + (f"; {self.skipped}" if self.skipped else "")
@@ -390,11 +390,11 @@ class _Running:
 
 
 def _sample(ending: Run) -> Sample:
-    moved = any(match_rule == "address" for _, _, match_rule in ending.calls)
+    changed = any(match_rule == "address" for _, _, match_rule in ending.calls)
     if ending.left is not None:
-        return Sample("left", ending.left, moved)
+        return Sample("left", ending.left, changed)
     failure = ending.failure
-    return Sample("passed", "", moved) if failure is None else Sample("failed", str(failure), moved)
+    return Sample("passed", "", changed) if failure is None else Sample("failed", str(failure), changed)
 
 
 def _held_back(name: str, cassette: Cassette, live: Collection[Key] | None) -> str:
@@ -403,9 +403,9 @@ def _held_back(name: str, cassette: Cassette, live: Collection[Key] | None) -> s
     if live is not None:
         chosen = Selector(tuple(live), cassette.entries, option="live").among(rows)
         return "" if chosen else "as it is not among the tools that may be executed"
-    acts = next((acts for row in rows if (acts := cassette.interaction(row.number).acts) != []), [])
+    effects = next((found for row in rows if (found := cassette.interaction(row.number).acts) != []), [])
     return (
-        f"as it may act ({why_not_run(acts)}): name it if it may be executed (live, --live {name})"
-        if acts != []
+        f"as it may have side effects ({why_not_run(effects)}): name it if it may be executed (live, --live {name})"
+        if effects != []
         else ""
     )

@@ -40,7 +40,7 @@ from agenttape_core.tools.hash_seeds import recorded_seed
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.update import PLANNING, Plan, plan_of
 
-How = Literal["same", "moved", "failed", "unjudged"]
+How = Literal["same", "diverged", "failed", "unjudged"]
 """The end of a strict replay: as it was recorded; with another request, or without a recorded one; by a failure of the
 program; or it could not be run."""
 
@@ -289,7 +289,7 @@ def _ended(target: str, variation: Variation) -> Run:
 
 def _judged(ended: Run) -> Replayed:
     if ended.left is not None:
-        return Replayed("moved", ended.left)
+        return Replayed("diverged", ended.left)
     return Replayed("same") if ended.failure is None else Replayed("failed", str(ended.failure))
 
 

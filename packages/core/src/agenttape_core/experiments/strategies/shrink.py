@@ -196,12 +196,12 @@ def _failing(program: Program, source: Path, options: Mapping[str, Any]) -> tupl
 
 def _write(run: ReplayedRun, source: Path, target: Path, failure: Failure) -> None:
     """Write the result, and prove that a strict replay has the same failure."""
-    origin = {"minimised": source.name, "failure": f"{failure.name} in {failure.function}"}
+    origin = {"shrunk": source.name, "failure": f"{failure.name} in {failure.function}"}
     written = run.run(run.opening(run.cassette, write_to=target, origin=origin))
-    proof = run.run(run.opening(target)) if target.is_file() else written
-    if not (run.is_alike(written) and run.is_alike(proof)):
+    check = run.run(run.opening(target)) if target.is_file() else written
+    if not (run.is_alike(written) and run.is_alike(check)):
         raise VerificationError(
-            f"{shown_path(target)} does not replay as {shown_path(source)} does: {proof.left or proof.failure}\n"
+            f"{shown_path(target)} does not replay as {shown_path(source)} does: {check.left or check.failure}\n"
             "  this should not happen; please report it"
         )
 
@@ -233,14 +233,14 @@ def _size(path: Path) -> int:
 
 _FUNCTION = '''\
 def {test}() -> None:
-    """Replay the minimised run."""
+    """Replay the shrunk run."""
     with use_cassette(HERE / {cassette}, mode="replay"):
         {call}
 '''
 _TEST = '''\
 @functools.wraps(recorded.{name})
 {head}def {test}(*args, **kwargs):
-    """Replay the minimised run."""
+    """Replay the shrunk run."""
     return {wait}recorded.{name}(*args, **kwargs)
 
 {case}
@@ -275,7 +275,7 @@ def name_of_test(cassette: Path) -> str:
 
 
 def write_test(found: Shrunk, source: Source, path: Path | None = None) -> Path:
-    """Write the test of a minimised cassette.
+    """Write the test of a shrunk cassette.
 
     Args:
         found: The cassette.

@@ -1,4 +1,4 @@
-"""The recorded answers that have moved a call, each tested by replaying with that answer changed."""
+"""The recorded answers that have changed a call, each tested by replaying with that answer changed."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ _MODEL = "that a model's answer follows from its request is not tested here: it 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The answers that have moved a call.
+    """The answers that have changed a call.
 
     Args:
         cassette: The cassette.
@@ -207,7 +207,7 @@ def why(
     on_run: Callable[[], object] | None = None,
     **options: Any,
 ) -> Why:
-    """Find which recorded answers have moved a call, each link tested and not guessed.
+    """Find which recorded answers have changed a call, each link tested and not guessed.
 
     Each recorded answer is changed once, and the program replayed: a later request that is another one then depends on
     that answer. That is exact for code, reducers, routing and prompts, as they really run. What a model has made of its

@@ -1,4 +1,4 @@
-"""Proof that a replay is the same run: replay it in child processes whose environment differs, and compare."""
+"""A check that a replay is the same run: replay it in child processes whose environment differs, and compare."""
 
 from agenttape_core.experiments.verify.environment import (
     ALL_FACTORS,

@@ -113,10 +113,10 @@ class ObservedFile:
             if not again:
                 self.could_not_record(error)
 
-    def noted(self, act: Callable[..., None], *arguments: Any, again: bool = False) -> None:
+    def noted(self, note: Callable[..., None], *arguments: Any, again: bool = False) -> None:
         """Call a function of ours as within `noting`: most of a handler's work passes here."""
         try:
-            act(*arguments)
+            note(*arguments)
         except Exception as error:  # noqa: BLE001 - as in `noting`
             if not again:
                 self.could_not_record(error)

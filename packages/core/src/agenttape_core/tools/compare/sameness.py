@@ -84,7 +84,7 @@ def interaction_differences(
         yield from _outcome_leaves(first.outcome, other.outcome, ignored)
         yield from _part_leaves(first, other, _PARTS)
         if first.acts is not None and other.acts is not None:  # the lines of code differ whenever it is edited
-            yield from differing_leaves([act.what for act in first.acts], [act.what for act in other.acts], "acts")
+            yield from differing_leaves([one.what for one in first.acts], [one.what for one in other.acts], "acts")
 
     return _listed(leaves(), ids)
 

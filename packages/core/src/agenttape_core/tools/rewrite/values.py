@@ -255,7 +255,7 @@ class Replacing:
         fields = {
             **self._named(item),
             "ids": self._values.gone(item.ids),
-            "acts": self._acts(item.acts),
+            "acts": self._side_effects(item.acts),
             "request": request,
             "outcome": self._outcome(item.outcome),
         }
@@ -273,11 +273,11 @@ class Replacing:
         parts = [next(iter(cast("dict[str, Plain]", redact({key: item})).values())) for item in items]
         return parts if isinstance(value, list) else parts[0]
 
-    def _acts(self, acts: list[SideEffect] | None) -> list[SideEffect] | None:
-        if acts is None:
+    def _side_effects(self, found: list[SideEffect] | None) -> list[SideEffect] | None:
+        if found is None:
             return None
         text, gone = self._redactor.text, self._values.gone
-        return [SideEffect(what=gone(text(act.what)), at=gone(text(act.at))) for act in acts]
+        return [SideEffect(what=gone(text(each.what)), at=gone(text(each.at))) for each in found]
 
     def _step(self, step: Step) -> Step:
         redact, gone = self._redactor.value, self._values.gone

@@ -211,7 +211,7 @@ class Reached:
             threading.settrace(self._called)
             sys.settrace(self._called)
             return
-        monitoring.use_tool_id(_TOOL, "agenttape-adequacy")
+        monitoring.use_tool_id(_TOOL, "agenttape-mutants")
         monitoring.register_callback(_TOOL, monitoring.events.LINE, self._monitored)
         monitoring.set_events(_TOOL, monitoring.events.LINE)
 

@@ -216,13 +216,13 @@ def judged(trials: Sequence[Trial]) -> list[Judgement]:
 
 def parts_at(recorded: Trajectory, other: Trajectory) -> str:
     """Return where two runs part: the first call, except of models, that differs; empty if none does."""
-    for before, now in zip_longest(_acts(recorded), _acts(other)):
+    for before, now in zip_longest(_tool_calls(recorded), _tool_calls(other)):
         if before != now:
             return f"{before or 'the end'} → {now or 'the end'}"
     return ""
 
 
-def _acts(trajectory: Trajectory) -> list[str]:
+def _tool_calls(trajectory: Trajectory) -> list[str]:
     return [call for call in trajectory.calls if not call.startswith(("chat ", "completion "))]
 
 
