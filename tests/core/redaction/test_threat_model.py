@@ -41,7 +41,7 @@ TABLE = {
     "- What is *named* stays": f"{HERE}::test_names_stay",
     "- *Rehydration follows the cassette.*": f"{HERE}::test_a_live_tool_gets_the_real_key",
     "- What is put back is what this session has seen": f"{REDACTOR}::test_unknown_pseudonyms_stay",
-    "- *Where anything may be executed*": f"{HERE}::test_a_live_tool_gets_nothing_of_another_run",
+    "- *Where any call may be live*": f"{HERE}::test_a_live_tool_gets_nothing_of_another_run",
     "- It does not decide": f"{REPLAYS}::test_kinds_that_are_switched_off_are_in_the_header",
     "- Its files cost an error": f"{STRANGERS}::test_a_bomb_is_cheap",
     "- **Files of savers.**": "langgraph/test_saver_secrets.py::test_scan",

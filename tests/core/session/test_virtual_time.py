@@ -293,7 +293,7 @@ def test_what_no_loop_waits_for_cannot_be_held(tmp_path: Path, program: Callable
 def test_what_is_executed_cannot_be_held(tmp_path: Path, options: dict[str, Any]) -> None:
     """Real calls take real time."""
     run(both, tmp_path / "run.yaml", mode="all")
-    with pytest.raises(ConfigurationError, match="what is executed takes real time"):
+    with pytest.raises(ConfigurationError, match="a live call takes real time"):
         run(both, tmp_path / "run.yaml", pace="virtual", **options)
 
 

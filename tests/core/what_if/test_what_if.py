@@ -339,7 +339,7 @@ def test_as_an_option(path: Path) -> None:
         ({1: returns(1)}, {"on_new_call": "live"}, "on_new_call='live': expected 'stop', 'address', or kinds"),
         ({1: returns(1)}, {"on_new_call": set()}, "expected 'stop'"),
         ({1: returns(1)}, {"mode": "all"}, "vary=... is for a replay, and mode='all' records"),
-        ({1: returns(1)}, {"live": {"search"}}, "cannot be changed: it is live, so it is executed"),
+        ({1: returns(1)}, {"live": {"search"}}, "cannot be changed: it is live, so it is not replayed"),
         ({1: returns(1)}, {"step_into": {"tool"}}, "cannot be changed: its code is stepped into"),
     ],
 )

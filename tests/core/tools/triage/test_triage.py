@@ -148,7 +148,7 @@ def test_the_order(project: Path) -> None:
         asyncio.run(run())
     found = flaky(run, "c", samples=2, processes=0, live=[])
     assert found.verdict == "order", str(found)
-    assert "tool search: not tried, as it is not among the tools that may be executed" in str(found)
+    assert "tool search: not tried, as it is not among the tools that may be live" in str(found)
 
 
 def test_nothing_is_asked_without_a_limit(project: Path) -> None:

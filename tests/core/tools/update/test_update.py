@@ -111,7 +111,7 @@ def test_a_limit_that_does_not_suffice(agent: Agent) -> None:
     """Where it may cost more than is allowed, nothing is executed and nothing is written."""
     before = CASSETTE.read_bytes()
     agent.questions[1] = "B"
-    with pytest.raises(ConfigurationError, match=r"about \$0.0600, and \$0.05 is allowed; nothing was executed"):
+    with pytest.raises(ConfigurationError, match=r"about \$0.0600, and \$0.05 is allowed; nothing was recorded"):
         update(agent, "c", max_usd=0.05)
     Path("prices.json").write_text("{}")
     with pytest.raises(ConfigurationError, match="the cost of 2 of the calls is not known"):

@@ -34,7 +34,7 @@ def changes_of(changes: Changes, cassette: Cassette, policy: Policy) -> dict[int
         if row.number not in found:
             continue
         if not policy.may_replay(row.kind, row.name, row.address):
-            why = "it is live, so it is executed and not replayed"
+            why = "it is live, so it is not replayed"
         elif policy.must_step_into(row.kind, row.name, row.address):
             why = "its code is stepped into, so its recorded outcome is not used"
         else:

@@ -97,7 +97,7 @@ def _on_new_call(live: bool | Collection[str]) -> OnNewCall:
 
 def _remedy(_: bool) -> list[str]:
     return [
-        "every call needs a recording up to the point of divergence, and after it those that may not be executed:",
+        "every call needs a recording up to the point of divergence, and after it those that may not be live:",
         "undo the change, record the run again, or make this call for real: live={...} with its kind or name;",
         "live=True calls models, embeddings and retrievals, but no tools: after a change, their effects are unknown",
     ]

@@ -328,7 +328,7 @@ def _tempo_of(
         raise ConfigurationError("pace='virtual': the time of a stand-in, a cache or a fork cannot be held")
     if not policy.offline:
         raise ConfigurationError(
-            "pace='virtual': what is executed takes real time\n"
+            "pace='virtual': a live call takes real time\n"
             "  leave out `live` and `candidate`, and replay with mode='replay'"
         )
     known = timings()

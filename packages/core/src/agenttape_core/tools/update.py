@@ -302,7 +302,7 @@ def refuse_dear(found: Plan, max_usd: float | None) -> None:
         return
     if found.dollars > max_usd:
         raise ConfigurationError(
-            f"the update may cost about ${found.dollars:.4f}, and ${max_usd:g} is allowed; nothing was executed\n"
+            f"the update may cost about ${found.dollars:.4f}, and ${max_usd:g} is allowed; nothing was recorded\n"
             f"  {found}"
         )
     calls = [call for call in (*found.changed, *found.below) if call.dollars is None]
@@ -310,6 +310,6 @@ def refuse_dear(found: Plan, max_usd: float | None) -> None:
         models = [call.model for call in calls if call.model is not None]
         advice = how_to_price(models, load_prices(project_settings().prices))
         raise ConfigurationError(
-            f"the cost of {len(calls)} of the calls is not known, so ${max_usd:g} cannot be kept; nothing was executed"
+            f"the cost of {len(calls)} of the calls is not known, so ${max_usd:g} cannot be kept; nothing was recorded"
             f"\n  {calls[0]}\n  {advice}"
         )

@@ -89,7 +89,7 @@ def update_command(
 
 @cli_command("agenttape update tests/test_support.py")
 @click.argument("words", nargs=-1, metavar="[TESTS...] | [--] COMMAND...")
-@click.option("--dry-run", is_flag=True, help="Only show what would be executed; exit with 1 if there is anything.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be recorded; exit with 1 if there is anything.")
 @click.option("--max-usd", type=float, metavar="DOLLARS", help="Execute nothing if it may cost more than this.")
 @click.option("--review", is_flag=True, help="Let what is recorded wait for `agenttape review`.")
 @click.option("--yes", is_flag=True, help="Execute without asking.")
@@ -184,7 +184,7 @@ def _names_tests(words: Sequence[str]) -> bool:
 
 def _agreed() -> bool:
     if not sys.stdin.isatty():
-        click.echo("nothing was executed: add --yes to update without being asked", err=True)
+        click.echo("nothing was recorded: add --yes to update without being asked", err=True)
         return False
     return click.confirm("Execute these calls?", default=False, err=True)
 

@@ -402,10 +402,10 @@ def _held_back(name: str, cassette: Cassette, live: Collection[Key] | None) -> s
     rows = [row for row in cassette.entries if row.kind == "tool" and row.name == name]
     if live is not None:
         chosen = Selector(tuple(live), cassette.entries, option="live").among(rows)
-        return "" if chosen else "as it is not among the tools that may be executed"
+        return "" if chosen else "as it is not among the tools that may be live"
     effects = next((found for row in rows if (found := cassette.interaction(row.number).acts) != []), [])
     return (
-        f"as it may have side effects ({why_not_run(effects)}): name it if it may be executed (live, --live {name})"
+        f"as it may have side effects ({why_not_run(effects)}): name it if it may be live (--live {name})"
         if effects != []
         else ""
     )

@@ -374,7 +374,7 @@ class Outcome:
     def _aside(self, one: Merged) -> str:
         own, path = self._path(one.address), self.config.shown(one.path)
         if not self.records:
-            return f"{path} holds the replayed and the executed calls; {own} is unchanged"
+            return f"{path} holds the replayed and the live calls; {own} is unchanged"
         if is_pending(one.path.name):
             return f"{path} is waiting for review:  agenttape review {path}"
         return (
