@@ -145,7 +145,7 @@ def test_a_marker_in_the_first_line_is_told() -> None:
 
 @pytest.mark.parametrize("mode", [None, "once", "update"])
 def test_both_sides_of_a_merge(mode: str | None) -> None:
-    """Where git has left both sides, the advice is to take one and to execute what it lacks; no file is changed."""
+    """Where git has left both sides, the advice is to take one and to record what it lacks; no file is changed."""
     CASSETTE.parent.mkdir()
     CASSETTE.write_bytes(MARKERS)
     with pytest.raises(CassetteFormatError) as caught, use_cassette("c", mode=mode):
@@ -154,7 +154,7 @@ def test_both_sides_of_a_merge(mode: str | None) -> None:
     assert said[:3] == [
         "cassettes/c.yaml:1: the file has an unresolved merge conflict",
         "  take one side:  git checkout --ours cassettes/c.yaml",
-        "  and execute what it lacks:  pytest --rerecord=changed",
+        "  and record what it lacks:  pytest --rerecord=changed",
     ]
     assert (said[3], said[4][:25], said[5:]) == (
         "  or,",

@@ -44,7 +44,7 @@ def choose_side(path: Location) -> str:
         path: The cassette.
     """
     shown = shlex.quote(shown_path(path))
-    return f"take one side:  git checkout --ours {shown}\n  and execute what it lacks:  pytest --rerecord=changed"
+    return f"take one side:  git checkout --ours {shown}\n  and record what it lacks:  pytest --rerecord=changed"
 
 
 class FileKind(NamedTuple):

@@ -308,6 +308,6 @@ def _told(name: str, result: Merged) -> str:
     layout = "" if file_kind(Path(name)).packing is None else ", unpacked"
     lines.append(f"  both sides are in the file{layout}; take one: git checkout --ours {quote(name)}, or --theirs")
     lines.append(
-        "  and execute what it lacks: pytest --rerecord=changed (or all of it: AGENTTAPE_MODE=record pytest ...)"
+        "  and record what it lacks: pytest --rerecord=changed (or all of it: AGENTTAPE_MODE=record pytest ...)"
     )
     return "\n".join(lines)
