@@ -102,7 +102,7 @@ def test_a_shape_is_checked(tmp_path: Path, observe: Any) -> None:
 def test_a_shape_is_not_replayed(tmp_path: Path, observe: Any, mode: str) -> None:
     """A session that would serve it is refused with the reason; one that records anew is not."""
     observe(tmp_path / "shape.yaml")
-    with pytest.raises(CassetteFormatError, match="payload='none': it holds the shape of a run, and nothing to serve"):
+    with pytest.raises(CassetteFormatError, match="payload='none': it holds the shape of a run, and nothing to replay"):
         use_cassette(tmp_path / "shape.yaml", mode=mode).__enter__()
     with pytest.raises(ConfigurationError, match="does not hold the input of its run"):
         replay_source(tmp_path / "shape.yaml", agent())

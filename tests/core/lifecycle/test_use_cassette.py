@@ -216,7 +216,7 @@ def test_frozen(world: World, mode: Any, live: set[str]) -> None:
 
 
 def test_frozen_without_a_cassette(world: World) -> None:
-    """Also where there is nothing to serve."""
+    """Also where there is nothing to replay."""
     with pytest.raises(CassetteMissError, match="replay-only"), use_cassette("c", mode="once", replay_only={"tool"}):
         ask(world, "a")
     assert world.reached == []

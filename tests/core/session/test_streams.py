@@ -260,7 +260,7 @@ def test_never_started(world: World) -> None:
     assert [entry.name for entry in open_cassette("cassettes/s.yaml").entries] == ["other"]
 
 
-def test_shapes_serve_each_other(world: World) -> None:
+def test_shapes_answer_each_other(world: World) -> None:
     """A recorded stream answers a plain call, a recorded value answers a stream, sync and async alike."""
 
     async def collect() -> list[str]:

@@ -59,7 +59,7 @@ def test_recording_again_changes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"step_into": {"aload"}}, {"step_into": {"load"}, "replay_only": {"load"}}])
 def test_all_others_are_refused(options: dict[str, Any], tmp_path: Path) -> None:
-    """A replay serves them, and has nothing to serve."""
+    """A replay has no value to give for them."""
     with (
         pytest.raises((UnrecordableValueError, CassetteMissError)),
         use_cassette(tmp_path / "run.yaml", mode="all", **options),

@@ -13,7 +13,7 @@ _new = tuple.__new__
 
 
 class _NamedTuple(tuple[Any, ...]):
-    """The base of all classes: their methods are those of `collections.namedtuple`."""
+    """The base of all classes, with the methods of `collections.namedtuple`."""
 
     __slots__ = ()
     _fields: tuple[str, ...] = ()

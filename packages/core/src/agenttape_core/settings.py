@@ -345,7 +345,7 @@ _NO_FILE = _File({}, {})
 
 
 def _file_around(start: Path, otherwise: Path | None = None) -> _File:
-    """Return the settings of the project around a folder, or around another one if its file sets nothing."""
+    """Return the settings of the project around a folder, or around another one if its file has no settings."""
     folder, below = os.path.realpath(start), ""
     while folder != below:  # in text: this is done for each session, up to the root of the disk
         path = os.path.join(folder, "pyproject.toml")  # noqa: PTH118 - as above

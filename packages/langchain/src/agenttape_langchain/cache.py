@@ -104,7 +104,7 @@ class TapeCache(BaseCache):
                 self._made[key] = self._recording.session.codec.encode(generations)
 
     def clear(self, **kwargs: Any) -> None:
-        """Start over: forget the recordings of a mode that records, or serve again from the beginning.
+        """Start over: forget the recordings of a mode that records, or replay again from the beginning.
 
         The file is replaced when there are new recordings, and left alone if not.
         """

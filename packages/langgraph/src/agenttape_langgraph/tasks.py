@@ -112,7 +112,7 @@ def with_replayed_tasks(config: Any, replay_nodes: ReplayNodes) -> Any:
 
 @contextmanager
 def replaying_tasks(replay_nodes: ReplayNodes) -> Iterator[None]:
-    """Serve the calls of these tasks while inside, by the config in force."""
+    """Replay the calls of these tasks while inside, by the config in force."""
     config = current_config()
     with with_config(with_replayed_tasks(config, replay_nodes) if config is not None else None):
         yield

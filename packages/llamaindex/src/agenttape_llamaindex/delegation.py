@@ -247,7 +247,7 @@ def was_answered(session_call: SessionCall) -> None:
 
 
 def running_call(session_call: SessionCall, method: str) -> LeafCall | None:
-    """Return the leaf call of a method that has to run; `None` where the recording serves it.
+    """Return the leaf call of a method that has to run; `None` where the recording answers it.
 
     Args:
         session_call: The call.

@@ -47,7 +47,7 @@ def decide(
     is_tried: bool = False,
     is_idempotent: bool = False,
 ) -> Decision:
-    """Decide what happens on a call. Pure: to use up the recording that serves it is the session's business.
+    """Decide what happens on a call. Pure: to use up the recording that answers it is the session's business.
 
     Args:
         policy: The permissions of the session.

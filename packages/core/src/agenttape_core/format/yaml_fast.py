@@ -1,6 +1,6 @@
 """A reader for exactly the YAML that `yaml_text` writes, several times faster than PyYAML's C loader.
 
-A replay serves one record at a time, so this is its hot path. The reader supports exactly one layout: at the first sign
+A replay reads one record at a time, so this is its hot path. The reader supports exactly one layout: at the first sign
 of another it raises `NotCanonical`, and the caller turns to the full reader, which also explains the error. What it
 accepts, the full reader accepts with the same result (property-tested).
 """

@@ -2,7 +2,7 @@
 
 An integration tapes the *leaf calls* of its framework, those that reach outside. At each it makes the request as
 plain data, begins a call in the current session, and hands the call with the real call to the function that
-serves or executes it:
+replays or executes it:
 
     session = current_session()
     if session is None:

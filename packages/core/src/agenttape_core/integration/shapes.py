@@ -54,7 +54,7 @@ class Call:
         apply: Repeats an effect of a replayed call; see `intercept`.
         aapply: Repeats an effect of a replayed call that is awaited.
         on_chunk: Called with each chunk that is replayed, before the reader gets it; awaited in an async stream.
-        replaying: Serves the call, given the function that does so, where a framework wants something around that.
+        replaying: Replays the call, given the function that does so, where a framework wants something around that.
         relay: Passes a stream on to its reader, replayed or executed.
     """
 

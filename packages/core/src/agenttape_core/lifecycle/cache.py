@@ -1,4 +1,4 @@
-"""`Recording`: a cassette as a cache, which one object serves from and records to, beside all sessions."""
+"""`Recording`: a cassette as a cache, which one object replays and records to, beside all sessions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AS_A_CACHE: Mapping[str, object] = {
 
 
 class Recording:
-    """A cassette that one object serves from and records to. End it with `close`.
+    """A cassette that one object replays and records to. End it with `close`.
 
     The modes are the same as for sessions, except that a cache doesn't freeze, guard or judge unused recordings.
 
@@ -64,7 +64,7 @@ class Recording:
 
     @property
     def session(self) -> Session:
-        """The session that serves and records."""
+        """The session that replays and records."""
         return self._opened.session
 
     def close(self) -> None:

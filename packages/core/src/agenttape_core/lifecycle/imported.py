@@ -196,7 +196,7 @@ class Importing:
         facts = facts or CallFacts()
         position = facts.position or self.root.child(name)
         session_call = self._session.cross(boundary, name, body, position=position, ids=facts.ids, parent=facts.parent)
-        assert not session_call.is_replayed  # the session of an import serves nothing
+        assert not session_call.is_replayed  # the session of an import replays nothing
         session_call.tags, session_call.metadata = facts.tags, facts.metadata
         session_call.duration_ms = facts.duration_ms
         session_call.fidelity_note = facts.loss

@@ -1,6 +1,6 @@
 """Recorded runs begun again without the test or the request that began them: integrations register how.
 
-A run begins again in the session that is open: `agenttape replay --run` opens one that serves the recording.
+A run begins again in the session that is open: `agenttape replay --run` opens one that replays the recording.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def refuse_shape(path: Location, header: Header) -> None:
     if header.payload != "full":
         raise CassetteFormatError(
             path,
-            f"it was recorded with payload={header.payload!r}: it holds the shape of a run, and nothing to serve",
+            f"it was recorded with payload={header.payload!r}: it holds the shape of a run, and nothing to replay",
             remedy="record with payload='full', the default, what is to be replayed",
         )
 

@@ -107,7 +107,7 @@ class _Index:
 
 
 class RecordingIndex:
-    """Finds the recording that answers a call, and serves each to one call only. Thread-safe.
+    """Finds the recording that answers a call, and gives each to one call only. Thread-safe.
 
     Args:
         rows: The recordings in the order of the file.

@@ -109,7 +109,7 @@ class _Link:
         """The ids of recorded requests of the server, whose answers are dropped."""
 
     async def send(self, message: Any) -> None:
-        """Send a message of the client: serve a request, or send and record it.
+        """Send a message of the client: replay a request, or send and record it.
 
         Raises:
             CassetteMissError: If a request was not recorded, and may not be sent.

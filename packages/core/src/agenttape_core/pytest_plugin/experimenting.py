@@ -297,7 +297,7 @@ def with_mutants(config: pytest.Config, found: list[dict[str, Any]], tests: Sequ
     Args:
         config: The configuration of the run.
         found: The results.
-        tests: The ids of the tests that were served, as pytest names them.
+        tests: The ids of the tests that were replayed, as pytest names them.
     """
     here, root = Path.cwd(), config.rootpath
     parts = (test.partition("::") for test in tests)

@@ -3,7 +3,7 @@
 Code outside of this package knows what this module exports, and none of the words behind it:
 
 - Each session has one `Scheduler`, and each call its `Arrivals`: its chunks, its effects, its end. The same methods
-  serve a call that's executed and one that's answered from its recording; in an event loop, `Awaited` has the place
+  replay a call that's executed and one that's answered from its recording; in an event loop, `Awaited` has the place
   of a call among all that the loop waits for. `Order` is what a cassette keeps of it, `Ending` the end of a recorded
   call that was cancelled, and `Choices` a chosen order.
 - Frameworks let threads do things that others can see: `visible`, `in_order` and `steps_in_order` keep the order.

@@ -103,7 +103,7 @@ class AnsweredCall(Call):
     # -- when its answer comes ---------------------------------------------------------------------------------
 
     def paced(self) -> Paced | None:
-        """Begin to serve in the time that the recording took, if the session is to.
+        """Begin to answer in the time that the recording took, if the session is to.
 
         Raises:
             ConfigurationError: If that time cannot be held here.

@@ -29,8 +29,8 @@ class Boundary(NamedTuple):
 
     Args:
         kind: `chat`, `completion`, `embeddings`, `retrieval`, `tool`, `memory`, `http` or `call`.
-        join: Makes the value of the chunks of an exhausted stream, so that a streamed recording serves a plain call.
-        split: Makes chunks of a value, so that a plain recording serves a stream.
+        join: Makes the value of the chunks of an exhausted stream, so that a streamed recording answers a plain call.
+        split: Makes chunks of a value, so that a plain recording answers a stream.
         usage: Reads the token counts of a value.
         missed: Makes the error result of a call that has no recording (`on_miss="return"`), as the callers of this
             family expect one; by default the `UnrecordedCallError` is raised, in neutral words (`UNAVAILABLE`) if a

@@ -196,7 +196,7 @@ async def areplay_stream(call: SessionCall, apply: AsyncApply | None = None) -> 
 
 
 def intercept(call: SessionCall, execute: Callable[[], Any], apply: Apply | None = None) -> Any:
-    """Serve the call, step into it, or execute and record it.
+    """Replay the call, step into it, or execute and record it.
 
     `KeyboardInterrupt`, `SystemExit` and our own halts are not outcomes: they pass and leave no record.
 

@@ -18,7 +18,7 @@ class IntegrationConformance(Bench):
     test_recording_makes_the_real_call_once = answers.recording_makes_the_real_call_once
     test_replay_never_makes_the_real_call = answers.replay_never_makes_the_real_call
     test_one_call_is_one_interaction = answers.one_call_is_one_interaction
-    test_shapes_serve_each_other = answers.shapes_serve_each_other
+    test_shapes_answer_each_other = answers.shapes_answer_each_other
     test_replayed_objects_are_fresh = answers.replayed_objects_are_fresh
     test_what_the_caller_changes_is_not_recorded = answers.what_the_caller_changes_is_not_recorded
     test_raised_error_is_replayed = answers.raised_error_is_replayed

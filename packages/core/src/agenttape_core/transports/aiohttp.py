@@ -64,7 +64,7 @@ def _taping(real: Any) -> Any:
 
 
 async def _tape(request: Any, handler: Callable[[Any], Any]) -> Any:
-    """Serve a request, or send and record it: a middleware of `aiohttp`, the innermost one."""
+    """Replay a request, or send and record it: a middleware of `aiohttp`, the innermost one."""
     url, fields = request.url, joined(request.headers.items())
     destination = Destination.of(url.scheme, url.host, url.port, url.raw_path_qs)
     session = automatic_session(destination, fields)

@@ -78,7 +78,7 @@ class Exchange(NamedTuple):
 def exchange(
     session: Session, request: Request, session_call: SessionCall, send: Callable[[], Iterator[Plain]]
 ) -> Exchange:
-    """Serve a request, or send and record it; return its response as soon as the head is there.
+    """Replay a request, or send and record it; return its response as soon as the head is there.
 
     Args:
         session: The session that it belongs to.

@@ -63,7 +63,7 @@ class _Sending:
         """The extensions of the real response, if there is one; they hold its connection."""
 
     def send(self, real: Callable[[Any], Any]) -> Any:
-        """Serve the request, or send and record it."""
+        """Replay the request, or send and record it."""
         asked = self._asked(self._request.read())
         session_call = session_call_of(self._session, asked, self._names)
         return self._response(exchange(self._session, asked, session_call, lambda: self._chunks(real)))
@@ -158,7 +158,7 @@ class Taping(_Taping[TransportT]):
     """The sync transports: the base of `TapeTransport` for each client."""
 
     def handle_request(self, request: Any) -> Any:
-        """Serve a request, or send and record it; outside any session only send it.
+        """Replay a request, or send and record it; outside any session only send it.
 
         Raises:
             CassetteMissError: It was not recorded, and may not be sent.
@@ -187,7 +187,7 @@ class AsyncTaping(_Taping[TransportT]):
     """The async transports: the base of `AsyncTapeTransport` for each client."""
 
     async def handle_async_request(self, request: Any) -> Any:
-        """Serve a request, or send and record it; outside any session only send it.
+        """Replay a request, or send and record it; outside any session only send it.
 
         Raises:
             CassetteMissError: It was not recorded, and may not be sent.

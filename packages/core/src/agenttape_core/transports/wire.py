@@ -129,7 +129,7 @@ def request_of(method: str, destination: Destination, fields: dict[str, str], co
 
 
 def exchanged(session: Session, asked: Request, send: Callable[[], Any]) -> HTTPResponse:
-    """Serve a request of the standard library, or send and record it.
+    """Replay a request of the standard library, or send and record it.
 
     Args:
         session: The session that it belongs to.

@@ -153,7 +153,7 @@ class ThreadRun:
     Args:
         request: The request.
         recorded: The recorded run.
-        session: The session that serves.
+        session: The session that replays.
         initial: The checkpoints that the thread starts from.
         fork_point: The place of the fork, and the change of the state there; `None` if there is none, or if it is where
             an edited answer is replayed.
@@ -216,7 +216,7 @@ class ThreadRun:
                 if edit is self._fork_point and self._resume is not UNCHANGED:
                     recorded = waiting.pop(0) if waiting and waiting[0].is_answer else None
                     if recorded is None:
-                        self._serve_reasked(invocation)
+                        self._replay_reasked(invocation)
                     address = recorded.address if recorded is not None else ""
                     waiting.insert(0, invocation.answering(self._resume, address))
         state: StateSnapshot = yield GetState(self._graph, self._config_of(self._taken[-1]))
@@ -257,7 +257,7 @@ class ThreadRun:
                     self._saver.release()
                     return
                 yield from self._edit(stopped, invocation)
-                self._serve_again(stopped.graph)
+                self._replay_again(stopped.graph)
                 given = None
             except Exception:
                 if not invocation.failed:  # else it fails as it did, and the thread goes on as it did
@@ -291,13 +291,13 @@ class ThreadRun:
         """Return the input of the invocation at an address, as plain data."""
         return next((one.input for one in reversed(self._taken) if one.address == address), None)
 
-    def _serve_reasked(self, invocation: Invocation) -> None:
-        """Serve again the calls that interrupted nodes made before their question; later ones were not recorded."""
+    def _replay_reasked(self, invocation: Invocation) -> None:
+        """Replay again the calls that interrupted nodes made before their question; later ones were not recorded."""
         used = (one.number for one in self._used() if _is_below(one.address, invocation.asking))
         self._session.recordings.index.give_back(done_before(self._cassette, set(used)))
 
-    def _serve_again(self, stopped: str) -> None:
-        """Serve again the calls of nodes that were broken off when the graph at an address was stopped."""
+    def _replay_again(self, stopped: str) -> None:
+        """Replay again the calls of nodes that were broken off when the graph at an address was stopped."""
         self._session.recordings.index.give_back(
             [one.number for one in self._used() if _is_repeated(one.address, stopped)]
         )

@@ -64,7 +64,7 @@ class Recorded:
 
     @property
     def session(self) -> Session:
-        """The session that serves; it is never the current one."""
+        """The session that replays; it is never the current one."""
         return self._session
 
     def plain(self, value: Any) -> Any:

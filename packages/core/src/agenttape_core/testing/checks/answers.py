@@ -59,7 +59,7 @@ def one_call_is_one_interaction(suite: Bench) -> None:
         expect(len(found) == 1, f"{shape}: one call was recorded as {len(found)} interactions: {found}")
 
 
-def shapes_serve_each_other(suite: Bench) -> None:
+def shapes_answer_each_other(suite: Bench) -> None:
     """A recording made in one shape answers every other shape."""
     for recorded in suite.shapes:
         with suite.record():
@@ -82,7 +82,7 @@ def replayed_objects_are_fresh(suite: Bench) -> None:
             third = suite.ask(shape, suite.subject(), QUESTION)
         expect(suite.text(first) != suite.text(kept), "the `change` hook leaves the text of an answer as it is")
         expect(second == suite.text(kept), f"{shape}: a changed answer was replayed again, as {second!r}")
-        expect(_all_same(suite, kept, third), f"{shape}: a later replay serves the changed {third!r}")
+        expect(_all_same(suite, kept, third), f"{shape}: a later replay returns the changed {third!r}")
 
 
 def what_the_caller_changes_is_not_recorded(suite: Bench) -> None:

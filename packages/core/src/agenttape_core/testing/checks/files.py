@@ -109,7 +109,7 @@ def order_of_completion_changes_nothing(suite: Bench) -> None:
 
 
 def both_layouts_hold_the_same(suite: Bench) -> None:
-    """A cassette of JSON lines holds and serves the same as one of YAML."""
+    """A cassette of JSON lines holds and replays the same as one of YAML."""
     for shape in suite.shapes:
         held: list[Any] = []
         for name in ("yaml/cassette.yaml", "jsonl/cassette.jsonl"):

@@ -310,7 +310,7 @@ def mutants(
         seed: The seed of the draw, if there are more.
         mutant: The id of the only mutant that is tried.
         live: The kinds and names of calls that are executed, edited or not, such as `tool` or the name of one. The
-            bodies of tools that a replay serves can't be judged without this. Name none that acts on the world.
+            bodies of tools that are replayed whole can't be judged without this. Name none that acts on the world.
         jobs: How many mutants run at the same time, each in a separate process.
         resume: The report of an earlier run as JSON, whose verdicts are kept for unchanged code.
         on_run: Called after each mutant.
