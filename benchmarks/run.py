@@ -62,12 +62,23 @@ def table(rows: list[Row]) -> str:
     return "\n".join(["| what | measured | budget |", "|---|---|---|", *lines])
 
 
+def merged(page: str, rows: list[Row]) -> list[Row]:
+    """Return the rows of a page, those that were measured again in their places and new ones at the end."""
+    measured = page.partition("<!-- measured -->")[2].partition("<!-- end -->")[0]
+    before = [Row(*cells) for cells in re.findall(r"^\| (.*?) \| (.*?) \| (.*?) ?\|$", measured, re.MULTILINE)[1:]]
+    found = {row.what: row for row in rows}
+    kept = [found.pop(row.what, row) for row in before]
+    return [*kept, *found.values()]
+
+
 def main() -> None:
     """Measure, print, and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", metavar="FILE", help="measure what these files define (default: all)")
     parser.add_argument("--quick", action="store_true", help="only try that everything works")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table between the markers of a page")
+    parser.add_argument(
+        "--write", type=Path, metavar="PAGE", help="put the table between the markers of a page; with files, their rows"
+    )
     options = parser.parse_args()
     rows: list[Row] = []
     gc.freeze()  # each round begins with a collection, which need not go through all that is loaded
@@ -80,6 +91,8 @@ def main() -> None:
                 print(f"{row.what:<66} {row.found:>20}   {row.budget}", flush=True)
     if options.write is not None:
         page = options.write.read_text(encoding="utf-8")
+        if options.files:
+            rows = merged(page, rows)
         measured = f"<!-- measured -->\n{table(rows)}\n\nMeasured with {machine()}.\n<!-- end -->"
         options.write.write_text(
             re.sub(r"<!-- measured -->.*<!-- end -->", lambda _: measured, page, flags=re.DOTALL), encoding="utf-8"
