@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core.format import limits
 from agenttape_core.format.malformed import Malformed
+from agenttape_core.format.records import ASSET
 from agenttape_core.format.written_steps import CARRIED, Stored, WrittenStep
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from agenttape_core.redaction import Redactor
 
-TAG = "$asset"
 _PLAIN = "plain"
 _ENCODING = "base64"
 _SHORTEST_TEXT = limits.MIN_ASSET_BYTES * 4 // 3
@@ -90,7 +90,7 @@ def is_file_name(name: object) -> bool:
 
 def names_assets(record: dict[str, Any]) -> bool:
     """Return True if a record, in stored form, may hold references to assets."""
-    return TAG.encode() in marshal.dumps(record, 2)
+    return ASSET.encode() in marshal.dumps(record, 2)
 
 
 def detach(record: Stored, assets: dict[str, bytes]) -> Stored:
@@ -101,11 +101,11 @@ def detach(record: Stored, assets: dict[str, bytes]) -> Stored:
         assets: The files, by their names; this record's files are added.
     """
     if isinstance(record, WrittenStep):
-        if len(record.text) < _SHORTEST_TEXT and TAG not in record.text:
+        if len(record.text) < _SHORTEST_TEXT and ASSET not in record.text:
             return record
         record = record.as_dict()
     raw = marshal.dumps(record, 2)  # most records are small, and this costs a tenth of walking through them
-    if len(raw) < _SHORTEST_TEXT and TAG.encode() not in raw:
+    if len(raw) < _SHORTEST_TEXT and ASSET.encode() not in raw:
         return record
     detaching = _Detaching(assets)
     if "step" in record:
@@ -148,7 +148,7 @@ class _Detaching:
         if not isinstance(value, dict):
             return value
         inner = {key: self._value(item, depth + 1) for key, item in value.items()}
-        return {TAG: {_PLAIN: inner[TAG]}} if inner.keys() == {TAG} else inner
+        return {ASSET: {_PLAIN: inner[ASSET]}} if inner.keys() == {ASSET} else inner
 
     def _text(self, text: str) -> Any:
         found = find_binary(text)
@@ -158,7 +158,7 @@ class _Detaching:
         name = file_name(found.data)
         self._assets[name] = found.data
         reference = {"file": name, "bytes": len(found.data), "as": _ENCODING}
-        return {TAG: {**reference, "before": found.before} if found.before else reference}
+        return {ASSET: {**reference, "before": found.before} if found.before else reference}
 
 
 _NESTING = frozenset({dict, list})
@@ -177,16 +177,16 @@ class _Attaching:
             return [self.value(item) if type(item) in _NESTING else item for item in value]
         if not isinstance(value, dict):
             return value
-        if TAG not in value or len(value) > 1:
+        if ASSET not in value or len(value) > 1:
             return {key: self.value(item) if type(item) in _NESTING else item for key, item in value.items()}
-        body = value[TAG]
+        body = value[ASSET]
         if isinstance(body, dict) and body.keys() == {_PLAIN}:
-            return {TAG: self.value(body[_PLAIN])}
+            return {ASSET: self.value(body[_PLAIN])}
         return self._text(body)
 
     def _text(self, body: Any) -> str:
         if not isinstance(body, dict) or body.keys() | {"before"} != {"file", "bytes", "as", "before"}:
-            raise Malformed(f"`{TAG}` must have `file`, `bytes`, `as`, perhaps `before`, and nothing else")
+            raise Malformed(f"`{ASSET}` must have `file`, `bytes`, `as`, perhaps `before`, and nothing else")
         name, size, before = body["file"], body["bytes"], body.get("before", "")
         if not is_file_name(name):
             raise Malformed(f"the asset {str(name)[:80]!r} is not named by 64 hex digits, and perhaps a suffix")

@@ -29,6 +29,8 @@ STEP_HEAD = ("step", "kind", "name", "address")
 """The first keys of a step, in this order: the first identifies it as a step."""
 _FIRST = 1
 """The format version without steps, and in which a reference to an asset is ordinary plain data."""
+ASSET = "$asset"
+"""The key of a reference to an asset."""
 _SINCE_SECOND = frozenset({"step", "metadata", "fidelity", "fidelity_note"})
 """The keys of records that version 1 does not have."""
 _REQUIRED: Any = object()

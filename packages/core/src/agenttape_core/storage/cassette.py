@@ -13,6 +13,7 @@ from agenttape_core.format.layout import row_from_dict
 from agenttape_core.format.layout_yaml import YamlLayout
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.records import (
+    ASSET,
     HEAD,
     delta_from_dict,
     has_assets,
@@ -356,9 +357,7 @@ class Cassette:
         return preface.header, preface.timings, preface.step_timings
 
     def _may_refer_to_assets(self) -> bool:
-        from agenttape_core.format.assets import TAG
-
-        return TAG.encode() in self._data or b"\\" + b"u0024" in self._data  # or a hand has escaped the sign
+        return ASSET.encode() in self._data or b"\\" + b"u0024" in self._data  # or a hand has escaped the sign
 
     def _whole(self, part: Any) -> Any:
         """A request or an outcome with its stamps and assets where they were."""
