@@ -192,7 +192,7 @@ def test_a_suite(suite: pytest.Pytester, models: Models) -> None:
         "apart": (0, 0, 0, {"made an unrecorded call": 3}),
     }
     assert {trial["verdict"] for trial in found.values()} == {"UNCLEAR"}
-    assert found["fewer"]["parts_at"] == 'refund(order="A1", amount=20) → the end'
+    assert found["fewer"]["diverges_at"] == 'refund(order="A1", amount=20) → the end'
     assert found["flaps"]["groups"]["candidate"] == {"samples": 3, "counted": 3, "passed": 3}
     assert found["wrong"]["groups"]["candidate"] == {"samples": 3, "counted": 3, "passed": 2}
     unrecorded = found["other"]["samples"][-1]["unrecorded"][0]

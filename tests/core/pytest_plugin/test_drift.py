@@ -67,7 +67,7 @@ def test_unchanged_services(recorded: Project, capsys: pytest.CaptureFixture[str
     [
         ('return f"{city}: twenty {unit}"', "*the value differs from*test_city.snapshot.yaml*"),
         ('raise RuntimeError("gone")', "*the test fails when it is run for real: RuntimeError: gone*"),
-        ('return ask(city) and f"{city}: 20 {unit}"', "*its calls part: the end → call ask*"),
+        ('return ask(city) and f"{city}: 20 {unit}"', "*its calls diverge: the end → call ask*"),
     ],
 )
 def test_changed_services(changed: str, said: str, recorded: Project) -> None:

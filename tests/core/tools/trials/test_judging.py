@@ -30,9 +30,9 @@ RECORDED = Trajectory(("chat old", "look(1)"), 100, 0.5)
 SAMPLES: dict[str, dict[str, Any]] = {
     ".": {},  # passes, as it was recorded
     "f": {"passed": False, "problem": "AssertionError: no"},
-    "p": {"parts_at": "look(1) → the end"},
-    "q": {"parts_at": "look(1) → look(2)"},
-    "d": {"unrecorded": ({"kind": "tool", "name": "look"},), "parts_at": "look(1) → look(2) refused"},
+    "p": {"diverges_at": "look(1) → the end"},
+    "q": {"diverges_at": "look(1) → look(2)"},
+    "d": {"unrecorded": ({"kind": "tool", "name": "look"},), "diverges_at": "look(1) → look(2) refused"},
     "x": {"passed": False, "problem": "APIConnectionError: Connection error.", "unseen": LOST},
     "n": {"passed": False, "problem": "it asked no model, and the recording did", "unseen": NO_CALL},
     "o": {"unseen": LOST},
@@ -67,11 +67,11 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize(("baseline", "candidate", "pairs", "parts_at"), PLANTED)
-def test_pairs(baseline: str, candidate: str, pairs: Pairs, parts_at: str) -> None:
+@pytest.mark.parametrize(("baseline", "candidate", "pairs", "diverges_at"), PLANTED)
+def test_pairs(baseline: str, candidate: str, pairs: Pairs, diverges_at: str) -> None:
     """Samples of the same number make a pair if both count; paths are told beside it, if the baseline has none such."""
     found = trial(baseline, candidate)
-    assert (found.pairs, found.parts_at) == (pairs, parts_at)
+    assert (found.pairs, found.diverges_at) == (pairs, diverges_at)
     assert sum(found.left_out.values()) == sum(letter not in COUNTING for letter in baseline + candidate)
 
 

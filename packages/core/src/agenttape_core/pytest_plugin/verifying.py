@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agenttape_core.errors import shown_path
-from agenttape_core.experiments.strategies.trials.judging import parts_at
+from agenttape_core.experiments.strategies.trials.judging import diverges_at
 from agenttape_core.matching import NOTHING, CanonicalRequest, Ignored, differences, recorded_request
 from agenttape_core.pytest_plugin.rerun import Excinfo, run_again
 from agenttape_core.schema import Interaction
@@ -65,8 +65,8 @@ def _unrecorded_calls(raised: Excinfo | None, recorded: Path | str, live: Path) 
         return
     before, now = open_cassette(recorded), open_cassette(live)
     paths = trajectory_of(before, NoPrices()), trajectory_of(now, NoPrices())
-    if parting := parts_at(*paths):
-        yield f"its calls part: {parting}"
+    if place := diverges_at(*paths):
+        yield f"its calls diverge: {place}"
     elif len(paths[0].calls) != len(paths[1].calls):
         yield f"it made {len(paths[0].calls)} calls, and now makes {len(paths[1].calls)}"
     else:

@@ -46,7 +46,7 @@ class Sample:
         unrecorded: The calls that left the recorded world, as plain data.
         trajectory: The path of the run, and what it took.
         seconds: The time that its executed calls took.
-        parts_at: The first call that differs from the recording's; empty if none does.
+        diverges_at: The first call that differs from the recording's; empty if none does.
         answer: The last answer of a model.
         run_id: The id of the run, as in its events and its derived cassette.
         cassette: The derived cassette, as messages show it; empty if there is none.
@@ -63,7 +63,7 @@ class Sample:
     unrecorded: tuple[dict[str, Any], ...] = ()
     trajectory: Trajectory = field(default_factory=Trajectory)
     seconds: float = 0.0
-    parts_at: str = ""
+    diverges_at: str = ""
     answer: str = ""
     run_id: str = ""
     cassette: str = ""
@@ -117,10 +117,10 @@ class Trial:
         return Pairs(better, len(both) - better - worse, worse)
 
     @property
-    def parts_at(self) -> str:
+    def diverges_at(self) -> str:
         """The first call that differs in the candidate's runs, and in none of the baseline's; empty if none does."""
-        known = {sample.parts_at for sample in self.group("baseline") if not sample.unseen}
-        seen = (one.parts_at for one in self.group("candidate") if not one.unseen)
+        known = {sample.diverges_at for sample in self.group("baseline") if not sample.unseen}
+        seen = (one.diverges_at for one in self.group("candidate") if not one.unseen)
         return next((where for where in seen if where not in {"", *known}), "")
 
     @property
@@ -214,7 +214,7 @@ def judged(trials: Sequence[Trial]) -> list[Judgement]:
     ]
 
 
-def parts_at(recorded: Trajectory, other: Trajectory) -> str:
+def diverges_at(recorded: Trajectory, other: Trajectory) -> str:
     """Return where two runs part: the first call, except of models, that differs; empty if none does."""
     for before, now in zip_longest(_tool_calls(recorded), _tool_calls(other)):
         if before != now:
@@ -301,7 +301,7 @@ def _path(plain: Mapping[str, Any]) -> Trajectory:
 # -- The table of trials, as text, as Markdown and as plain data.
 
 
-_HEADS = ("run", "verdict", "passed", "baseline", "not counted", "calls", "tokens", "money", "parts at")
+_HEADS = ("run", "verdict", "passed", "baseline", "not counted", "calls", "tokens", "money", "diverges at")
 
 
 def _cells(judgement: Judgement) -> tuple[str, ...]:
@@ -316,7 +316,7 @@ def _cells(judgement: Judgement) -> tuple[str, ...]:
         f"{len(trial.recorded.calls)} → {_mean(len(one.trajectory.calls) for one in candidate)}",
         f"{trial.recorded.tokens} → {_mean(one.trajectory.tokens for one in candidate)}",
         _money(trial.recorded, candidate),
-        trial.parts_at or "-",
+        trial.diverges_at or "-",
     )
 
 
@@ -361,7 +361,7 @@ def _plain(judgement: Judgement) -> dict[str, Any]:
         "more_pairs": judgement.more,
         "more_dollars": judgement.dollars or None,
         "not_counted": trial.left_out,
-        "parts_at": trial.parts_at or None,
+        "diverges_at": trial.diverges_at or None,
         "recorded": asdict(trial.recorded),
         "groups": {
             group: {

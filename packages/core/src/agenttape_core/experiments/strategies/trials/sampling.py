@@ -16,7 +16,7 @@ from agenttape_core.checks.gate import judge
 from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.errors import BudgetExceededError, CassetteError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.program import Run
-from agenttape_core.experiments.strategies.trials.judging import LOST, NO_CALL, Group, Sample, Trial, parts_at
+from agenttape_core.experiments.strategies.trials.judging import LOST, NO_CALL, Group, Sample, Trial, diverges_at
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS, Interaction
@@ -216,7 +216,7 @@ def _sample_of(  # noqa: PLR0917 - private, and called once
         unrecorded,
         path,
         round(sum(timings[one.number].duration_ms for one in asked if one.number in timings) / 1000, 3),
-        parts_at(recorded, path),
+        diverges_at(recorded, path),
         last_answer(made) or "",
         taken.run_id,
         shown_path(taken.derived),
