@@ -87,7 +87,7 @@ def test_refused(command: Any) -> None:
         (["why", "desk.py:run", "--max-usd=1"], "why takes no --max-usd: it calls no model"),
         (["model", "openai:new", "desk.py:run", "--seed=1"], "model takes no --seed: it draws nothing at random"),
         (["faults", "--nope"], "No such option '--nope'"),
-        (["flaky", "--", "python", "desk.py"], "flaky takes no command after --"),
+        (["mutants", "--", "python", "desk.py"], "mutants takes no command after --"),
     ],
 )
 def test_options_of_others(command: Any, words: list[str], why: str) -> None:

@@ -138,10 +138,13 @@ def test_a_change(desk: Path) -> None:
     """The working tree is compared with its base, recording by recording, and nothing in it changes."""
     assert run(["lab", "change", "desk.py:answer", "--cassette", CASSETTE, "--base", "HEAD"]) == 0
     commit(program(GOOD, diverged=GOOD, failed=GOOD, mended=BAD, broken=BAD))
-    Path("desk.py").write_text(program(GOOD, diverged=BAD, failed=FAILS, mended=GOOD, broken=BAD))
-    names = ["answer", "diverged", "failed", "mended", "broken"]
-    same, diverged, failed, mended, broken = change([f"desk.py:{name}" for name in names], CASSETTE, base="HEAD").cases
+    Path("desk.py").write_text(program(GOOD, diverged=BAD, failed=FAILS, mended=GOOD, broken=BAD, new=GOOD))
+    names = ["answer", "diverged", "failed", "mended", "broken", "new"]
+    found = change([f"desk.py:{name}" for name in names], CASSETTE, base="HEAD")
+    same, diverged, failed, mended, broken, new = found.cases
     assert (same.verdict, mended.verdict, broken.verdict) == ("SAME", "BETTER", "UNCLEAR")
+    assert (new.verdict, new.ok) == ("NEW", True), "the base can't run it, so that it isn't better"
+    assert "6 recordings, 2 CHANGED, 1 UNCLEAR, 1 BETTER, 1 NEW, 1 SAME" in str(found)
     assert (diverged.verdict, diverged.changed.how) == ("CHANGED", "diverged")
     assert "ask was called with a request that isn't in the cassette" in diverged.why
     assert (failed.verdict, failed.changed.how) == ("CHANGED", "failed")

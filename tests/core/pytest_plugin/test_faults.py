@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -243,3 +244,17 @@ def test_not_begun():
     if experiment != "orders":
         (matrix,) = json.loads((project.path / "found.json").read_text(encoding="utf-8"))["tests"]
         assert (matrix["untried"], len(matrix["cells"])) == (1, 1)
+
+
+def test_a_cassette_elsewhere(project: Project) -> None:
+    """Faults and orders need a local cassette, as the commands do: one behind a URL is refused with the remedy."""
+    import_module("fsspec.implementations.memory")  # what a run has imported alone is forgotten
+    project.tests('@pytest.mark.cassette("memory://faults/a.yaml")\ndef test_a():\n    assert ask("where")')
+    project.record()
+    for name in ("faults", "orders", "why"):
+        said = project.run(f"--cassette-lab={name}").stdout.str()
+        assert f"test_a: {name} shows nothing: memory://faults/a.yaml isn't a local file" in said
+        assert "download it" in said
+    tried = project.run("--cassette-lab=model:openai:new")
+    assert tried.ret == 1
+    assert "memory://faults/a.yaml isn't a local file" in tried.stdout.str()

@@ -249,7 +249,7 @@ def all_tried(search: Search, run: Callable[[Sequence[int], Any], list[ChoicePoi
 @pytest.mark.parametrize(("branches", "calls", "all_orders"), [(2, 2, 6), (3, 2, 90), (2, 4, 70), (5, 1, 120)])
 def test_every_order_is_tried_once(branches: int, calls: int, all_orders: int) -> None:
     """The search comes to each interleaving of the branches, to none twice, and to near ones first."""
-    search = Search(1000, 7, lambda number: number // calls)
+    search = Search(1000, 7, {number: number // calls for number in range(100)})
     tried = all_tried(search, tree(branches, calls))
     assert (len(tried), search.is_exhaustive) == (all_orders, True)
     assert [each.overtaken for each in tried] == sorted(each.overtaken for each in tried)
@@ -257,7 +257,7 @@ def test_every_order_is_tried_once(branches: int, calls: int, all_orders: int) -
 
 def test_a_limit_leaves_out_far_orders() -> None:
     """A limit of the number of runs holds, and what was left is no proof."""
-    search = Search(50, 7, lambda number: number // 4)
+    search = Search(50, 7, {number: number // 4 for number in range(100)})
     assert 25 < len(all_tried(search, tree(4, 4))) <= 50
     assert not search.is_exhaustive
 

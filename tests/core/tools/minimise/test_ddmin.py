@@ -14,9 +14,9 @@ from agenttape_core.experiments.strategies.outcome_trees import (
     JSON,
     at_depth,
     emptied,
-    emptied_tree,
-    hollow_tree,
+    hollow,
     outcome_with,
+    smaller_tree,
     texts,
     tree_of,
     without,
@@ -65,7 +65,7 @@ def test_objects_keep_their_structure() -> None:
     assert emptied({"$tuple": ["text", {"a": 1}]}) == {"$tuple": ["", {}]}
 
 
-@pytest.mark.parametrize("smaller", [emptied_tree, hollow_tree])
+@pytest.mark.parametrize("smaller", [emptied, hollow])
 @pytest.mark.parametrize(
     "outcome",
     [
@@ -79,7 +79,7 @@ def test_objects_keep_their_structure() -> None:
 )
 def test_every_outcome_can_be_emptied(outcome: Outcome, smaller: Any) -> None:
     """Whatever came of a call, an empty outcome of that kind is one, and its errors keep their type."""
-    made = outcome_with(outcome, smaller(tree_of(outcome)))
+    made = outcome_with(outcome, smaller_tree(tree_of(outcome), smaller))
     assert (made.status, made.ended) == (outcome.status, outcome.ended)
     assert (made.error and made.error.type) == (outcome.error and outcome.error.type)
     assert all(effect.after <= len(made.chunks or ()) for effect in made.effects)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agenttape_core.cli.hash_seed import pin_hash_seed
-from agenttape_core.experiments.program import program_of, with_test
+from agenttape_core.experiments.program import is_command, is_test, program_of, with_test
 
 if TYPE_CHECKING:
     from agenttape_core.experiments.program import Program
@@ -23,7 +23,7 @@ def with_program(target: str, work: Callable[[Program], Result], *, cassette: st
     """Do something with the program that a command line names, with the hash seed of its recording.
 
     Args:
-        target: `module:function`, `path/to/file.py:function`, or the id of a test.
+        target: `module:function`, `path/to/file.py:function`, the id of a test, or a command, `-- python agent.py`.
         work: Runs the program as often as it likes.
         cassette: The recording; by default the program's own.
 
@@ -31,6 +31,8 @@ def with_program(target: str, work: Callable[[Program], Result], *, cassette: st
         ConfigurationError: If the program doesn't exist.
         AnotherSeedError: If the command has to start again, with another hash seed.
     """
+    if is_command(target):  # each process gets the recorded seed
+        return work(program_of(target))
     if cassette is not None:
         pin_hash_seed(cassette)
 
@@ -40,9 +42,9 @@ def with_program(target: str, work: Callable[[Program], Result], *, cassette: st
         return work(program)
 
     with from_here():
-        if "::" not in target:
-            return with_its_seed(program_of(target))
-        return with_test(target, with_its_seed)
+        if is_test(target):
+            return with_test(target, with_its_seed)
+        return with_its_seed(program_of(target))
 
 
 @contextmanager

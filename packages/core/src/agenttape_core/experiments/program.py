@@ -37,6 +37,10 @@ from agenttape_core.tools.target import Target, awaited, load, run_to_end, targe
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
+COMMAND = "-- "
+"""The beginning of a target that is a command."""
+_COMMANDS = "agenttape_core.experiments.commands"
+"""The module of programs that are commands. It imports this one, which only has its name."""
 _TESTS = "agenttape_core.pytest_plugin.programs"
 """The module that runs tests as programs. It's above this package, which only has its name."""
 
@@ -81,12 +85,36 @@ class Failure:
         return f"{self.name} at {self.place}" + (f": {said}" if said else "")
 
 
+class ExitError(Exception):
+    """A command has ended with another exit code than 0.
+
+    Args:
+        failure: The exception that it ended by, or its exit code.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+def is_command(target: object) -> bool:
+    """Return whether a target of an experiment is a command, such as `-- python agent.py`."""
+    return isinstance(target, str) and target.startswith(COMMAND)
+
+
+def is_test(target: object) -> bool:
+    """Return whether a target of an experiment is the id of a test."""
+    return isinstance(target, str) and "::" in target and not is_command(target)
+
+
 def failure_of(error: BaseException) -> Failure:
     """Return an exception as a failure. In a group of exceptions, the first one counts.
 
     Args:
         error: The exception that was caught.
     """
+    if isinstance(error, ExitError):
+        return error.failure
     error = next(_leaves(error))
     kind = type(error)
     own = [
@@ -395,10 +423,11 @@ def _elsewhere(run: Run) -> int:
 
 
 def program_of(function: Callable[[], Any] | str, **options: Any) -> Program:
-    """Return the program that a function is.
+    """Return the program that a function or a command is.
 
     Args:
-        function: A function without arguments, or its name: `module:function` or `path/to/file.py:function`.
+        function: A function without arguments; its name, `module:function` or `path/to/file.py:function`; or a command,
+            such as `-- python agent.py`.
         options: Options of `use_cassette` that hold in each replay.
 
     Raises:
@@ -411,6 +440,9 @@ def program_of(function: Callable[[], Any] | str, **options: Any) -> Program:
         if not callable(function):
             raise ConfigurationError(f"expected a function or its name, found {type(function).__name__}")
         return FunctionProgram(function, _importable(function), options=options)
+    if is_command(function):
+        command: Program = import_module(_COMMANDS).CommandProgram(function, options)
+        return command
     target = target_of(function)
     with _as_main(sys.modules["__main__"]):
         try:
@@ -457,7 +489,7 @@ def tests_in(target: str) -> list[str]:
     Raises:
         ConfigurationError: If there is none, or pytest isn't installed.
     """
-    if ":" in target or not Path(target).exists():
+    if is_command(target) or ":" in target or not Path(target).exists():
         return [target]
     found: list[str] = _tests().tests_in(target)
     return found
@@ -495,9 +527,9 @@ def takes_tests(experiment: Callable[Given, Found]) -> Callable[Given, Found]:
 
     @wraps(experiment)
     def run(*args: Given.args, **options: Given.kwargs) -> Found:
-        if args and isinstance(args[0], str) and "::" in args[0]:
+        if args and is_test(args[0]):
             others: Any = args[1:]
-            return with_test(args[0], lambda program: experiment(program, *others, **options))  # type: ignore[arg-type]
+            return with_test(str(args[0]), lambda program: experiment(program, *others, **options))  # type: ignore[arg-type]
         return experiment(*args, **options)
 
     return run

@@ -19,6 +19,7 @@ import pytest
 from agenttape_core import experiments
 from agenttape_core.errors import AgentTapeError, ConfigurationError, shown_path
 from agenttape_core.experiments.engine import Result
+from agenttape_core.experiments.program import recording
 from agenttape_core.experiments.strategies.fault_kinds import chosen_kinds
 from agenttape_core.experiments.strategies.faults import FAILING, FaultMatrices, FaultMatrix, Verdict, cells_in
 from agenttape_core.experiments.strategies.trials import Trials
@@ -34,7 +35,7 @@ from agenttape_core.pytest_plugin.replayed import HAS_FAILED, LOOKED_AT
 from agenttape_core.pytest_plugin.rerun import show_progress
 from agenttape_core.pytest_plugin.running import named
 from agenttape_core.schema import MODEL_KINDS
-from agenttape_core.storage import open_cassette
+from agenttape_core.storage import Location, open_cassette
 from agenttape_core.tools.report.trajectory import trajectory_of
 from agenttape_core.tools.reporting.findings import Checked, Judged
 from agenttape_core.tools.reporting.forms import write_report
@@ -126,11 +127,11 @@ def look_at(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKe
     own, replayed = TestProgram(item, nextitem, key), replays_of(item, nextitem, key)
     for name, given in item.stash[LOOKED_AT].items():
         for program in replayed if name in _OF_EACH_CASSETTE else [own]:
-            path = program.cassette
-            if path is None or not path.exists():
-                continue
             found: Result | None = None
             try:
+                path = program.cassette
+                if path is None or not path.exists():
+                    continue
                 found = getattr(experiments, name)(
                     named(item) if name in _OF_REVISIONS else program,
                     path,
@@ -200,10 +201,11 @@ def try_candidates(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.
             pytest.fail("\n  ".join([failure, *problems]), pytrace=False)
 
 
-def _candidates_on(item: pytest.Item, program: TestProgram, path: Path) -> Iterator[tuple[str, Trials]]:
+def _candidates_on(item: pytest.Item, program: TestProgram, path: Location) -> Iterator[tuple[str, Trials]]:
     """Yield the trials of each candidate, all of which share the samples of the test's own model."""
     from agenttape_core.experiments.strategies.model import ProgramRun, Trying, Wanted
 
+    path = path if isinstance(path, Path) else recording(str(path))
     option, cassette, prices = item.config.option, open_cassette(path), prices_of(item.config)
     if not any(row.kind in MODEL_KINDS for row in cassette.entries):
         return

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from agenttape_core.errors import AgentTapeError, ConfigurationError, UnusedInteractionsError
-from agenttape_core.experiments.program import Run, Source
+from agenttape_core.experiments.program import Run, Source, recording
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.variation import Variation, varying
 from agenttape_core.pytest_plugin.cassette_options import chosen_by
@@ -60,13 +60,18 @@ class TestProgram:
 
     @property
     def cassette(self) -> Path | None:
-        """The cassette that is varied, or the one of the test's own marker; `None` if it has none."""
+        """The cassette that is varied, or the one of the test's own marker; `None` if it has none.
+
+        Raises:
+            ConfigurationError: If it isn't a local file.
+        """
         if self.varied is not None:
-            return self.varied.path if isinstance(self.varied.path, Path) else None
-        if self.item.get_closest_marker("cassette") is None:
+            path = self.varied.path
+        elif self.item.get_closest_marker("cassette") is not None:
+            path = chosen_by(self.item, {}).path
+        else:
             return None
-        path = chosen_by(self.item, {}).path
-        return Path(os.path.normpath(path)) if isinstance(path, Path) else None
+        return Path(os.path.normpath(path)) if isinstance(path, Path) else recording(str(path))
 
     @property
     def function(self) -> None:

@@ -15,6 +15,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lazy_patterns import Lazy
@@ -85,6 +86,10 @@ class Choices:
         """The calls that were replayed in threads beside others: they are answered right away, in no chosen order."""
         self.is_held = True
         """False once a thread has not waited where it could be held."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what became of it: a copy in another process chooses no more."""
+        return {**vars(self), "_lock": None, "_pick": _first}
 
     def choose(self, waiting: Sequence[int]) -> int | None:
         """Return the call that is answered next, or `None` if each has to wait for another one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.matching import MatchRule
@@ -206,6 +206,10 @@ class Report:
         self._unobserved: dict[str, None] = {}
         self._reached: list[ReachedChange] = []
         self._divergences: list[Divergence] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return its lists, without the session that explains why code was not run."""
+        return {**vars(self), "_why_replayed": _not_known}
 
     @property
     def replayed(self) -> tuple[CallRecord, ...]:

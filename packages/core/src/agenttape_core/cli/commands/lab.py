@@ -18,6 +18,7 @@ from agenttape_core.cli.labs import EXPERIMENTS
 def lab() -> None:
     """Vary something in each replay: faults, orders, mutants and more.
 
-    TARGET is the id of a test, a file of tests, or a function: module:function or path/to/file.py:function, with
-    --cassette NAME. Everything that is recorded is replayed, so most experiments call no model and no tool.
+    TARGET is the id of a test, a file of tests, a function: module:function or path/to/file.py:function, with
+    --cassette NAME; or, except for mutants, a command after the options and --, as in -- python agent.py. Everything
+    that is recorded is replayed, so most experiments call no model and no tool.
     """

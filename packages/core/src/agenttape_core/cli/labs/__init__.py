@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shlex
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from agenttape_core.cli.output import cli_command, print_json, print_text, progr
 from agenttape_core.cli.programs import with_program
 from agenttape_core.cli.running import NO_TESTS, run_pytest
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.experiments.program import COMMAND, is_command
 from agenttape_core.tools.reporting.findings import Checked, Judged
 from agenttape_core.tools.reporting.forms import WRITTEN, write_report
 
@@ -83,13 +85,16 @@ class Experiment(click.Command):
     """A command that refuses the options that other experiments have and this one has no use for, with the reason."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse such an option, any that no experiment has, and a command as the target."""
+        """Refuse such an option, and any that no experiment has; a command after `--` is one target."""
         if "--" in args:
-            raise click.UsageError(
-                f"{self.name} takes no command after --: its runs are varied and compared in one process\n"
-                "  name a function, module:function with --cassette, or a test; lab model takes commands",
-                ctx,
-            )
+            place = args.index("--")
+            if self.name == "mutants":
+                raise click.UsageError(
+                    "mutants takes no command after --: its edits are made where tests import the program\n"
+                    "  name a test, or a function: module:function with --cassette",
+                    ctx,
+                )
+            args = [*args[: place + 1], *([COMMAND + shlex.join(args[place + 1 :])] if args[place + 1 :] else [])]
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -101,9 +106,9 @@ class Experiment(click.Command):
             raise click.UsageError(refusal(str(self.name), word, error.option_name), ctx) from None
 
 
-def lab_command(example: str, cls: type[Experiment] = Experiment) -> Callable[[Function], click.Command]:
+def lab_command(example: str) -> Callable[[Function], click.Command]:
     """Make a command of an experiment."""
-    return cli_command(example, cls)
+    return cli_command(example, Experiment)
 
 
 with_cassette: Option = click.option(
@@ -191,7 +196,7 @@ def finished(found: Result, reports: tuple[str, ...], *, as_json: bool, text: st
 
 def is_of_tests(target: str) -> bool:
     """Return whether a target is a file or a folder of tests, which pytest runs one by one."""
-    return ":" not in target and Path(target).exists()
+    return not is_command(target) and ":" not in target and Path(target).exists()
 
 
 def found_in_tests(

@@ -29,9 +29,9 @@ UNJUDGED = 125
 def bisect(target: str, *, cassette: str | None, good: str, bad: str, reports: tuple[str, ...], as_json: bool) -> int:
     """Find the first commit whose program doesn't replay its recording.
 
-    TARGET is a file or the id of a test, module:function, or path/to/file.py:function. Each commit that is tried is
-    replayed strictly in a worktree, and half of the others are ruled out by it. No model or tool is called. Exits with
-    125 if commits can't be judged, so that it's one of several.
+    TARGET is a file or the id of a test, module:function, path/to/file.py:function, or a command after --. Each commit
+    that is tried is replayed strictly in a worktree, and half of the others are ruled out by it. No model or tool is
+    called. Exits with 125 if commits can't be judged, so that it's one of several.
     """
     if is_of_tests(target):
         return finished_tests([target], reports, as_json=as_json)

@@ -38,10 +38,10 @@ def change(
 ) -> int:
     """Replay recordings with two revisions, and show which ones the change affects.
 
-    TARGET is a file or the id of a test, or with --cassette module:function or path/to/file.py:function. Both revisions
-    replay each recording strictly: what makes the same calls is decided, for free. With --max-usd, the calls that the
-    change affects are made by both revisions in pairs, and all others are replayed. Exits with 1 if a recording is
-    WORSE, CHANGED, or can't be compared.
+    TARGET is a file or the id of a test; with --cassette module:function or path/to/file.py:function; or a command
+    after --. Both revisions replay each recording strictly: what makes the same calls is decided, for free. With
+    --max-usd, the calls that the change affects are made by both revisions in pairs, and all others are replayed. Exits
+    with 1 if a recording is WORSE, CHANGED, or can't be compared.
     """
     paths = [recording_of(one) or one for one in cassettes] or None
     with progress_bar(None, "replaying") as advance:

@@ -17,7 +17,7 @@ from agenttape_core.cli.labs import (
 )
 from agenttape_core.cli.output import progress_bar
 from agenttape_core.cli.programs import with_program
-from agenttape_core.experiments.program import Program
+from agenttape_core.experiments.program import Program, is_command
 from agenttape_core.experiments.strategies.fault_kinds import chosen_kinds
 from agenttape_core.experiments.strategies.faults import FaultMatrices, FaultMatrix
 from agenttape_core.experiments.strategies.faults import faults as run_faults
@@ -44,9 +44,9 @@ def faults(
 ) -> int:
     """Make each recorded call fail once in each way, offline, and show the outcomes.
 
-    TARGET is a file, a folder or the id of a test, by default all that pytest finds; or a function with --cassette, as
-    module:function or path/to/file.py:function. What passes with its recording is run again for each fault. No model
-    or tool is called, and no file changes.
+    TARGET is a file, a folder or the id of a test, by default all that pytest finds; a function with --cassette, as
+    module:function or path/to/file.py:function; or a command after the options and --. What passes with its recording
+    is run again for each fault. No model or tool is called, and no file changes.
 
     Exits with 0 if all is well, and with 1 if a run passed although its agent did something else (SILENT), or a test
     was excluded because it fails without a fault. Ctrl-C ends it with the results so far, which --resume continues
@@ -56,13 +56,13 @@ def faults(
     if chosen is not None:
         chosen_kinds(chosen)
     path = recording_of(cassette)
-    if path is None:
+    if path is None and not any(map(is_command, targets)):
         plain, code = found_in_tests(targets)
         matrices = tuple(map(FaultMatrix.from_dict, plain["tests"]))
         tests = FaultMatrices(matrices, is_stopped=code == INTERRUPTED)
         return finished(tests, reports, as_json=as_json)
     if len(targets) != 1:
-        raise click.UsageError("--cassette is for one function: name it, and nothing else")
+        raise click.UsageError("--cassette is for one function or command: name it, and nothing else")
     with progress_bar(None, "replaying") as advance:
 
         def work(program: Program) -> FaultMatrix:

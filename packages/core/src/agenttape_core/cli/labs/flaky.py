@@ -34,7 +34,8 @@ from agenttape_core.experiments.strategies.flaky import flaky as run_flaky
 def flaky(program: Program, path: Path | None, *, live: tuple[str, ...], **given: Any) -> FlakyParts:
     """Find the part of a flaky program that makes it so: code, order, a tool, the model, or the judge.
 
-    TARGET is a file or the id of a test, module:function, or path/to/file.py:function. Each part varies alone, while
-    all others are replayed: first the free ones, and models only with --max-usd. Exits with 1 if something has failed.
+    TARGET is a file or the id of a test, module:function, path/to/file.py:function, or a command after --. Each part
+    varies alone, while all others are replayed: first the free ones, and models only with --max-usd. Exits with 1 if
+    something has failed.
     """
     return run_flaky(program, path, live=live or None, **given)

@@ -11,7 +11,6 @@ import click
 
 from agenttape_core.cli.cassettes import runs_in
 from agenttape_core.cli.labs import (
-    Experiment,
     finished,
     found_in_tests,
     lab_command,
@@ -23,27 +22,17 @@ from agenttape_core.cli.labs import (
 from agenttape_core.cli.output import print_json, progress_bar
 from agenttape_core.cli.programs import from_here
 from agenttape_core.cli.running import run_pytest
+from agenttape_core.experiments.program import is_command
 
 if TYPE_CHECKING:
     from agenttape_core.experiments.strategies.model import CommandRun, ProgramRun, Wanted
 
-_COMMAND = "agenttape.command"
 _OF_PYTEST = {
     "max_usd": "--cassette-max-usd",
     "resume": "--cassette-resume",
     "fail_under": "--cassette-fail-under",
 }
 """The options that a run of pytest also has."""
-
-
-class _BeforeCommand(Experiment):
-    """A command whose arguments may be followed by `--` and a command, whose options are its own."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Set the command apart."""
-        place = args.index("--") if "--" in args else len(args)
-        ctx.meta[_COMMAND] = tuple(args[place + 1 :])
-        return super().parse_args(ctx, args[:place])
 
 
 def _samples(_: click.Context, __: click.Parameter, text: str) -> tuple[int, int]:
@@ -53,7 +42,7 @@ def _samples(_: click.Context, __: click.Parameter, text: str) -> tuple[int, int
     return int(candidate), int(own if slash else candidate)
 
 
-@lab_command("agenttape lab model openai:gpt-5-mini desk.py:answer --run runs/ --jobs 4", cls=_BeforeCommand)
+@lab_command("agenttape lab model openai:gpt-5-mini desk.py:answer --run runs/ --jobs 4")
 @click.argument("candidate", metavar="MODEL")
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
 @click.option("--run", "recordings", multiple=True, metavar="PATH", help="A recording: file, folder, glob. Repeatable.")
@@ -102,20 +91,20 @@ def model(
     Exits with 1 if MODEL is WORSE, or if no sample counts: those that made no call, lost their endpoint, or made an
     unrecorded call don't.
     """
-    command: tuple[str, ...] = click.get_current_context().meta[_COMMAND]
-    if bool(command) + (app is not None) + bool(targets) != 1:
+    has_command = any(map(is_command, targets))
+    if (app is not None) + bool(targets) != 1 or (has_command and len(targets) > 1):
         raise click.UsageError("name one: tests, a function, --app or --asgi, or a command after --")
     options |= {"samples": samples[0], "baseline": samples[1]}
-    if targets and not recordings:
+    if targets and not (recordings or has_command):
         options |= {"resume": resume, "live": ",".join(live), "to": output}
         return _by_pytest(candidate, targets, options, reports, plans=dry_run, as_json=as_json)
-    if len(targets) > 1 or not (command or recordings):
+    if len(targets) > 1 or not (has_command or recordings):
         raise click.UsageError("name one function or program, and its recordings: --run PATH")
     from agenttape_core.experiments.strategies.model import Trying, Wanted
 
     wanted = Wanted(candidate, to=output, options={"live": list(live)} if live else {}, **options)
     with from_here(), progress_bar(None, "sampling") as advance:
-        trying = Trying(wanted, _runs(wanted, command, (*targets, app or "")[0], _meant(recordings)))
+        trying = Trying(wanted, _runs(wanted, (*targets, app or "")[0], _meant(recordings)))
         found = trying.found(dry_run=dry_run, resume=resume, on_run=advance)
     return finished(found, reports, as_json=as_json)
 
@@ -126,18 +115,18 @@ def _meant(recordings: Sequence[str]) -> list[Path]:
     return [found.path for found in (runs_in(paths) if paths else ()) if found.path is not None]
 
 
-def _runs(wanted: Wanted, command: tuple[str, ...], name: str, paths: list[Path]) -> Sequence[ProgramRun | CommandRun]:
+def _runs(wanted: Wanted, name: str, paths: list[Path]) -> Sequence[ProgramRun | CommandRun]:
     """Return the recorded runs of a command, of a function, or of a program that begins each again."""
     from agenttape_core.cli.hash_seed import pin_hash_seed
+    from agenttape_core.experiments.commands import command_in
     from agenttape_core.experiments.program import program_of
     from agenttape_core.experiments.strategies.model import CommandRun, ProgramRun, restarted
     from agenttape_core.tools.oracle.lookup import fakes_of
-    from agenttape_core.tools.processes.command import command_of
     from agenttape_core.tools.processes.run import path_of
     from agenttape_core.tools.target import load_program
 
-    if command:
-        given = command_of(command)
+    if is_command(name):
+        given = command_in(name)
         return [CommandRun(given, path.absolute()) for path in paths] or [CommandRun(given, path_of(given.name))]
     if paths:
         pin_hash_seed(paths[0])

@@ -24,8 +24,8 @@ from agenttape_core.experiments.strategies.orders import orders as run_orders
 def orders(program: Program, path: Path | None, **given: Any) -> Exploration:
     """Answer recorded calls in other orders, and show which of them change the outcome.
 
-    TARGET is a file or the id of a test, module:function, or path/to/file.py:function. Calls that wait side by side in
-    an event loop or in threads are answered in every order, or in those nearest to the recorded one and others by
-    chance. Exits with 1 if an order changes the outcome.
+    TARGET is a file or the id of a test, module:function, path/to/file.py:function, or a command after --. Calls that
+    wait side by side in an event loop or in threads are answered in every order, or in those nearest to the recorded
+    one and others by chance. Exits with 1 if an order changes the outcome.
     """
     return run_orders(program, path, **given)

@@ -23,8 +23,8 @@ from agenttape_core.experiments.strategies.shrink import shrink as run_shrink
 def shrink(program: Program, path: Path | None, *, no_test_file: bool, **given: Any) -> Shrunk:
     """Find the smallest cassette with which a program still fails the same way.
 
-    TARGET is a file or the id of a test, module:function, or path/to/file.py:function. Writes NAME.minimal.yaml, and
-    for a single test or function a pytest file that replays it. No model or tool is called.
+    TARGET is a file or the id of a test, module:function, path/to/file.py:function, or a command after --. Writes
+    NAME.minimal.yaml, and for a single test or function a pytest file that replays it. No model or tool is called.
     """
     found = run_shrink(program, path, **given)
     if no_test_file or program.source is None:

@@ -23,7 +23,8 @@ from agenttape_core.experiments.strategies.why import why as run_why
 def why(program: Program, path: Path | None, **given: Any) -> Why:
     """Find which recorded answers have changed a call, each link tested by a replay.
 
-    TARGET is a file or the id of a test, module:function, or path/to/file.py:function. Each recorded answer is changed
-    once, and the program replayed: the calls that then request something else depend on it. No model or tool is called.
+    TARGET is a file or the id of a test, module:function, path/to/file.py:function, or a command after --. Each
+    recorded answer is changed once, and the program replayed: the calls that then request something else depend on it.
+    No model or tool is called.
     """
     return run_why(program, path, **given)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from agenttape_core.checks.check_file import read_checks
 from agenttape_core.errors import BudgetExceededError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import refuse_below_one
-from agenttape_core.experiments.program import tests_in
+from agenttape_core.experiments.program import is_command, tests_in
 from agenttape_core.experiments.strategies.revisions import Replayed, Revisions, Sampling, target_and_recording
 from agenttape_core.experiments.strategies.trials import Trials
 from agenttape_core.experiments.strategies.trials.judging import Group, Trial, judged, read_trials, samples_before
@@ -44,11 +44,12 @@ from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 from agenttape_core.tools.update import Plan
 from agenttape_core.tools.upkeep.verified import own_folder
 
-Verdict = Literal["CHANGED"] | Paid
+Verdict = Literal["CHANGED", "NEW"] | Paid
 """Both revisions do what was recorded (`SAME`); only the base does (`CHANGED`); only the changed one does (`BETTER`);
-or the base doesn't, so that the recording can't show the change (`UNCLEAR`). After samples, it's theirs."""
+the base has no such program (`NEW`); or the base doesn't, so that the recording can't show the change (`UNCLEAR`).
+After samples, it's theirs."""
 
-_ORDER: tuple[Verdict, ...] = ("WORSE", "CHANGED", "UNCLEAR", "BETTER", "SAME")
+_ORDER: tuple[Verdict, ...] = ("WORSE", "CHANGED", "UNCLEAR", "BETTER", "NEW", "SAME")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,9 @@ class Case:
             return self.paid
         if self.base.how == "same":
             return "SAME" if self.changed.how == "same" else "CHANGED"
-        return "BETTER" if self.changed.how == "same" else "UNCLEAR"
+        if self.changed.how != "same":
+            return "UNCLEAR"
+        return "NEW" if self.base.how == "unjudged" else "BETTER"
 
     @property
     def is_open(self) -> bool:
@@ -93,7 +96,7 @@ class Case:
     @property
     def ok(self) -> bool:
         """True if you needn't look at it."""
-        return self.verdict in {"SAME", "BETTER"} or (self.verdict, self.paid) == ("UNCLEAR", "UNCLEAR")
+        return self.verdict in {"SAME", "BETTER", "NEW"} or (self.verdict, self.paid) == ("UNCLEAR", "UNCLEAR")
 
     @property
     def why(self) -> str:
@@ -222,6 +225,11 @@ def change(
     if not targets or not given:
         raise ConfigurationError("change: name a program and its recording")
     pairs = [target_and_recording(one, each) for one in targets for each in given]
+    if (max_usd is not None or dry_run) and any(map(is_command, targets)):
+        raise ConfigurationError(
+            "change: the new requests of a command aren't made, it's only replayed\n"
+            "  leave out max_usd and dry_run (--max-usd, --dry-run), or name a function or a test"
+        )
     refuse_below_one(samples=samples, jobs=jobs)
     wanted = _Wanted(samples, max_usd, tuple(live), checks, jobs, read_trials(resume) if resume is not None else ())
     with Revisions(on_run) as trees, ThreadPoolExecutor(jobs) as pool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, Literal
 
@@ -112,9 +113,7 @@ def _raising(name: Trouble) -> FaultKind:
 
 
 def _damaging(name: str, how: How, applies: Callable[[Interaction], bool], text: str = "") -> FaultKind:
-    def damage(answer: object) -> object:
-        return damaged(how, answer, text)
-
+    damage: Any = partial(damaged, how, text=text)  # which can be sent to another process
     damage.__name__ = name
     return FaultKind(name, applies, lambda _: edits(damage))
 
@@ -183,10 +182,12 @@ NOTE = _damaging("note", "add", _brings_text, NOTED)
 
 
 def _same() -> Change:
-    def same(answer: object) -> object:
-        return answer
+    return edits(unedited)
 
-    return edits(same)
+
+def unedited(answer: object) -> object:
+    """Return an answer as it is."""
+    return answer
 
 
 def register_fault(kind: FaultKind) -> None:

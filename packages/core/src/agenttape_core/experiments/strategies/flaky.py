@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from agenttape_core.errors import AgentTapeError, BudgetExceededError, counted, shown_path
+from agenttape_core.errors import AgentTapeError, BudgetExceededError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import SEED, Experiment, drive, independent, refuse_below_one, refuse_jobs
-from agenttape_core.experiments.program import Program, Run, opened, recorded, takes_tests
+from agenttape_core.experiments.program import Program, Run, is_command, opened, recorded, takes_tests
 from agenttape_core.experiments.strategies.orders import ORDERS
 from agenttape_core.experiments.strategies.orders import orders as in_other_orders
 from agenttape_core.experiments.verdicts import share_of
@@ -19,6 +19,7 @@ from agenttape_core.experiments.verify import verify
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.matching import Key, Selector, refuse_unselected
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.session import why_not_run
 from agenttape_core.storage import Cassette
 from agenttape_core.storage.names import stem_of
@@ -34,8 +35,7 @@ End = Literal["passed", "failed", "left"]
 """The end of a sample: well, by a failure, or by leaving the recorded world."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """One run in a group.
 
     Args:
@@ -116,7 +116,8 @@ class Group:
         if changed:
             parts.append(f"{changed} with another answer, after which something else was asked")
         if self.calls:
-            parts.append(f"{self.calls} calls of models for ${self.dollars:.4f}")
+            price = f"${self.dollars:.4f}" if self.dollars else "an unknown price"
+            parts.append(f"{self.calls} calls of models for {price}")
         return f"{self.title}: {', '.join(parts)}" + (f"; {self.skipped}" if self.skipped else "")
 
 
@@ -152,14 +153,13 @@ class FlakyParts:
         A group without failures doesn't clear its part: it may fail less often than there were samples.
         """
         failed = [group for group in self.groups if group.count("failed")]
-        alone = [group.title for group in failed if group.part != "together"]
-        return alone or ["together" for _ in failed[:1]]
+        return [group.title for group in failed if group.part != "together"] or ["together" for _ in failed[:1]]
 
     @property
     def verdict(self) -> str:
         """The parts, in words."""
-        found = self.culprits
-        return "several together" if found == ["together"] else " and ".join(found) or "nothing has failed"
+        named = ["several together" if one == "together" else one for one in self.culprits]
+        return " and ".join(named) or "nothing has failed"
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -241,33 +241,25 @@ def flaky(
     """
     refuse_below_one(samples=samples)
     program, path = recorded(target, cassette, options)
+    if max_usd is not None and is_command(program.name):
+        raise ConfigurationError("flaky: the models of a command aren't called\n  leave out max_usd (--max-usd)")
     refuse_jobs(jobs, is_test=program.function is None)
     calls = opened(path)
     for option, keys in (("live", live or ()), ("judge", [judge] if judge else ())):
         refuse_unselected(keys, calls.entries, option, path)
-    tools = [row for row in calls.entries if row.kind == "tool"]
-    held_back = {name: _held_back(name, calls, live) for name in sorted({row.name for row in tools})}
+    tools = sorted(row.name for row in calls.entries if row.kind == "tool")
     budget = Budget(max_usd, load_prices(project_settings().prices)) if max_usd is not None else None
-    groups, notes, is_whole = list[Group](), [], True
-    with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
+    groups, notes = list[Group](), tuple[str, ...](["interrupted: not all parts were tried"])
+    with tempfile.TemporaryDirectory(prefix="agenttape-") as folder, suppress(KeyboardInterrupt):
+        held_back = {name: _held_back(name, calls, live) for name in tools}
         run = _Running(program, path, calls, Path(folder), samples, jobs, budget, held_back, judge, on_run, dry_run)
-        try:
-            for group in run.groups(processes, orders, seed):
-                groups.append(group)
-                is_whole = group.skipped != _INTERRUPTED
-                if not is_whole:
-                    break
-                if group.part == "code" and group.count("failed"):
-                    notes.append("in the group of the code nothing varies, so what fails there needs no others")
-                    break
-        except KeyboardInterrupt:
-            is_whole = False
-    if not is_whole:
-        notes.append("interrupted: not all parts were tried")
-    unpriced = sum(group.calls for group in groups) if not sum(group.dollars for group in groups) else 0
-    if unpriced:
-        notes.append(f"the price of {unpriced} calls of models is not known: they count as nothing")
-    return FlakyParts(program.name, str(shown_path(path)), tuple(groups), seed, tuple(notes), is_whole)
+        for group in run.groups(processes, orders, seed):
+            groups.append(group)
+            if group.skipped == _INTERRUPTED:
+                break
+        else:
+            notes = ()
+    return FlakyParts(program.name, str(shown_path(path)), tuple(groups), seed, notes, not notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +284,8 @@ class _Running:
         if processes and not (code.skipped or code.count("failed")):
             code = self._in_environments(code, processes)
         yield code
+        if code.count("failed"):  # with everything replayed, so it needs no others
+            return
         yield self._orders(orders, seed)
         for part, name, options, called, why in self._executing():
             yield Group(part, name, skipped=why) if why else self._driven(part, name, options, called)
@@ -301,10 +295,10 @@ class _Running:
         rows, judge = self.calls.entries, self.judge
         for name, why in self.tools.items():
             yield "tool", name, {"match_on": _BY_ADDRESS}, (name,), why
-        names = {row.name for row in rows if row.kind in MODELS and row.kind != "embeddings"}
+        names = {row.name for row in rows if row.kind in MODELS - {"embeddings"}}
         kinds = tuple(sorted({row.kind for row in rows if row.name in names}))
-        is_allowed = self.budget is not None or self.is_dry
-        why = "" if is_allowed else "as models are asked only within a limit: give max_usd (--max-usd)"
+        is_held = self.budget is None and not self.is_dry
+        why = "as models are asked only within a limit: give max_usd (--max-usd)" if is_held else ""
         if has_model := bool(names - {judge}):
             yield "model", "", {"replay_only": [judge]} if judge else {}, kinds, why
         if judge:
@@ -355,8 +349,7 @@ class _Running:
 
     def _in_environments(self, code: Group, times: int) -> Group:
         """Add replays in processes whose environment differs, for a function that these can import."""
-        source = self.program.source
-        if source is None or source.is_test:
+        if (source := self.program.source) is None or source.is_test:
             return code
         try:
             found = verify(
@@ -404,8 +397,5 @@ def _held_back(name: str, cassette: Cassette, live: Collection[Key] | None) -> s
         chosen = Selector(tuple(live), cassette.entries, option="live").among(rows)
         return "" if chosen else "as it is not among the tools that may be live"
     effects = next((found for row in rows if (found := cassette.interaction(row.number).acts) != []), [])
-    return (
-        f"as it may have side effects ({why_not_run(effects)}): name it if it may be live (--live {name})"
-        if effects != []
-        else ""
-    )
+    why = f"as it may have side effects ({why_not_run(effects)}): name it if it may be live (--live {name})"
+    return why if effects != [] else ""

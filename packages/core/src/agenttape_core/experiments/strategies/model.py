@@ -16,7 +16,8 @@ from agenttape_core.asgi.client import Answered
 from agenttape_core.checks.check_file import read_checks
 from agenttape_core.engine import Mode
 from agenttape_core.errors import BudgetExceededError, VerificationError, shown_path
-from agenttape_core.experiments.program import FunctionProgram, Program, Run, recorded, takes_tests
+from agenttape_core.experiments.commands import command_in
+from agenttape_core.experiments.program import FunctionProgram, Program, Run, is_command, recorded, takes_tests
 from agenttape_core.experiments.strategies.trials import Trials
 from agenttape_core.experiments.strategies.trials.judging import Group, Trial, read_trials, samples_before
 from agenttape_core.experiments.strategies.trials.sampling import (
@@ -88,7 +89,7 @@ class Wanted(NamedTuple):
 
 @takes_tests
 def model(
-    target: Callable[[], Any] | str | Program | Command,
+    target: Callable[[], Any] | str | Program,
     candidate: str,
     cassette: str | Path | Sequence[str | Path] | None = None,
     *,
@@ -103,7 +104,8 @@ def model(
     it, and so does a call that would cost more than is left; the result so far is returned.
 
     Args:
-        target: A function without arguments, its name (`module:function`), a program, or a command.
+        target: A function without arguments, its name (`module:function`), a program, or a command: `-- python
+            agent.py`.
         candidate: The model, as `provider:model`; by call as `SELECTOR=MODEL,…`.
         cassette: The recording, or several.
         dry_run: Whether only the cost of the samples is found out.
@@ -117,8 +119,9 @@ def model(
     """
     several = [cassette] if cassette is None or isinstance(cassette, str | Path) else list(cassette)
     wanted = Wanted(candidate, **options)
-    if isinstance(target, Command):
-        commands = [CommandRun(target, path_of(str(each or target.name))) for each in several]
+    if isinstance(target, str) and is_command(target):
+        command = command_in(target)
+        commands = [CommandRun(command, path_of(str(each or command.name))) for each in several]
         return Trying(wanted, commands).found(dry_run=dry_run, resume=resume, on_run=on_run)
     fakes = fakes_of(wanted.oracle, several) if wanted.oracle else {}
     runs = [ProgramRun(*recorded(target, each, fakes)) for each in several]

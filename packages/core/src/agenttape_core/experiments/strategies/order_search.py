@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -40,13 +40,13 @@ class Search:
     Args:
         most: The number of runs.
         seed: The seed of the random runs.
-        branch_of: Returns the branch that a call belongs to; priorities belong to branches.
+        branches: The branch that each call belongs to; priorities belong to branches.
     """
 
-    def __init__(self, most: int, seed: int, branch_of: Callable[[int], Hashable]) -> None:
+    def __init__(self, most: int, seed: int, branches: Mapping[int, Hashable]) -> None:
         self._most = most
         self._random = random.Random(seed)  # noqa: S311 - no secret
-        self._branch_of = branch_of
+        self._branches = branches
         self.is_exhaustive = False
         """True once all orders have been tried."""
         self._ahead: list[tuple[int, int, int, Order]] = [(0, 0, 0, ())]
@@ -63,7 +63,11 @@ class Search:
         is_near = self._number < (self._most + 1) // 2 or self._number + len(self._ahead) <= self._most
         self._number += 1
         self._prefix = heapq.heappop(self._ahead)[-1] if is_near else None
-        return ((), self._priorities(self._steps)) if self._prefix is None else (self._prefix, None)
+        return (
+            ((), _Priorities(self._random.random(), self._steps, self._branches))
+            if self._prefix is None
+            else (self._prefix, None)
+        )
 
     def note(self, points: Sequence[ChoicePoint]) -> Tried | None:
         """Note the choices of the run in that order; return it, unless it was tried before."""
@@ -89,21 +93,27 @@ class Search:
                         self._push(cost + index, (*chosen[:place], other))
             cost += point.overtaken
 
-    def _priorities(self, steps: int) -> Pick:
-        rng = random.Random(self._random.random())  # noqa: S311 - no secret
-        changes = {rng.randrange(max(steps, 1)) for _ in range(_CHANGES)}
-        priorities: dict[Hashable, float] = {}
-        taken = itertools.count()
 
-        def pick(waiting: Sequence[int]) -> int:
-            for number in waiting:
-                priorities.setdefault(self._branch_of(number), rng.random())
-            if next(taken) in changes:
-                first = max(waiting, key=lambda number: priorities[self._branch_of(number)])
-                priorities[self._branch_of(first)] = -rng.random()
-            return max(waiting, key=lambda number: priorities[self._branch_of(number)])
+class _Priorities:
+    """A choice by random priorities of branches, some of which are lowered; it can be sent to another process."""
 
-        return pick
+    def __init__(self, seed: float, steps: int, branches: Mapping[int, Hashable]) -> None:
+        self._random = random.Random(seed)  # noqa: S311 - no secret
+        self._changes = {self._random.randrange(max(steps, 1)) for _ in range(_CHANGES)}
+        self._branches, self._taken = branches, 0
+        self._priorities: dict[Hashable, float] = {}
+
+    def __call__(self, waiting: Sequence[int]) -> int:
+        for number in waiting:
+            self._priorities.setdefault(self._branches.get(number, number), self._random.random())
+        if self._taken in self._changes:
+            first = max(waiting, key=self._priority)
+            self._priorities[self._branches.get(first, first)] = -self._random.random()
+        self._taken += 1
+        return max(waiting, key=self._priority)
+
+    def _priority(self, number: int) -> float:
+        return self._priorities[self._branches.get(number, number)]
 
 
 def overtaken(points: Sequence[ChoicePoint]) -> int:

@@ -18,7 +18,7 @@ from agenttape_core.errors import (
     shown_path,
 )
 from agenttape_core.experiments.engine import SEED, drive, refuse_below_one
-from agenttape_core.experiments.program import Call, Program, Run, recorded, takes_tests
+from agenttape_core.experiments.program import Call, Program, Run, is_command, recorded, takes_tests
 from agenttape_core.experiments.strategies.order_search import (
     Exploration,
     Finding,
@@ -147,7 +147,10 @@ class Exploring:
         self._again = again
         self._holds_threads = holds_threads
         self._base = Replay(Ending("", False, None))
-        self._rows = {row.number: row for row in rows}
+        self._rows: dict[int, IndexRow] = {}
+        self._branches: dict[int, Hashable] = {}
+        """The branch of each call, to which priorities belong."""
+        self._know(rows)
         self._overlapping: set[int] = set()
 
     def _replay(self, order: Order = (), pick: Pick | None = None, *, is_recorded: bool = False) -> _Script[Replay]:
@@ -155,11 +158,15 @@ class Exploring:
         imposed = Imposing(order, pick, holds_threads=self._holds_threads, is_recorded=is_recorded)
         ended = yield replace(self._plain, order=imposed)
         replay = replay_of(ending_of(ended) if isinstance(ended, Run) else ended, imposed)
-        self._rows |= {row.number: row for row in replay.rows}
+        self._know(replay.rows)
         for point in replay.points:
             if len(point.waiting) > 1:
                 self._overlapping.update(point.waiting)
         return replay
+
+    def _know(self, rows: Sequence[IndexRow]) -> None:
+        self._rows |= {row.number: row for row in rows}
+        self._branches |= {row.number: row.address.rpartition("/")[0] or row.number for row in rows}
 
     def _begin(self) -> _Script[str]:
         """Replay in the recorded order, and return why that can't be compared with; empty if it can."""
@@ -189,7 +196,7 @@ class Exploring:
         """
         if unstable := (yield from self._begin()):
             return self._result([], 0, seed, is_exhaustive=False, unstable=unstable)
-        search, found = Search(orders, seed, self._branch_of), dict[tuple[What, str], _Found]()
+        search, found = Search(orders, seed, self._branches), dict[tuple[What, str], _Found]()
         findings: list[Finding] = []
         tried, is_whole = 0, True
         try:
@@ -224,9 +231,6 @@ class Exploring:
         known.times += 1
         if (each.overtaken, len(each.order)) < (known.tried.overtaken, len(known.tried.order)):
             known.tried, known.replay, known.told = each, replay, told
-
-    def _branch_of(self, number: int) -> Hashable:
-        return self._rows[number].address.rpartition("/")[0] or number if number in self._rows else number
 
     def _unstable(self, recorded: Replay, second: Replay) -> str:
         """Return why the outcome in the recorded order is none to compare with; empty if it is one.
@@ -350,6 +354,8 @@ def orders(
     def again(text: str) -> str:
         if is_test:  # which may have replayed several cassettes
             return f"{shlex.join(['pytest', name])} --cassette-order={getattr(program, 'order_of', '')}{text}"
+        if is_command(name):
+            return f"agenttape lab orders --cassette {shlex.quote(shown)} --order {text} {name}"
         return f"{by_command}{text}" if ":" in name else by_hand.format(text)
 
     exploring = Exploring(name, shown, Variation(path), rows, again)

@@ -137,18 +137,10 @@ def without(plain: Plain, changes: Mapping[Path, Way], path: Path = ()) -> Plain
         return plain
     if changes.get(path) == "empty":
         return emptied(plain)
-    if isinstance(plain, dict):
-        return {
-            key: without(item, changes, (*path, key))
-            for key, item in plain.items()
-            if changes.get((*path, key)) != "drop"
-        }
-    if isinstance(plain, list):
-        return [
-            without(item, changes, (*path, number))
-            for number, item in enumerate(plain)
-            if changes.get((*path, number)) != "drop"
-        ]
+    if isinstance(plain, dict | list):
+        items = plain.items() if isinstance(plain, dict) else enumerate(plain)
+        kept = {key: without(item, changes, (*path, key)) for key, item in items if changes.get((*path, key)) != "drop"}
+        return kept if isinstance(plain, dict) else list(kept.values())
     if isinstance(plain, str) and any(len(one) > len(path) and one[: len(path)] == path for one in changes):
         held = in_text(plain)
         return json.dumps(without(held, changes, (*path, JSON)), ensure_ascii=False) if held is not None else plain
@@ -202,11 +194,6 @@ def _is_fixed(path: Path) -> bool:
     return path[0] == "effects" and len(path) > 2  # noqa: PLR2004 - the field, and the place of the effect
 
 
-def is_empty(plain: Plain) -> bool:
-    """Return whether a part has no pieces that could be left out."""
-    return bool(emptied(plain) == plain)
-
-
 def _tag(plain: Mapping[str, Plain]) -> str | None:
     if len(plain) == 1:
         (key,) = plain
@@ -224,11 +211,7 @@ _OF_ERRORS = ("message", "args", "attributes")
 def tree_of(outcome: Outcome) -> Tree:
     """Return the fields of an outcome that can be made smaller."""
     plain = outcome.model_dump()
-    tree: Tree = {}
-    if plain["value"] is not None:
-        tree["value"] = plain["value"]
-    if plain["chunks"] is not None:
-        tree["chunks"] = plain["chunks"]
+    tree: Tree = {name: plain[name] for name in ("value", "chunks") if plain[name] is not None}
     if plain["effects"]:
         tree["effects"] = plain["effects"]
     if plain["error"] is not None:
@@ -258,17 +241,8 @@ def outcome_with(outcome: Outcome, tree: Tree) -> Outcome:
     return Outcome.model_validate(plain)
 
 
-def emptied_tree(tree: Tree) -> Tree:
-    """Return the fields of an empty outcome: an empty message, an empty text, no documents."""
-    return _small(tree, emptied)
-
-
-def hollow_tree(tree: Tree) -> Tree:
-    """Return the fields of an empty outcome of the same form: the keys of dicts stay."""
-    return _small(tree, hollow)
-
-
-def _small(tree: Tree, smaller: Callable[[Plain], Plain]) -> Tree:
+def smaller_tree(tree: Tree, smaller: Callable[[Plain], Plain]) -> Tree:
+    """Return the fields of an empty outcome: its value and its last chunk as `emptied` or `hollow` leaves them."""
     small: Tree = {}
     for name, part in tree.items():
         if name == "chunks":

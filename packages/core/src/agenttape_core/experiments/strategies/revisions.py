@@ -21,6 +21,8 @@ from agenttape_core.errors import BudgetExceededError, ConfigurationError, Verif
 from agenttape_core.experiments.program import (
     Program,
     Run,
+    is_command,
+    is_test,
     opened,
     problem_of,
     program_of,
@@ -78,8 +80,8 @@ def target_and_recording(target: str, cassette: str | Path | None) -> tuple[str,
     """Return a target, and the file of its recording, which the replays of all revisions share.
 
     Args:
-        target: `module:function`, `path/to/file.py:function`, or the id of a test.
-        cassette: The recording; by default the test's own.
+        target: `module:function`, `path/to/file.py:function`, the id of a test, or a command, `-- python agent.py`.
+        cassette: The recording; by default the test's or the command's own.
 
     Raises:
         ConfigurationError: If there's no such test, or no recording.
@@ -90,7 +92,9 @@ def target_and_recording(target: str, cassette: str | Path | None) -> tuple[str,
 
     if cassette is not None:
         path = recording(cassette)
-    elif "::" in target:
+    elif is_command(target):
+        path = of(program_of(target))
+    elif is_test(target):
         path = with_test(target, of)
     else:
         raise ConfigurationError(f"{target} has no cassette\n  name one: cassette=, --cassette")
@@ -284,7 +288,7 @@ def _ended(target: str, variation: Variation) -> Run:
     def run(program: Program) -> Run:
         return program.run(variation)
 
-    return with_test(target, run) if "::" in target else run(program_of(target))
+    return with_test(target, run) if is_test(target) else run(program_of(target))
 
 
 def _judged(ended: Run) -> Replayed:

@@ -19,13 +19,13 @@ from agenttape_core.experiments.strategies.outcome_trees import (
     Tree,
     Way,
     at_depth,
-    emptied_tree,
-    hollow_tree,
-    is_empty,
+    emptied,
+    hollow,
     may_be_dropped,
     may_be_emptied,
     outcome_with,
     replaced_at,
+    smaller_tree,
     texts,
     tree_of,
     without,
@@ -33,7 +33,7 @@ from agenttape_core.experiments.strategies.outcome_trees import (
 from agenttape_core.interventions import GivenOutcome
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.schema import Outcome
+from agenttape_core.schema import Outcome, Plain
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.reading.summary import MODELS
 
@@ -179,12 +179,8 @@ class ReplayedRun:
         last = [(row.kind, row.name) for row in models[-1:]]
         self.like_last = [row.number for row in models if (row.kind, row.name) in last]
         """The numbers of the calls of the boundary that answered last, in their order."""
-        self._trees: dict[int, Tree] = {number: tree_of(outcome) for number, outcome in self._outcomes.items()}
-
-    @property
-    def trees(self) -> Trees:
+        self.trees: Trees = {number: tree_of(outcome) for number, outcome in self._outcomes.items()}
         """The outcomes of its calls."""
-        return self._trees
 
     def fails(self, changed: Trees) -> bool:
         """Return whether the failure is the same with other outcomes."""
@@ -281,8 +277,8 @@ class Shrinking:
             for _ in range(_ROUNDS):
                 before = _size(self._run.trees)
                 self._tail()
-                self._calls(emptied_tree)
-                self._calls(hollow_tree)
+                self._calls(emptied)
+                self._calls(hollow)
                 self._parts()
                 self._texts()
                 if _size(self._run.trees) >= before:
@@ -309,9 +305,9 @@ class Shrinking:
                 first = middle + 1
         self._settle()
 
-    def _calls(self, smaller: Callable[[Tree], Tree]) -> None:
+    def _calls(self, smaller: Callable[[Plain], Plain]) -> None:
         """Empty whole outcomes."""
-        small = {number: smaller(tree) for number, tree in self._run.trees.items()}
+        small = {number: smaller_tree(tree, smaller) for number, tree in self._run.trees.items()}
         full = [number for number, tree in self._run.trees.items() if small[number] != tree]
         self._needed(full, lambda gone: {number: small[number] for number in gone})
 
@@ -326,7 +322,7 @@ class Shrinking:
     def _units(self, depth: int, way: Way) -> Iterator[_Unit]:
         for number, tree in self._run.trees.items():
             for path, part in _below(tree, depth):
-                if may_be_dropped(path) if way == "drop" else may_be_emptied(path) and not is_empty(part):
+                if may_be_dropped(path) if way == "drop" else may_be_emptied(path) and emptied(part) != part:
                     yield _Unit(number, path, way)
 
     def _without(self, gone: Sequence[_Unit]) -> Trees:

@@ -27,6 +27,7 @@ from agenttape_core.errors import (
 )
 from agenttape_core.guard import OF_PROGRAM, SUBPROCESS
 from agenttape_core.guard.caller import is_library
+from agenttape_core.lifecycle.chosen_order import Imposing
 from agenttape_core.lifecycle.entry_points import watch_broken
 from agenttape_core.lifecycle.failed_blocks import watch_failed_blocks
 from agenttape_core.lifecycle.missing import missing_packages
@@ -44,6 +45,7 @@ from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig, 
 from agenttape_core.tools.processes.startup.agenttape_commands import what_runs
 
 if TYPE_CHECKING:
+    from agenttape_core.lifecycle.variation import Variation
     from agenttape_core.tools.budget import Budget
     from agenttape_core.tools.processes.startup.agenttape_startup import Process
 
@@ -198,6 +200,12 @@ class ProcessSession:
         self._own: dict[str, None] = {}
         """The cassettes of the sessions that the program has opened itself, and made calls in."""
         request = _request(config, process.address, member, lambda: bool(self._own))
+        self._varied: Variation | None = None
+        if config.varied and not process.address:
+            from agenttape_core.tools.processes.varied import unpacked  # most commands aren't varied
+
+            self._varied = unpacked(config.varied)
+            request = self._varied.replayed_by(request._replace(write_to=None))
         watch_sessions(self._note_own)
         if config.confines and request.project is not None:
             confine_process(request.project._replace(replays_only=True))  # for the sessions that it opens itself
@@ -208,7 +216,9 @@ class ProcessSession:
         self._run_folder = run_folder
         self._process = process
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
-        self._report = ProcessReport(os.getpid(), process.address, member, str(request.write_to))
+        self._report = ProcessReport(
+            os.getpid(), process.address, member, "" if self._varied is not None else str(request.write_to)
+        )
         run_folder.write_report(self._name, self._report)  # first: a process that is killed must be known
         watch_broken(process.refuse)
         self._in_use = CassetteInUse(open_session(request))
@@ -221,6 +231,8 @@ class ProcessSession:
             self._in_use.leave()
             self._in_use.settle(None)
             failed = self._in_use.failure
+            if self._varied is not None:
+                self._run_folder.write_end(self._end_of(self._varied, failed))
             self._run_folder.write_report(self._name, self._report_of(self._in_use.session, failed))
         if isinstance(failed, AgentTapeHalt):
             release_waiting_parent(self._process)
@@ -279,6 +291,19 @@ class ProcessSession:
             failed_blocks=self._failed_blocks(),
             own=list(self._own),
         )
+
+    def _end_of(self, varied: Variation, failed: BaseException | None) -> str:
+        """Return the end of a varied session for the process that began the command."""
+        from agenttape_core.tools.processes.varied import SessionEnd, packed
+
+        changes = {number: str(one.change) for number, one in self._in_use.changes.items()}
+        end = SessionEnd(self._in_use.session.report, changes, failed)
+        if isinstance(varied.order, Imposing):
+            end = end._replace(choices=varied.order.choices, rows=tuple(varied.order.rows))
+        try:
+            return packed(end)
+        except Exception:  # noqa: BLE001 - the error of a user's class
+            return packed(end._replace(failure=AgentTapeHalt(str(failed))))
 
     def forget_after_fork(self) -> None:
         """Leave the session to the parent of this forked process."""

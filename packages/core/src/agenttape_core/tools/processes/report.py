@@ -35,6 +35,7 @@ from agenttape_core.storage.atomic import real_path
 from agenttape_core.storage.lock import lock_path
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig
 from agenttape_core.tools.processes.startup.agenttape_startup import REFUSED
+from agenttape_core.tools.processes.varied import SessionEnd
 
 # -- Merge the recordings of a command's processes into a cassette each.
 
@@ -220,6 +221,8 @@ class Outcome:
         tries: Whether a candidate was to answer instead of the recorded models.
         answered_otherwise: The lines in which a server whose calls are live differs from its recorded answer.
         run_id: The id of the run, which all its processes share.
+        output: Its standard output and standard error, if it was varied.
+        end: The end of the main process's session, if it was varied and opened one.
     """
 
     command: Sequence[str]
@@ -240,6 +243,8 @@ class Outcome:
     tries: bool = False
     answered_otherwise: Sequence[str] = ()
     run_id: str = ""
+    output: Sequence[str] = ()
+    end: SessionEnd | None = None
 
     @property
     def exit_code(self) -> int:

@@ -12,8 +12,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import distributions, entry_points
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from agenttape_core.lifecycle.missing import FRAMEWORKS
 from agenttape_core.lifecycle.open_session import refuse_misspelled
 from agenttape_core.lifecycle.request import SELECTING
 from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import new_key
 from agenttape_core.schema import HASH_SEED
@@ -46,11 +48,13 @@ from agenttape_core.tools.processes.startup.agenttape_startup import (
     NOTES,
     OF_REPLAY,
 )
+from agenttape_core.tools.processes.varied import SessionEnd, packed, unpacked
 
 # -- Run the command itself, with its own signals and its own exit code.
 
 
 _STDERR = 2
+_OUTPUT = ("stdout", "stderr")
 _PATIENCE, _PAUSE = 5.0, 0.02
 """Seconds to wait for the processes that a command leaves behind, and between two looks at them."""
 _GRACE = 0.5
@@ -62,7 +66,13 @@ _KILLED = 128
 
 
 def run_child(
-    command: Sequence[str], folder: Path, *, extra: Mapping[str, str], apart: bool, is_replay: bool = False
+    command: Sequence[str],
+    folder: Path,
+    *,
+    extra: Mapping[str, str],
+    apart: bool,
+    is_replay: bool = False,
+    keeps_output: bool = False,
 ) -> int:
     """Run a command to its end, and return its exit code.
 
@@ -75,15 +85,20 @@ def run_child(
         extra: Further environment variables for it.
         apart: Whether its standard output goes to the standard error.
         is_replay: Whether it is replayed.
+        keeps_output: Whether its output goes to files in the folder of the run, and it reads no input.
 
     Raises:
         ConfigurationError: It cannot be started.
     """
     children: list[subprocess.Popen[bytes]] = []
-    with _forwarding_signals(children, RunFolder(folder)):
+    streams: dict[str, Any] = {"stdout": _STDERR if apart else None}
+    with _forwarding_signals(children, RunFolder(folder)), ExitStack() as files:
+        if keeps_output:
+            streams = {name: files.enter_context((folder / name).open("wb")) for name in _OUTPUT}
+            streams["stdin"] = subprocess.DEVNULL
         try:
             child = subprocess.Popen(  # noqa: S603 - the very command that the user has asked for
-                list(command), env=_environment(folder, extra, is_replay=is_replay), stdout=_STDERR if apart else None
+                list(command), env=_environment(folder, extra, is_replay=is_replay), **streams
             )
         except OSError as error:
             raise ConfigurationError(f"cannot start {command[0]}: {error.strerror or error}") from None
@@ -178,6 +193,8 @@ class _Finished(NamedTuple):
     not_run: list[str]
     answered_otherwise: list[str]
     run_id: str
+    output: Sequence[str]
+    end: SessionEnd | None
 
 
 def run(
@@ -190,6 +207,7 @@ def run(
     is_check: bool = False,
     max_usd: float | None = None,
     oracle: str = "",
+    vary: Variation | None = None,
 ) -> Outcome:
     """Run a command with a session in each of its Python processes.
 
@@ -202,6 +220,7 @@ def run(
         is_check: Whether it was recorded just now, so that recording again doesn't remove a difference.
         max_usd: The most that the calls of models of one process may cost, in US dollars.
         oracle: A file or the URL of an oracle, which answers calls of tools without a recording; empty for none.
+        vary: The difference between the main process's replay and a plain one. The command's output is kept then.
 
     Raises:
         ConfigurationError: The command, an option or a setting is wrong.
@@ -223,10 +242,12 @@ def run(
         confines=not records and (not settings.live or settings.candidate is not None),
         max_usd=max_usd,
         oracle=oracle,
+        varied=packed(vary) if vary is not None else "",
     )
     config = replace(config, remedies=([], [])) if is_check else config
     with _locked(path) if records else nullcontext():
-        code, reports, notes, blocked, not_run, otherwise, run_id = _run_command(command, config, settings, apart=apart)
+        finished = _run_command(command, config, settings, apart=apart)
+    code, reports, notes, blocked, not_run, otherwise, run_id, output, end = finished
     keeps = (code == 0 and not not_run) or settings.on_error == "keep"
     made = merged(reports, config, replaces=keeps, derives=not records, waits=settings.review)
     return Outcome(
@@ -250,6 +271,8 @@ def run(
         tries=settings.candidate is not None,
         answered_otherwise=[line for each in otherwise for line in each.split("\n")],
         run_id=run_id,
+        output=output,
+        end=end,
     )
 
 
@@ -258,28 +281,31 @@ OTEL_RESOURCE = "OTEL_RESOURCE_ATTRIBUTES"
 https://opentelemetry.io/docs/specs/otel/resource/sdk/."""
 
 
-def _watched(settings: Settings, path: Path) -> list[str]:
+def _watched(settings: Settings, path: Path, *, needs_clients: bool) -> list[str]:
     """Return the modules whose import needs a session: our own, the frameworks, and HTTP clients if they are taped."""
     tapes_http = _was_with_http(path) if settings.http is None else settings.http
     groups = (GROUP, SERVER_GROUP, HTTP_GROUP) if tapes_http else (GROUP, SERVER_GROUP)
-    clients = _built_on_frameworks() if settings.candidate is not None else ()
+    clients = _built_on_frameworks() if needs_clients else ()
     points = (point.name for group in groups for point in entry_points(group=group))
     return sorted({*_OURS, *FRAMEWORKS, *points, *clients})
 
 
-def _built_on_frameworks() -> Iterator[str]:
-    """Yield the packages of distributions that require a framework, such as `langchain_openai`.
+@cache
+def _built_on_frameworks() -> list[str]:
+    """Return the packages of distributions that require a framework, such as `langchain_openai`.
 
-    A session makes its candidate when it opens, and the client of a model is such a package. In a session that its own
-    import of the framework opens, the client would be half imported.
+    A session makes its candidate, or the errors of its variation, when it opens: with such packages. In a session that
+    its own import of the framework opens, the client would be half imported.
     """
     frameworks = {name.replace("_", "-").replace(".", "-") for name in FRAMEWORKS}
+    found: list[str] = []
     for each in distributions():
-        required = {found[0].lower().replace("_", "-") for found in map(_NAME.match, each.requires or ()) if found}
+        required = {one[0].lower().replace("_", "-") for one in map(_NAME.match, each.requires or ()) if one}
         if frameworks.isdisjoint(required):
             continue
         packages = {file.parent.parts for file in each.files or () if file.name == "__init__.py"}
-        yield from (".".join(parts) for parts in packages if parts[:-1] not in packages)
+        found += (".".join(parts) for parts in packages if parts[:-1] not in packages)
+    return found
 
 
 def _was_with_http(path: Path) -> bool:
@@ -292,7 +318,12 @@ def _run_command(command: Command, config: RunConfig, settings: Settings, *, apa
     """Run the command."""
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         run_folder = RunFolder(Path(folder))
-        watched = [command.session] if command.session else _watched(settings, Path(config.cassette))
+        needs_clients = bool(settings.candidate or config.varied)  # the session makes one, or the error of one
+        watched = (
+            [command.session]
+            if command.session
+            else _watched(settings, Path(config.cassette), needs_clients=needs_clients)
+        )
         is_replay = config.options["mode"] == Mode.REPLAY.value
         is_partly_live = is_replay and (settings.live or settings.candidate)
         hosts = of_program(settings.hosts) if is_partly_live else settings.hosts
@@ -303,9 +334,15 @@ def _run_command(command: Command, config: RunConfig, settings: Settings, *, apa
             extra["AGENTTAPE_MODE"] = Mode.REPLAY.value
             given = os.environ.get(OTEL_RESOURCE)
             extra[OTEL_RESOURCE] = ",".join(filter(None, [given, f"replay_run_id={quote(run_id)}"]))
-        code = run_child(command.words, run_folder.folder, extra=extra, apart=apart, is_replay=is_replay)
+        keeps = bool(config.varied)
+        code = run_child(
+            command.words, run_folder.folder, extra=extra, apart=apart, is_replay=is_replay, keeps_output=keeps
+        )
         notes, blocked, not_run, otherwise = map(run_folder.notes, (NOTES, BLOCKED, NOT_RUN, ANSWERED_OTHERWISE))
-        return _Finished(code, settled(run_folder), notes, blocked, not_run, otherwise, run_id)
+        reports = settled(run_folder)
+        output = [(Path(folder) / name).read_text("utf-8", "replace") for name in _OUTPUT] if keeps else ()
+        end = unpacked(said) if (said := run_folder.end()) else None
+        return _Finished(code, reports, notes, blocked, not_run, otherwise, run_id, output, end)
 
 
 def _hash_seed(path: Path) -> int:

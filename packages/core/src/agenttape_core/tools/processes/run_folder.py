@@ -14,7 +14,7 @@ from agenttape_core.engine import Mode
 from agenttape_core.storage import stem_of
 from agenttape_core.tools.processes.startup.agenttape_startup import BEGIN
 
-_CONFIG, _REPORTS, _CLAIMED = "config.json", "reports", "claimed"
+_CONFIG, _REPORTS, _CLAIMED, _END = "config.json", "reports", "claimed", "end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class RunConfig:
         confines: Whether sessions that the command itself opens only replay.
         max_usd: The most that the calls of models of one process may cost, in US dollars; `None` for any amount.
         oracle: A file or the URL of an oracle, which answers calls of tools without a recording; empty for none.
+        varied: The variation of the main process, as `varied.packed` makes it; empty for none.
     """
 
     cassette: str
@@ -42,6 +43,7 @@ class RunConfig:
     confines: bool = False
     max_usd: float | None = None
     oracle: str = ""
+    varied: str = ""
 
     def cassette_of(self, address: str) -> Path:
         """Return the cassette of a process, or of all that do the same."""
@@ -185,6 +187,16 @@ class RunFolder:
         unfinished = self.folder / _REPORTS / f"{name}.tmp"
         unfinished.write_text(json.dumps(asdict(report)), encoding="utf-8")
         unfinished.replace(unfinished.with_suffix(".json"))
+
+    def write_end(self, end: str) -> None:
+        """Write the end of a varied session, as `varied.packed` makes it."""
+        if self.folder.is_dir():
+            (self.folder / _END).write_text(end, encoding="utf-8")
+
+    def end(self) -> str:
+        """Read the end of the varied session; empty if none was opened, or its process was killed."""
+        path = self.folder / _END
+        return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def reports(self) -> list[ProcessReport]:
         """Read the reports of the processes, by address and member."""
