@@ -386,8 +386,7 @@ def _sample(ending: Run) -> Sample:
     changed = any(match_rule == "address" for _, _, match_rule in ending.calls)
     if ending.left is not None:
         return Sample("left", ending.left, changed)
-    failure = ending.failure
-    return Sample("passed", "", changed) if failure is None else Sample("failed", str(failure), changed)
+    return Sample("failed" if ending.failure else "passed", str(ending.failure or ""), changed)
 
 
 def _held_back(name: str, cassette: Cassette, live: Collection[Key] | None) -> str:
