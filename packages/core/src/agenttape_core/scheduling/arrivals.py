@@ -386,16 +386,16 @@ class ReplayedPlace(_Place):
         if self._scheduler.came_in_step(self._base):
             self._room.turn.passes(f"{self._base}^")
             return
-        strategy = self._room.turn.strategy
-        if not strategy.is_observed or not self._room.turn.passes_at_once(self._base):
+        observed = self._room.turn.strategy.observed
+        if observed is None or not self._room.turn.passes_at_once(self._base, observed):
             with self._during():
                 try:
                     await self._room.answered(self._base)
                 except CancelledError:
                     await self._room.ended(self._base)
                     raise
-        if strategy.is_observed:
-            strategy.reached(self._base)
+        if observed is not None:
+            observed.reached(self._base)
 
     async def cancelled(self) -> None:
         """See `Awaited`."""

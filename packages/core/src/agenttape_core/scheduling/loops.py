@@ -151,9 +151,9 @@ class Room:
                 self.rests()
             elif turn.running is not self.owner:
                 turn.barge(self.owner)
-            elif turn.strategy.is_observed:
+            elif (observed := turn.strategy.observed) is not None:
                 self._is_amid = True
-                turn.goes_on(self.owner)
+                turn.goes_on(self.owner, observed)
                 self._is_amid = False
         if has_steps and turn.running is self.owner:
             self.rounds += 1

@@ -35,7 +35,7 @@ class AsTheyCome:
     """Admits the first offer: a recording, or a run that has no order to keep."""
 
     is_led = False
-    is_observed = False
+    observed: ByTime | None = None
     has_threads = False
 
     def pick(self, turn: Turn) -> Key | None:
@@ -47,20 +47,6 @@ class AsTheyCome:
 
     def took(self, key: Key) -> None:
         """Note that an arrival was admitted."""
-
-    def pick_amid(self, turn: Turn) -> Key | None:  # noqa: ARG002 - some do
-        """Return `None`: arrivals are admitted when nothing else can continue."""
-        return None
-
-    def goes_on(self) -> None:
-        """Note that a loop makes another round."""
-
-    def came_at_once(self, key: Key) -> bool:  # noqa: ARG002 - some do
-        """Return whether a chunk was there when the program asked for it, which it does now."""
-        return False
-
-    def reached(self, base: str) -> None:
-        """Note that an arrival of a call has reached the program."""
 
     def unstick(self, turn: Turn) -> bool:
         """Let a call that waits to be cancelled again wait no more; or let time pass, where that may cancel it."""
@@ -399,7 +385,6 @@ class ByTime(AsTheyCome):
     """
 
     is_led = True
-    is_observed = True
 
     def __init__(
         self,
@@ -420,6 +405,11 @@ class ByTime(AsTheyCome):
         """The moments at which timers are due."""
         self._passing: Key | None = None
         """The timer that a clock passes to."""
+
+    @property
+    def observed(self) -> ByTime:  # type: ignore[override]
+        """Itself: an answer may come while the program goes on."""
+        return self
 
     @cached_property
     def _times(self) -> Mapping[str, Timing]:

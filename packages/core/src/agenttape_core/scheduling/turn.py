@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agenttape_core.locks import freed_by_fork
 from agenttape_core.named_tuples import NamedTuple
@@ -30,6 +30,9 @@ from agenttape_core.scheduling.participants import (
     let_pass,
 )
 from agenttape_core.scheduling.stalls import LONGEST, Lateness, Stall, is_of_library
+
+if TYPE_CHECKING:
+    from agenttape_core.scheduling.strategies import ByTime
 
 _LOOK = 0.01
 """Seconds after which a waiting thread looks at the others, while something is ready: it bounds the cost of a stall."""
@@ -86,8 +89,9 @@ class Strategy(Protocol):
     def is_led(self) -> bool:
         """True while there is an order to keep: then time passes when it did in that order."""
 
-    is_observed: bool
-    """True if a run is replayed that was only observed: something may come while the program goes on."""
+    @property
+    def observed(self) -> ByTime | None:
+        """The strategy itself, if a run is replayed that was only observed: something may come amid its steps."""
 
     has_threads: bool
     """True if its order has threads, so that even one of a library may be next."""
@@ -97,18 +101,6 @@ class Strategy(Protocol):
 
     def took(self, key: Key) -> None:
         """Note that an arrival was admitted."""
-
-    def pick_amid(self, turn: Turn) -> Key | None:
-        """Return the arrival to admit while a loop has the turn and continues, if there is one."""
-
-    def goes_on(self) -> None:
-        """Note that a loop makes another round."""
-
-    def came_at_once(self, key: Key) -> bool:
-        """Return whether a chunk was there when the program asked for it, which it does now."""
-
-    def reached(self, base: str) -> None:
-        """Note that an arrival of a call has reached the program, in an event loop."""
 
     def unstick(self, turn: Turn) -> bool:
         """Continue although the next arrival can't come; return false if nothing can continue at all."""
@@ -218,10 +210,10 @@ class Turn:
         with self.lock:
             self._took(self.key(base), self.running)
 
-    def passes_at_once(self, base: str) -> bool:
+    def passes_at_once(self, base: str, observed: ByTime) -> bool:
         """Note an arrival as `passes` does, if it came as soon as the program asked for it; return whether it did."""
         with self.lock:
-            came = self.strategy.came_at_once(Key(base, self._counts[base] + 1))
+            came = observed.came_at_once(Key(base, self._counts[base] + 1))
             if came:
                 self.passes(base)
         return came
@@ -256,11 +248,11 @@ class Turn:
                 continue
             self._took(key, owner)
 
-    def goes_on(self, owner: Participant) -> None:
+    def goes_on(self, owner: Participant, observed: ByTime) -> None:
         """Let a loop that has the turn make another round, and admit what comes amid its steps."""
         with self.lock:
-            self.strategy.goes_on()
-            while (key := self.strategy.pick_amid(self)) is not None:
+            observed.goes_on()
+            while (key := observed.pick_amid(self)) is not None:
                 entry = self.ready[key]
                 if entry.owner is not owner:
                     return

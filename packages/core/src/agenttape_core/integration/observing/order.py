@@ -157,10 +157,9 @@ class OrderOfEnds:
         ones.
 
         Returns:
-            Groups of calls in the order of their ends: all calls of event loops, or else those that overlapped. A
-            stream of an event loop also has an entry for each of its chunks. If calls ended in the order in which they
-            began, a replay answers them in that order by default. And the calls of several tasks that answered
-            immediately.
+            Groups of calls of threads that overlapped, in the order of their ends. A stream of an event loop also has
+            an entry for each of its chunks. If calls ended in the order in which they began, a replay answers them in
+            that order by default. And what is known of those of one event loop.
         """
         with self._lock:
             calls, self._ended = self._ended, []
@@ -179,21 +178,15 @@ class OrderOfEnds:
             # A replay answers when its loop is idle: what ended before something else began may overlap with it there.
             scheduled = _scheduled(later) if overlapping else None
             return [], [*groups, *([scheduled] if scheduled is not None else [])]
-        ends = [order for group in overlapping if (order := _order(group))]
-        return [_in_order(later)] if ends and None not in loops else ends, groups
+        return [order for group in overlapping if (order := _order(group))], groups
 
 
 def _order(group: list[Ended]) -> list[str]:
     """Return the addresses in the order of the ends; none if that is the order of the beginnings, and of no streams."""
     is_told = sorted(group, key=lambda call: call.ended.at) != group
     has_chunks = any(len(call.deliveries) > 1 for call in group)
-    return _in_order(group) if is_told or has_chunks else []
-
-
-def _in_order(calls: Iterable[Ended]) -> list[str]:
-    """Return the addresses of calls in the order of their outcomes."""
-    came = [(each.at, call.address) for call in calls for each in call.deliveries]
-    return [address for _, address in sorted(came, key=lambda one: one[0])]
+    came = [(each.at, call.address) for call in group for each in call.deliveries]
+    return [address for _, address in sorted(came, key=lambda one: one[0])] if is_told or has_chunks else []
 
 
 def _scheduled(calls: Iterable[Ended]) -> Scheduled | None:
