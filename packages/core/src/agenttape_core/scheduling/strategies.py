@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
 
 from agenttape_core.locks import cached_property
 from agenttape_core.scheduling.choices import Choices
 from agenttape_core.scheduling.participants import Key
-from agenttape_core.scheduling.turn import Turn
-from agenttape_core.schema import Delivery, Scheduled, Timing
+from agenttape_core.scheduling.turn import Observed, Turn
+from agenttape_core.schema import Scheduled, Timing
 
 _LEAST = 0.1
 """Milliseconds that pass at least while a part of the program waits, as one that looks again and again."""
@@ -35,7 +35,7 @@ class AsTheyCome:
     """Admits the first offer: a recording, or a run that has no order to keep."""
 
     is_led = False
-    observed: ByTime | None = None
+    observed: Observed | None = None
     has_threads = False
 
     def pick(self, turn: Turn) -> Key | None:
@@ -231,6 +231,47 @@ class OfAnswers(AsTheyCome):
         self._group.clear()
 
 
+def _in_order(schedule: Scheduled, last: Callable[[str], int]) -> tuple[list[tuple[Key, int | None]], Collection[Key]]:
+    """Return what came, each with the rounds since the one before; and ends of streams that a handler saw late.
+
+    The handlers of some frameworks see the end of a stream some rounds later, as those of LangChain's agents. It came
+    with the last chunk then; where the loop has rested in between, it isn't known when it came.
+
+    Args:
+        schedule: The calls.
+        last: Returns the number of the last arrival of a call, by its address.
+    """
+    deliveries = schedule.deliveries()
+    counts = Counter(each.which for each in deliveries if each.sender == "call")
+    numbers = {which: last(schedule.calls[which]) - count for which, count in counts.items()}
+    found: list[tuple[Key, int | None]] = []
+    unknown: set[Key] = set()
+    came: dict[str, int] = {}
+    """The rounds in which something last came of each call, since the loop last rested."""
+    rounds = moved = 0
+    is_told_late = False
+    for each in deliveries:
+        address, after = schedule.calls[each.which], each.after
+        if each.sender == "call":
+            numbers[each.which] += 1
+        key = Key(address, numbers[each.which] if each.sender == "call" else _BEGINNING)
+        is_end = key.number > 1 and key.number == last(address)
+        rounds += after or 0
+        if after is None:
+            came = {}
+        if is_end and after is not None and rounds - came.get(address, rounds) >= _HOPS:
+            is_told_late = True
+            chunk = next(place for place in reversed(range(len(found))) if found[place][0].base == address)
+            found.insert(chunk + 1, (key, 0))
+            moved += after
+        else:
+            found.append((key, after + moved if after is not None else None))
+            moved = 0
+            unknown.update([key] if is_end and address not in came else [])
+        came[address] = rounds
+    return found, unknown if is_told_late else ()
+
+
 class _Observed:
     """The calls of an event loop, as an observer saw them: how they began and were answered, and how far apart.
 
@@ -253,14 +294,8 @@ class _Observed:
         soon: Callable[[str], bool],
         unseen: Callable[[], object],
     ) -> None:
-        deliveries = schedule.deliveries()
-        counts = Counter(each.which for each in deliveries if each.sender == "call")
-        numbers = {which: last(schedule.calls[which]) - count for which, count in counts.items()}
-        keys: list[Key] = []
-        for each in deliveries:
-            if each.sender == "call":
-                numbers[each.which] += 1
-            keys.append(Key(schedule.calls[each.which], numbers[each.which] if each.sender == "call" else _BEGINNING))
+        came, ends = _in_order(schedule, last)
+        keys = [key for key, _ in came]
         self._unseen = unseen
         self._round = 0
         self._left = dict.fromkeys(keys)
@@ -272,48 +307,47 @@ class _Observed:
         self._due: dict[Key, int] = {}
         """The rounds in which answers come."""
         self._picked: Key | None = None
+        self._kept: set[Key] = set()
+        """The answers that came as many rounds after something else as in the recording."""
+        self._late: set[Key] = set()
+        """Beginnings that such an answer came before: a handler saw them some rounds before a replay does."""
         self._own: set[Key] = set()
         """The arrivals that follow another one of their call: they come once the program asks for them."""
-        self._is_told_late = False
-        """True if a handler may have been told of the end of a stream some rounds late, as LangChain's agents do."""
         self._doubtful: set[Key] = set()
         """Answers of which it isn't known which steps of the program they came before."""
-        came: dict[str, int] = {}
-        """The rounds in which something last came of each call, since the loop last rested."""
-        rounds = 0
-        for place, (key, each) in enumerate(zip(keys, deliveries, strict=True)):
-            rounds += each.after or 0
-            if each.after is None:
-                came = {}
-            if key.number != _BEGINNING and each.after is not None:
-                self._is_told_late |= key.number > 1 and rounds - came.get(key.base, rounds) >= _HOPS
-                self._follow(keys, deliveries, place)
-            if key.number == 1 and key.base in came and soon(key.base):
+        begun: set[str] = set()
+        for place, (key, after) in enumerate(came):
+            if after is None:
+                begun = set()
+            elif key.number != _BEGINNING:
+                self._follow(came, place, ends)
+            if key.number == 1 and key.base in begun and soon(key.base):
                 self._doubtful.add(key)
-            came[key.base] = rounds
+            begun.add(key.base)
 
-    def _follow(self, keys: Sequence[Key], deliveries: Sequence[Delivery], place: int) -> None:
+    def _follow(self, came: Sequence[tuple[Key, int | None]], place: int, ends: Collection[Key]) -> None:
         """Find the predecessor of an answer: the last answer before it, or else a beginning in an earlier round.
 
         A handler may be told of a beginning some rounds before a replay is asked.
         """
-        rounds, base, found = 0, place, None
-        while (after := deliveries[base].after) is not None and base:
+        key, found, rounds, base = came[place][0], None, 0, place
+        while (after := came[base][1]) is not None and base:
             rounds += after
             base -= 1
-            if keys[base].number != _BEGINNING:
-                found = base, rounds
+            earlier = came[base][0]
+            if earlier.base != key.base and earlier in self._own:
+                continue
+            if earlier.number != _BEGINNING or (found is None and rounds):
+                found = earlier, rounds
+            if earlier.number != _BEGINNING:
                 break
-            if found is None and rounds:
-                found = base, rounds
         if found is None:
             return
-        base, rounds = found
-        if keys[base].base == keys[place].base:
-            self._own.add(keys[place])
-        elif self._is_told_late and keys[base].number > 1:
-            self._doubtful.add(keys[place])
-        self._followers.setdefault(keys[base], []).append((keys[place], rounds))
+        if found[0].base == key.base:
+            self._own.add(key)
+        elif found[0] in ends:
+            self._doubtful.add(key)
+        self._followers.setdefault(found[0], []).append((key, found[1]))
 
     @property
     def to_begin(self) -> list[str]:
@@ -337,18 +371,29 @@ class _Observed:
             self._due[follower] = self._round + rounds + is_at_rest
         if key.number == _BEGINNING:
             self.reached(key)
-        elif key in self._waiting:
+            return
+        if key != self._picked and self._late:  # the program rests
+            self._late.clear()
+            self._unseen()
+        if key in self._waiting:
             del self._waiting[key]
-            is_late = self._due.pop(key, self._round) < self._round and key not in self._own
-            if is_late or key in self._doubtful:
+            due = self._due.pop(key, None)
+            if due == self._round:
+                self._kept.add(key)
+            if key in self._doubtful or (due is not None and due < self._round and key not in self._own):
                 self._unseen()
 
     def reached(self, key: Key) -> None:
         """Note that a call begins, or that its answer has reached the program."""
-        if key in self._left:
-            if next(iter(self._left)) != key:
-                self._unseen()
-            del self._left[key]
+        if key not in self._left:
+            return
+        earlier = [each for each in takewhile(key.__ne__, self._left) if each not in self._late]
+        if key in self._kept and all(each.number == _BEGINNING for each in earlier):
+            self._late.update(earlier)
+        elif earlier:
+            self._unseen()
+        self._late.discard(key)
+        del self._left[key]
 
     def ended(self, key: Key) -> None:
         """Note that a call was cancelled."""
@@ -357,7 +402,7 @@ class _Observed:
 
     def pick(self, turn: Turn) -> Key | None:
         """Return the answer that comes in this round."""
-        head = next(iter(self._waiting), None)
+        head = next((key for key in self._waiting if key in turn.ready or key not in self._own), None)
         self._picked = head if head in turn.ready and self._is_due(head) else None
         return self._picked
 
