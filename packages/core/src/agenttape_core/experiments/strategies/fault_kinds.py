@@ -186,7 +186,7 @@ def _same() -> Change:
 
 
 def unedited(answer: object) -> object:
-    """Return an answer as it is."""
+    """Return an answer unchanged."""
     return answer
 
 

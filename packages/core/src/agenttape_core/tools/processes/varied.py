@@ -33,7 +33,7 @@ class SessionEnd(NamedTuple):
 
 
 class _Pickler(pickle.Pickler):
-    """Also takes errors that can't be made from their arguments alone, as those of providers' clients."""
+    """Also takes errors that can't be made from their arguments alone, such as errors of providers' clients."""
 
     def reducer_override(self, obj: Any) -> Any:
         """Take an error apart."""
