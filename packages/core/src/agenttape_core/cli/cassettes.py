@@ -8,11 +8,11 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 import click
 
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.settings import load_settings
 from agenttape_core.storage import (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from agenttape_core.engine.policy import Policy
 from agenttape_core.matching import Candidate
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import PURE_KINDS
 
 

@@ -7,14 +7,13 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.experiments.program import COMMAND, ExitError, Failure, Run
 from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.chosen_order import Imposing
 from agenttape_core.lifecycle.variation import Variation
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import Redactor, new_key
 from agenttape_core.session import Report, Session
 from agenttape_core.storage import Cassette, open_cassette

@@ -14,7 +14,7 @@ from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 from agenttape_core.errors import (
     AgentTapeError,
@@ -28,7 +28,6 @@ from agenttape_core.lifecycle.contained import ContainedBlock
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.lifecycle.variation import Variation
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import IndexRow, Interaction
 from agenttape_core.session import Session, current_session
 from agenttape_core.storage import Cassette, open_cassette

@@ -23,9 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Literal
-
-from agenttape_core.named_tuples import NamedTuple
+from typing import Literal, NamedTuple
 
 Verdict = Literal["WORSE", "BETTER", "SAME", "UNCLEAR"]
 """The candidate passes less often, more often, as often within `MARGIN`; or the samples do not tell."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from agenttape_core.errors import CassetteFormatError, CassetteVersionError
 from agenttape_core.format.continuation import resolve
@@ -19,7 +19,6 @@ from agenttape_core.format.records import (
 )
 from agenttape_core.format.timings import MAX_MS
 from agenttape_core.format.written_steps import written_step
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Step, StepTiming, Timing
 
 if TYPE_CHECKING:

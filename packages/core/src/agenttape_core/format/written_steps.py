@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from agenttape_core.lazy_patterns import Lazy
-from agenttape_core.named_tuples import NamedTuple
 
 CARRIED = ("input", "output", "data")
 """The large values that a step may carry."""

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze.branches import BegunWork, Branch, Branches, begun_scope, label_of
@@ -16,7 +16,6 @@ from agenttape_core.freeze.other_clock_tools import travelled_time
 from agenttape_core.freeze.readings import ReadingLog
 from agenttape_core.freeze.spinning import Spinning
 from agenttape_core.locks import RLock
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema.freeze_kinds import TICKING, families
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ import sys
 import types
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.freeze.frozen_function import FrozenFunction, active
-from agenttape_core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

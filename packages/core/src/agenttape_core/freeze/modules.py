@@ -12,12 +12,11 @@ import sys
 import types
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from agenttape_core.freeze import clock, randomness, real_sources, timed_waits
 from agenttape_core.freeze.references import FunctionReference
 from agenttape_core.guard.caller import is_library
-from agenttape_core.named_tuples import NamedTuple
 
 SKIPPED = frozenset(
     {

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.errors import NetworkBlockedError, shown_path
 from agenttape_core.guard.after_session import how_to_end
@@ -35,7 +35,6 @@ from agenttape_core.guard.patching import Watchers, Wrappers
 from agenttape_core.guard.receives import RECEIPTS, Receipt, note_connection
 from agenttape_core.guard.sends import SENDS, Send
 from agenttape_core.guard.tracers import in_telemetry
-from agenttape_core.named_tuples import NamedTuple
 
 try:
     import _posixsubprocess

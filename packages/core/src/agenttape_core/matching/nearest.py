@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
+from typing import NamedTuple
 
 from agenttape_core.matching.difference import Difference, differences, differing_leaves, likeness
 from agenttape_core.matching.fingerprint import CanonicalRequest
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored
 from agenttape_core.matching.permutation import is_permuted
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import IndexRow, Plain
 
 _TOOLS = "tools"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from agenttape_core.errors import CassetteMissError, counted
 from agenttape_core.matching import Difference
-from agenttape_core.named_tuples import NamedTuple
 
 _MISS = "agenttape.miss"
 """The name of the property of a test report that holds its miss, as JSON."""

@@ -28,11 +28,10 @@ from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 from weakref import WeakSet
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling.handles import Looking, timers_of_ours
 from agenttape_core.scheduling.stalls import Lateness
 from agenttape_core.scheduling.thread_starts import Work, current_work
@@ -296,7 +295,7 @@ _WAKE = cast("Any", asyncio.futures)._set_result_unless_cancelled  # noqa: SLF00
 
 
 async def pass_to_end(loop: Any, seconds: float, works: Callable[[], bool]) -> None:
-    """Sleep in no time, by a timer as that of `asyncio.sleep`.
+    """Sleep in no time, by a timer as `asyncio.sleep` sets one.
 
     Args:
         loop: The loop that runs here.

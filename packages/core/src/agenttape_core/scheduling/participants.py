@@ -11,10 +11,9 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import Context
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from agenttape_core.guard.caller import is_library
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling.executing import EXECUTING, runs_outside_program
 from agenttape_core.side_effects import function_of
 

@@ -6,10 +6,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ref
 
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling.arrivals import Arrivals
 from agenttape_core.scheduling.blocking import TURNS
 from agenttape_core.scheduling.choices import Choices

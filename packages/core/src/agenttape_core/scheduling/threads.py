@@ -57,7 +57,7 @@ class Threads:
     Args:
         turn: The turn of the session.
         session: Returns the session.
-        unordered: What is in no order.
+        unordered: The parts that are in no order.
     """
 
     def __init__(self, turn: Turn, session: Callable[[], Any], unordered: Unordered) -> None:

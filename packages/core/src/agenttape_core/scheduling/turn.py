@@ -13,10 +13,9 @@ from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from agenttape_core.locks import freed_by_fork
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling.participants import (
     AWAY,
     BLOCKING,

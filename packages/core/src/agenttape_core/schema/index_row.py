@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agenttape_core.named_tuples import NamedTuple
+from typing import NamedTuple
 
 
 class IndexRow(NamedTuple):

@@ -17,7 +17,7 @@ class ChangedCall:
 
     Args:
         call: The call in this run.
-        outcome: What was recorded.
+        outcome: The recorded outcome.
     """
 
     def __init__(self, call: Call, outcome: Outcome) -> None:

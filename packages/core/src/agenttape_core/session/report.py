@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.matching import MatchRule
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import FAKED, PURE_KINDS, Interaction, SideEffect
 from agenttape_core.session.unrecorded_call import UnrecordedCall
 

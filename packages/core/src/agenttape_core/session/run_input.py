@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from agenttape_core.locks import Lock
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Entry, Plain
 from agenttape_core.session.codecs import plain_value
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.guard.caller import is_library
 from agenttape_core.guard.tracers import REPORTING, in_telemetry
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.side_effects.words import shown
 
 if TYPE_CHECKING:

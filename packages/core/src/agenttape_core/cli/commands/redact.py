@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NamedTuple
 
 import click
 
@@ -11,7 +12,6 @@ from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
 from agenttape_core.cli.output import cli_command, print_json, print_text, progress, unread
 from agenttape_core.errors import CassetteError, ConfigurationError, counted
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import location_of
 from agenttape_core.tools.rewrite.redacting import Redacted, check_values, would_redact

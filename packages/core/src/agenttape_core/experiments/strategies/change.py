@@ -1,7 +1,7 @@
-"""A changed program on what was recorded: two revisions replay each recording, and make only what the change affects.
+"""A changed program on its recordings: two revisions replay each recording, and make only what the change affects.
 
 What both replay strictly is decided for free. Within a spending limit, the calls that a change affects are made by both
-revisions in turn, with all others replayed, and the pairs are judged as those of another model are.
+revisions in turn, with all others replayed, and the pairs are judged as pairs of another model are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from agenttape_core.checks.check_file import read_checks
 from agenttape_core.errors import BudgetExceededError, ConfigurationError, counted, shown_path
@@ -35,7 +35,6 @@ from agenttape_core.experiments.verdicts import Verdict as Paid
 from agenttape_core.interventions import ASKING
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.matching import Selector, refuse_unselected
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.storage import in_file_name, open_cassette, stem_of
 from agenttape_core.tools.reading.prices import load_prices
@@ -45,7 +44,7 @@ from agenttape_core.tools.update import Plan
 from agenttape_core.tools.upkeep.verified import own_folder
 
 Verdict = Literal["CHANGED", "NEW"] | Paid
-"""Both revisions do what was recorded (`SAME`); only the base does (`CHANGED`); only the changed one does (`BETTER`);
+"""Both revisions do as recorded (`SAME`); only the base does (`CHANGED`); only the changed one does (`BETTER`);
 the base has no such program (`NEW`); or the base doesn't, so that the recording can't show the change (`UNCLEAR`).
 After samples, it's theirs."""
 
@@ -193,14 +192,14 @@ def change(
     resume: str | Path | None = None,
     on_run: Callable[[], object] | None = None,
 ) -> Changed:
-    """Compare a changed program with its base on what was recorded, and pay only for what the change affects.
+    """Compare a changed program with its base on recordings, and pay only for what the change affects.
 
     Both revisions replay each recording strictly, each in a worktree and a separate process. Where both make the
     recorded calls, and no other, the case is decided, for free.
 
     Where the changed one makes a new request, and a limit is given, both are run in pairs: the base makes the affected
     calls again, the changed revision makes its own, and all others are replayed. An interruption by the keyboard ends
-    it, and what was found is returned.
+    it, and the findings are returned.
 
     Args:
         target: The program: `module:function`, `path/to/file.py:function`, or files and ids of tests.

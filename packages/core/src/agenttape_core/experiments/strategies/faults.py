@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Experiment, adrive, drive, earlier, independent
@@ -14,7 +14,6 @@ from agenttape_core.experiments.program import Call, FunctionProgram, Program, R
 from agenttape_core.experiments.strategies.fault_kinds import CONTROL, NOTE, FaultKind, chosen_kinds
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.matching import Key, Selector, bare_step, refuse_unselected
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Interaction
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged

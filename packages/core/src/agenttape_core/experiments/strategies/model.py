@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agenttape_core.asgi.client import Answered
 from agenttape_core.checks.check_file import read_checks
@@ -36,7 +36,6 @@ from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.replay_source import finished, run_to_its_end
 from agenttape_core.lifecycle.restarting import begin_of, source_of
 from agenttape_core.lifecycle.variation import Variation
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS, OWN
 from agenttape_core.settings import models_by_place
 from agenttape_core.storage import Cassette, in_file_name, open_cassette, stem_of

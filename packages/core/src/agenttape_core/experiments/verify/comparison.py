@@ -51,7 +51,7 @@ class Output:
         stdout: The standard output; bytes that aren't UTF-8 are surrogates.
         stderr: The standard error, as text.
         files: The files in the working directory by their names: their text, or hash and size.
-        divergences: Where the replay diverges from its recording: what was recorded, and what there is now.
+        divergences: Where the replay diverges from its recording: the recorded side, and the replayed one.
         nondeterminism: What the sessions say may not be as it was recorded, a line each: see `Report.nondeterminism`.
         entropy: The part of it that isn't an order.
         unobserved: What the handler that recorded them could not see, and what the sessions came to, a line each.
@@ -209,7 +209,7 @@ Pair = tuple[str, str, str, Noise]
 def places(first: Output, other: Output, redactor: Redactor) -> list[Place]:
     """Return the places where two replays differ, the ones that come first in a run first: at most a few per aspect.
 
-    To those of the other one itself come those of the replays before it in its process.
+    To the other one's own come the differences of the replays before it in its process.
     """
     found = _places(first, other, redactor)
     known = {place.what for place in found}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from agenttape_core.errors import VerificationError
 from agenttape_core.experiments.verify.environment import ALL_FACTORS, BY_FACTOR, Cause, Environment, Factor
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.session import not_as_recorded
 
 _MAX_SHOWN = 6

@@ -417,7 +417,7 @@ def verify(
         options: Those of `use_cassette` but `mode` and `live`: nothing is ever recorded or executed here.
 
     Returns:
-        What was found. `raise_if_different()` makes an error of it.
+        The findings. `raise_if_different()` makes an error of it.
 
     Raises:
         ConfigurationError: If an argument is not valid, or a child process cannot load the function.

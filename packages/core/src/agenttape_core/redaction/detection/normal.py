@@ -11,11 +11,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from html import unescape
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from agenttape_core.lazy_patterns import Lazy
-from agenttape_core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     import re

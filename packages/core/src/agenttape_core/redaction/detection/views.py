@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import string
 from itertools import filterfalse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import Finding
 from agenttape_core.redaction.detection.normal import Normal
 

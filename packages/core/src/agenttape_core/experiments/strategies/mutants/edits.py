@@ -243,7 +243,7 @@ class Mutant:
         file: The file as messages show it.
         line: The number of the line.
         last: The number of the last edited line.
-        kind: What is edited.
+        kind: The part that is edited.
         operator: The name of the operator.
         before: The original text, on one line.
         after: The text after the edit; empty if it's removed.

@@ -1,4 +1,4 @@
-"""Another model on what was recorded, tried several times: samples in groups, and what they are worth."""
+"""Another model on a recording, tried several times: samples in groups, and their worth."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from agenttape_core.checks.check_file import CheckFile
 from agenttape_core.checks.gate import judge
@@ -18,7 +18,6 @@ from agenttape_core.errors import BudgetExceededError, CassetteError, Configurat
 from agenttape_core.experiments.program import Run
 from agenttape_core.experiments.strategies.trials.judging import LOST, NO_CALL, Group, Sample, Trial, diverges_at
 from agenttape_core.lifecycle.project import project_settings
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS, Interaction
 from agenttape_core.session import Candidates
 from agenttape_core.storage import Cassette, open_cassette
