@@ -215,7 +215,7 @@ def assert_nothing_ran(found: Injected, least: int, *, code: int | None = 2) -> 
 
 def test_command(project: Path, pytestconfig: pytest.Config) -> None:
     """A replayed command ends with 2 before it runs, whichever step of its set-up fails; so does `agenttape`."""
-    every, least = (4, 250) if pytestconfig.getoption("night") else (16, 60)
+    every, least = (4, 200) if pytestconfig.getoption("night") else (16, 50)
     recorded(project, "pay", "--", "python", "pay.py")
     found = under(project, "replay", "pay", "--", "python", "pay.py", into="pay.py", every=every)
     assert_nothing_ran(found, least)
