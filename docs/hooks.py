@@ -51,7 +51,7 @@ _FOR_CONTRIBUTORS = "Contributors"
 _navigation: list[StructureItem] = []
 
 
-def on_startup(command: Literal["build", "gh-deploy", "serve"], changed: bool) -> None:  # noqa: ARG001 - mkdocs names them
+def on_startup(command: Literal["build", "gh-deploy", "serve"], dirty: bool) -> None:  # noqa: ARG001 - mkdocs names them
     """Look for garbage seldom: nearly all that is read for the pages stays, and the looks take a tenth of a build."""
     gc.set_threshold(200_000, 50, 1000)
 

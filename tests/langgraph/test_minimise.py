@@ -197,7 +197,7 @@ def test_a_seeded_failure_becomes_small(
     assert len(items) == found.calls[1] <= 3
     assert any("edited" in item.tags for item in items)
     assert open_cassette(found.cassette).header.origin == {
-        "minimised": "c.yaml",
+        "shrunk": "c.yaml",
         "failure": f"{found.failure.name} in {found.failure.function}",
     }
     assert MAIL not in found.cassette.read_text()
