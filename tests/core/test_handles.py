@@ -168,7 +168,7 @@ def test_memory_that_is_mapped_from_a_file(stack: contextlib.ExitStack) -> None:
 
 
 def test_a_bare_descriptor(stack: contextlib.ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code that names `os.write`, under any name, counts; `os` beside the `write` of something else doesn't."""
+    """Code that names `os.write`, or makes a file of a descriptor, counts; `os` beside another `write` doesn't."""
     number = os.open("low", os.O_CREAT | os.O_WRONLY)
     stack.callback(os.close, number)
     monkeypatch.setattr(f"{__name__}.DESCRIPTOR", number)
@@ -184,12 +184,27 @@ def test_a_bare_descriptor(stack: contextlib.ExitStack, monkeypatch: pytest.Monk
 
         system.write(DESCRIPTOR, b"x")
 
+    def duplicated() -> None:
+        with os.fdopen(os.dup(DESCRIPTOR), "w") as file:
+            file.write("x")
+
+    def wrapped() -> None:
+        with io.FileIO(DESCRIPTOR, "w", closefd=False) as file:
+            file.write(b"x")
+
+    def printed() -> None:
+        with open(1, "w", closefd=False) as file:
+            file.write("x")
+
     assert not judged(lambda: os.write(DESCRIPTOR, b"x"))[0]
     assert not judged(lambda: WRITE(DESCRIPTOR, b"x"))[0]
     assert not judged(imported)[0]
     assert not judged(renamed)[0]
+    assert judged(duplicated) == (False, ["wrote an open file"])
+    assert judged(wrapped) == (False, ["wrote an open file"])
+    assert judged(printed) == (True, [])
     assert judged(lambda: (os.environ.get("HOME"), text.write("x")))[0]
-    assert Path("low").read_bytes() == b"xxxx"
+    assert Path("low").read_bytes() == b"xxxxxx"
 
 
 def test_an_argument_that_is_no_part_of_the_request(stack: contextlib.ExitStack) -> None:

@@ -29,8 +29,9 @@ class Reporting(Protocol):
 
 
 ADVICE = (
-    "A test that passes in a new process left something behind in this one when it recorded, such as a cache or a",
-    "module variable: reset that in a fixture, or don't check this test: @pytest.mark.cassette(check_replay=False)",
+    "A test that passes in a new process left something behind in this one when it recorded, such as a cache,",
+    "a module variable or a thread in a database: reset that in a fixture, or don't check this test:",
+    "  @pytest.mark.cassette(check_replay=False)",
 )
 _LINES = 16
 """The most lines of an error that are shown."""

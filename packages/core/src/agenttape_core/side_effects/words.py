@@ -57,8 +57,15 @@ def _is_path(path: Any) -> bool:
     return isinstance(path, str | bytes | os.PathLike)
 
 
+def _is_file_of_others(number: int) -> bool:
+    status = stat_of(number)
+    return number not in (1, 2) and stat.S_ISREG(status.st_mode) and status.st_nlink > 0
+
+
 def _opened(path: Any, mode: Any, flags: Any) -> str | None:
     writes = bool(flags & _WRITING) if isinstance(flags, int) else bool(set(str(mode)) & set("wax+"))
+    if isinstance(path, int):  # a file object is made of a descriptor, as `os.fdopen` does
+        return "wrote an open file" if writes and _is_file_of_others(path) else None
     if not writes or not _is_path(path):
         return None
     if _ANONYMOUS and isinstance(flags, int) and flags & _ANONYMOUS:
