@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
 
 from agenttape_core.format.json_text import load_line
 from agenttape_core.format.malformed import Malformed
+from agenttape_core.format.records import header_from_dict, outcome_from_dict
 from agenttape_core.format.yaml_load import load_yaml
+from agenttape_core.schema import Header, Outcome, Usage
 
 LOADERS = [getattr(yaml, "CSafeLoader", yaml.SafeLoader), yaml.SafeLoader]
 BILLION = b"a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n"
@@ -78,3 +83,50 @@ def test_json_beyond_plain_data_is_refused(text: bytes, problem: str) -> None:
     """Duplicate keys, non-finite numbers, lone surrogates and broken text are refused."""
     with pytest.raises(Malformed, match=problem):
         load_line(text)
+
+
+_VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 2),
+    st.floats(),
+    st.sampled_from(["", "full", "+0100", "+0100 CET", "0 1", "x"]),
+    st.lists(st.sampled_from(["a", 1, None]), max_size=2),
+    st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from(["x", 1, None]), max_size=2),
+)
+"""Values of all types that a header has, and of those that it doesn't have."""
+
+
+def fields_of(model: type[BaseModel]) -> st.SearchStrategy[Any]:
+    """Return fields of a record, some with values of another type, and sometimes one that it doesn't have."""
+    fields: dict[str, Any] = {"unknown": _VALUES}
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        if name not in {"steps", "timings"}:  # read from texts of their own
+            fields[name] = fields_of(inner) if isinstance(inner, type) and issubclass(inner, BaseModel) else _VALUES
+    required = {name: _VALUES for name, field in model.model_fields.items() if field.is_required()}
+    one = st.sampled_from(sorted(fields)).flatmap(lambda name: fields[name].map(lambda value: {name: value}))
+    return st.tuples(st.fixed_dictionaries(required), one, one).map(lambda parts: {**parts[0], **parts[1], **parts[2]})
+
+
+def outcome_of(read: Any, *args: Any) -> Any:
+    """Return what is read with the names of the given fields; `None` if it's refused."""
+    try:
+        record = read(*args)
+    except (Malformed, ValidationError):
+        return None
+    return repr(record), record.model_fields_set  # NaN isn't equal to itself
+
+
+@given(fields_of(Header))
+def test_a_header_is_read_as_pydantic_reads_it(fields: dict[str, Any]) -> None:
+    """A header that is read without pydantic's validators is what these make of it, and they refuse what is refused."""
+    read = outcome_of(header_from_dict, {"agenttape": 1, **fields})
+    assert read == outcome_of(Header.model_validate, fields)
+
+
+@given(fields_of(Usage))
+def test_usage_is_read_as_pydantic_reads_it(usage: dict[str, Any]) -> None:
+    """So is the usage of an outcome."""
+    stored = {"status": "returned", "value": 1, "usage": usage}
+    assert outcome_of(outcome_from_dict, stored) == outcome_of(Outcome.model_validate, stored)

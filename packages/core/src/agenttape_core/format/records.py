@@ -7,7 +7,7 @@ from functools import cache, partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import FailFast, ValidationError
 
 from agenttape_core.format.continuation import Delta
 from agenttape_core.format.malformed import Malformed
@@ -282,9 +282,9 @@ def _recognized(model: type[Record]) -> list[tuple[str, Any, tuple[type, ...], C
     for name, default in _defaults(model):
         field = model.model_fields[name]
         types, look = _PLAIN.get(field.annotation, ()), _CONTAINERS.get(field.annotation)
-        patterns = [rule.pattern for rule in field.metadata if hasattr(rule, "pattern")]
-        if patterns:
-            types, look = (), partial(_matches, patterns)
+        if rules := [rule for rule in field.metadata if not isinstance(rule, FailFast)]:
+            patterns: list[Any] = [getattr(rule, "pattern", None) for rule in rules]  # all else is left to pydantic
+            types, look = (), partial(_matches, patterns) if all(patterns) else None
         rows.append((name, default, types, look))
     return rows
 

@@ -78,8 +78,8 @@ class Leaf(NamedTuple):
 
     Args:
         shape: The adapter for its calls: `plain`, `coroutine`, `generator`, `async_generator`.
-        cross: Begins a call of it.
-        describe: Describes a call of it, where more is special than its call.
+        cross: Begins its calls in the session.
+        describe: Describes a call of it, where more is special than its session call.
         inherited: Takes over a call that an alias's method makes of the one of its base class; by default such a call
             is part of the alias's.
         within: Returns a method whose inner function is replaced by the wrapped one, if the leaf isn't
@@ -228,9 +228,9 @@ class Family:
 
 
 def _only_automatic(family: Family, leaf: Leaf) -> Cross:
-    """Return the call of a method of a class itself: only in automatic sessions, and not for aliases' own calls."""
+    """Return how calls of a class's own method begin: only in automatic sessions, and not for aliases' own calls."""
 
-    def call_record(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
+    def begin(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
         if is_alias(self):
             return leaf.inherited(self, args, kwargs) if leaf.inherited is not None else None
         session = current_session()
@@ -242,7 +242,7 @@ def _only_automatic(family: Family, leaf: Leaf) -> Cross:
             return None
         return leaf.cross(self, args, kwargs) if family.is_boundary(type(self)) else None
 
-    return call_record
+    return begin
 
 
 def begin(

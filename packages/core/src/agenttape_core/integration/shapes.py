@@ -1,6 +1,6 @@
 """The four shapes of a call (plain, coroutine, generator, async generator), each an adapter over one description.
 
-An integration describes a call once, as a `Call`: its call, the real call, and anything else that is special about
+An integration describes a call once, as a `Call`: its session call, the real call, and what else is special about
 it. The adapter of the right shape does the rest: it makes the real call if no session tapes it, and else replays the
 recording or executes and records. Each adapter returns a function of the shape of the real one, so that `inspect`
 reports the truth.
@@ -43,7 +43,7 @@ class Call:
     """One call of a taped function.
 
     Args:
-        session_call: Its call, or `None` if no session tapes the call: then only `real` is called.
+        session_call: The call in the session, or `None` if no session tapes the call: then only `real` is called.
         real: Makes the real call, and returns the function's result: a value, an awaitable, an iterator.
         executing: Opens the context in which the real call executes, and gives the function that makes it there.
             By default that is `real`, in no context.
