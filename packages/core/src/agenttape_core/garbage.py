@@ -30,11 +30,8 @@ def collecting_late(*, stays: bool = True) -> Iterator[None]:
     """Treat all objects made in the block as old, as if they had survived a collection; this keeps none of them alive.
 
     Blocks may nest and overlap in any threads. Thresholds that the block sets stay in effect, and objects that it
-    freezes stay frozen.
-
-    Args:
-        stays: Whether the objects of the block stay alive. If not, they are gone at the end, and there are none to
-            treat as old.
+    freezes stay frozen. If not `stays`, the objects of the block are gone at its end, and there are none to treat as
+    old.
     """
     usual = gc.get_threshold()
     if not 0 < usual[0] < _LATE:  # switched off, or within such a block
@@ -113,9 +110,5 @@ def _frozen() -> int:
 
 
 def collecting_late_before(module: str) -> AbstractContextManager[None]:
-    """Treat the objects of the block as old if it is the first to import a module, including all that comes with it.
-
-    Args:
-        module: The name of the module.
-    """
+    """Treat the objects of the block as old if it is the first to import a module, including all that comes with it."""
     return nullcontext() if module in sys.modules else collecting_late()

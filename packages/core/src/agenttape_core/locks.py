@@ -23,11 +23,7 @@ _made: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def freed_by_fork(lock: LockT) -> LockT:
-    """Return a lock that will be free in a forked child, unless the thread that forks holds it and it's an `RLock`.
-
-    Args:
-        lock: A lock of Python, or of a class below.
-    """
+    """Return a lock that will be free in a forked child, unless the thread that forks holds it and it's an `RLock`."""
     _made.add(lock)
     return lock
 

@@ -28,8 +28,7 @@ def register_late(module: str) -> None:
 def load_late() -> None:
     """Import the modules added so far. What cannot be imported is tried again the next time.
 
-    Raises:
-        ImportError: As the import of one of the modules does.
+    Raises `ImportError` as the import of the modules does.
     """
     if not WAITING:
         return

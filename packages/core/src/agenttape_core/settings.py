@@ -147,8 +147,7 @@ class Settings(BaseModel):
     def chosen(self, options: Mapping[str, Any]) -> Settings:
         """Return these settings with the options of a call in their place.
 
-        Raises:
-            ConfigurationError: If an option is not valid.
+        Raises `ConfigurationError` if an option is not valid.
         """
         if not options:
             return self
@@ -163,8 +162,7 @@ class Settings(BaseModel):
 def check_replay_of(chosen: object) -> CheckReplay:
     """Return the treatment of a recording that was just made, as a setting, a variable or a command line spells it.
 
-    Raises:
-        ConfigurationError: If it is none.
+    Raises `ConfigurationError` if it is none.
     """
     known: dict[object, CheckReplay] = {"true": True, "1": True, "false": False, "0": False, "fail": "fail"}
     if isinstance(chosen, bool):
@@ -177,8 +175,7 @@ def check_replay_of(chosen: object) -> CheckReplay:
 def models_by_place(text: str) -> str | dict[str, str] | None:
     """Return the candidates that a text names: `openai:gpt-5-mini`, or `PLACE=MODEL,PLACE=MODEL`; `None` for none.
 
-    Args:
-        text: The text of an environment variable or a command line.
+    It's the text of an environment variable or a command line.
     """
     if "=" not in text:
         return text or None
@@ -188,8 +185,7 @@ def models_by_place(text: str) -> str | dict[str, str] | None:
 def pace_of(chosen: object) -> float | Literal["virtual"]:
     """Return the speed of a replay, as a setting, a variable or a command line spells it.
 
-    Raises:
-        ConfigurationError: If it is none.
+    Raises `ConfigurationError` if it is none.
     """
     if isinstance(chosen, str) and chosen in _PACES:
         return _PACES[chosen]
@@ -209,8 +205,7 @@ def _number(chosen: object) -> float:
 def checked_option(key: str, value: Any) -> Any:
     """Return an option of a call as a setting holds it.
 
-    Raises:
-        ConfigurationError: If it is a bare string where several are expected: each of its letters would be one.
+    Raises `ConfigurationError` if it is a bare string where several are expected: each of its letters would be one.
     """
     if key in _LISTS and isinstance(value, str):
         raise ConfigurationError(f"{key}={value!r} is a bare string; expected a collection such as {{{value!r}}}")
@@ -220,8 +215,7 @@ def checked_option(key: str, value: Any) -> Any:
 def explicit(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a call that were given, as settings hold them; `None` means that one was not.
 
-    Raises:
-        ConfigurationError: If one is a bare string where several are expected: each of its letters would be one.
+    Raises `ConfigurationError` if one is a bare string where several are expected: each of its letters would be one.
     """
     return {key: checked_option(key, value) for key, value in options.items() if value is not None}
 
@@ -231,16 +225,9 @@ def load_settings(
 ) -> Settings:
     """Return the settings of the project around a folder.
 
-    Relative paths in the file start from its own folder, those in the environment stay relative.
-
-    Args:
-        start: The folder; by default the current one. The nearest `pyproject.toml` at or above it that has our table
-            counts.
-        environment: The variables; by default the process environment.
-        otherwise: The folder to start from if the file doesn't exist.
-
-    Raises:
-        ConfigurationError: If a key or variable is unknown, or a value is not valid.
+    Relative paths in the file start from its own folder, those in the environment stay relative. The nearest
+    `pyproject.toml` at or above `start` that has our table counts; `otherwise` is the folder to start from if the file
+    doesn't exist. Raises `ConfigurationError` if a key or variable is unknown, or a value is not valid.
     """
     start = start or Path.cwd()
     file = _file_around(start, otherwise)

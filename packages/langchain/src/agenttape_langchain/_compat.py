@@ -89,9 +89,6 @@ def streaming_besides_ours(protocol: type) -> type:
     """Return an object that follows the protocol of handlers, and returns right away for ours, which aren't any.
 
     Before Python 3.12, `isinstance` takes a tenth of a short replayed call to find that out.
-
-    Args:
-        protocol: The protocol.
     """
 
     class Asked(type):
@@ -152,11 +149,8 @@ def as_provider_sees(messages: Sequence[BaseMessage], *, traced: bool) -> Sequen
     """Return messages in one form, whether they come from a model's leaf call or from `on_chat_model_start`.
 
     The leaf gets them through `_normalize_messages`, callbacks through `_format_for_tracing`. Both change content
-    blocks only. Applying the other one and reverting the changes to files leads both to the same form.
-
-    Args:
-        messages: The messages.
-        traced: Whether they come from `on_chat_model_start`.
+    blocks only. Applying the other one and reverting the changes to files leads both to the same form. `traced`
+    messages come from `on_chat_model_start`.
     """
     if all([isinstance(message.content, str) for message in messages]):  # noqa: C419 - a generator takes three times as long
         return messages
@@ -295,8 +289,7 @@ class BeginningTool(NamedTuple):
         `run` and `arun` make the config of the code from theirs when the callbacks have returned, the manager of its
         children from the inheritable handlers of theirs, and its arguments from `tool_input`.
 
-        Args:
-            watched: Returns an object that does the same as the one that it is given.
+        `watched` returns an object that does the same as the one that it is given.
         """
         config, manager = self.config, self.manager
         configurable, inheritable = (config or {}).get("configurable"), manager.inheritable_handlers

@@ -79,12 +79,7 @@ def _send_index(path: Any) -> str:
 
 
 def own_tags(tags: Sequence[str], inherited: Sequence[str]) -> list[str]:
-    """Return the tags that were meant for a run.
-
-    Args:
-        tags: All its tags.
-        inherited: All tags of the run around it.
-    """
+    """Return the tags that were meant for a run."""
     return [tag for tag in tags if tag not in inherited and not tag.startswith(_STRUCTURAL_TAGS)]
 
 

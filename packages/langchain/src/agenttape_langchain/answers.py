@@ -28,13 +28,8 @@ def message_of(_: Any, result: Any) -> Any:
 def chosen_result(session_call: Any, answer: Any) -> ChatResult:
     """Return the result of a chat model whose answer was chosen.
 
-    Args:
-        session_call: The call.
-        answer: A text, a message or a whole result. A text keeps the rest of the recorded message, unless that message
-            called tools.
-
-    Raises:
-        ConfigurationError: If it is none of these.
+    `answer` is a text, a message or a whole result; a text keeps the rest of the recorded message, unless that message
+    called tools. Raises `ConfigurationError` if it is none of these.
     """
     if isinstance(answer, ChatResult):
         return answer
@@ -61,8 +56,7 @@ def text_of(_: Any, result: Any) -> Any:
 def chosen_texts(_: Any, answer: Any) -> LLMResult:
     """Return the result of a text model whose answer was chosen.
 
-    Raises:
-        ConfigurationError: If it isn't a text, and no result.
+    Raises `ConfigurationError` if it isn't a text, and no result.
     """
     if isinstance(answer, LLMResult):
         return answer

@@ -133,9 +133,7 @@ SHELLS_TAPED = (
 def restart(app: Any, source: Source) -> Callable[[], Any] | None:
     """Return a function that invokes a runnable with the recorded input and configurable values.
 
-    Args:
-        app: The runnable; `None` is returned for anything else.
-        source: The recording. One of a server, or without an input, is left to others.
+    Returns `None` for any other `app`; a recording of a server, or without an input, is left to others.
     """
     if not isinstance(app, Runnable) or source.input is None or source.is_request:
         return None

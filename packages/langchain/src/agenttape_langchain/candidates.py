@@ -55,8 +55,7 @@ _ANY = frozenset({True, "any", "required"})
 def made(given: Any) -> CandidateModel | None:
     """Make a candidate of a chat model, one with bound options, or the name of one.
 
-    Raises:
-        ConfigurationError: If the name is none that `init_chat_model` takes, or its package is not installed.
+    Raises `ConfigurationError` if the name is none that `init_chat_model` takes, or its package is not installed.
     """
     label = given if isinstance(given, str) else ""
     model = _named(given) if isinstance(given, str) else given
@@ -159,13 +158,8 @@ def _following(generation: ChatGeneration, schema: str) -> ChatGeneration:
 def asked_instead(session_call: SessionCall | None, own: BaseChatModel, options: Mapping[str, Any]) -> Asked | None:
     """Return the candidate that is asked in place of the program's own model, if the call has one.
 
-    Args:
-        session_call: The call.
-        own: The program's model.
-        options: The parameters of the call, as its leaf gets them.
-
-    Raises:
-        ConfigurationError: If the candidate calls no tools, and some are offered.
+    `own` is the program's own model; `options`, or `args` and `kwargs`, are the arguments of the call, as its leaf gets
+    them. Raises `ConfigurationError` if the candidate calls no tools, and some are offered.
     """
     candidate = candidate_of(session_call, FRAMEWORK)
     if candidate is None or session_call is None:

@@ -34,9 +34,7 @@ def noting(real: Callable[..., Any], handler_of: Callable[[Session], BaseCallbac
     `langchain_core.tracers.context.register_configure_hook` also attaches a handler to every run, but can't be undone,
     and calls its hook several times. Here threads are reached that were started without a context.
 
-    Args:
-        real: The function.
-        handler_of: Returns the handler of a session, which is attached to every run; its children inherit it.
+    `handler_of` returns the handler of a session, which is attached to every run; its children inherit it.
     """
 
     @functools.wraps(real)

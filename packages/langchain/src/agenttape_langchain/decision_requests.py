@@ -29,9 +29,7 @@ DECISION = Boundary("chat", usage=_usage, takes_candidates=False)
 def decision_body(model: str, request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request of a decision model.
 
-    Args:
-        model: The name of the model.
-        request: The state (or `input`) that it is asked about, and the questions by their ids.
+    The request holds the state (or `input`) that it is asked about, and the questions by their ids.
     """
     questions = {str(key): _question(each) for key, each in request[_QUESTIONS].items()}
     rest = {key: argument(value) for key, value in request.items() if key != _QUESTIONS}
@@ -45,9 +43,7 @@ def _question(question: Any) -> Any:
 def is_decision(run_type: Any, inputs: Any) -> bool:
     """Return whether a chain that begins is the call of a decision model.
 
-    Args:
-        run_type: The type of run that LangChain reports with it.
-        inputs: Its input.
+    `run_type` is the type of run that LangChain reports with it.
     """
     return run_type == "llm" and isinstance(inputs, Mapping) and isinstance(inputs.get(_QUESTIONS), Mapping)
 

@@ -125,10 +125,8 @@ def observing_effects(
 ) -> Iterator[None]:
     """Note the effects of a tool that an observer sees begin, until it ends.
 
-    Args:
-        session_call: Its call.
-        tool: What callbacks do not receive of it.
-        tell: Notes the word for the kind of an effect, and its value, and never raises.
+    `tool` is what callbacks do not receive of it; `tell` notes the word for the kind of an effect, and its value, and
+    never raises.
     """
     note = NoteEffect(tell)
 

@@ -35,11 +35,7 @@ def load_graphs() -> None:
 def tape_graph(obj: Any) -> Any:
     """Return an object of LangGraph as `agenttape_langgraph.tape` does; `None` for any other object.
 
-    Args:
-        obj: The object.
-
-    Raises:
-        ConfigurationError: If it is a graph, and that package is not installed.
+    Raises `ConfigurationError` if it is a graph, and that package is not installed.
     """
     classes = [cls for cls in type(obj).__mro__ if cls.__module__.partition(".")[0] == _LANGGRAPH]
     if not classes:

@@ -33,11 +33,7 @@ _IN_MEMORY = InMemoryClasses((), ())
 
 
 def refuse_history_in_process(obj: object) -> None:
-    """Refuse a history whose messages are part of the user's code.
-
-    Raises:
-        ConfigurationError: If the object is one.
-    """
+    """Refuse a history whose messages are part of the user's code. Raises `ConfigurationError` if the object is one."""
     if isinstance(obj, BaseChatMessageHistory) and not _is_elsewhere(type(obj)):
         raise ConfigurationError(
             f"cannot tape {type(obj).__module__}.{type(obj).__qualname__}: it keeps its messages in the process, where "

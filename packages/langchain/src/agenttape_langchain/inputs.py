@@ -61,9 +61,7 @@ class Inputs:
     def ended(self, run_id: UUID, facts: Mapping[str, Any]) -> None:
         """Note the input of a chain that has ended, if it was not known before.
 
-        Args:
-            run_id: Its run.
-            facts: The framework's report, apart from its output.
+        `facts` are the framework's report, apart from its output.
         """
         configurable = self._later.pop(run_id, None)
         if configurable is not None and "inputs" in facts and executing() is None:

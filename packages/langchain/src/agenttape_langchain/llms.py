@@ -85,11 +85,7 @@ class AskedForText(NamedTuple):
 def asked_for_text(session_call: SessionCall | None) -> AskedForText | None:
     """Return the candidate that is asked in place of the program's own text model, if the call has one.
 
-    Args:
-        session_call: The call.
-
-    Raises:
-        ConfigurationError: If the candidate is a model of another framework.
+    Raises `ConfigurationError` if the candidate is a model of another framework.
     """
     candidate = candidate_of(session_call, FRAMEWORK)
     if candidate is None or session_call is None:

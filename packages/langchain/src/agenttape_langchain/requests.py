@@ -48,9 +48,7 @@ _NOT_SENT = frozenset(
 def chat_body(messages: Sequence[BaseMessage], params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request of a chat model call.
 
-    Args:
-        messages: The conversation.
-        params: All other parameters that are sent: model, sampling, tools, tool choice, response format, stop words.
+    `params` are all other parameters that are sent: model, sampling, tools, tool choice, response format, stop words.
     """
     body = {key: request_value(value) for key, value in params.items() if key not in _NOT_SENT and value is not None}
     if "model" in body or "model_name" in body:
@@ -68,14 +66,8 @@ def with_identity(
     """Return the request of a model, which names which model is asked even if the model has no identifying parameters.
 
     LangChain takes them from the model; a model written for a single company often has none, and is then identified by
-    its class alone. LangChain's own caches confuse two such models as well.
-
-    Args:
-        session: The session.
-        boundary: The family of the call.
-        model: The model.
-        seen: The request as callbacks see it.
-        base: The framework's class, whose own attributes do not count.
+    its class alone. LangChain's own caches confuse two such models as well. `seen` is the request as callbacks see it;
+    the attributes of the framework's class `base` do not count.
     """
     if seen.get("model") or model._identifying_params:
         return seen
@@ -87,20 +79,13 @@ def with_identity(
 def tool_body(name: str, arguments: Any) -> dict[str, Any]:
     """Return the request of a tool call.
 
-    Args:
-        name: The tool.
-        arguments: Its arguments by name, or the bare string of a tool that takes one; without injected ones.
+    `arguments` are by name, or the bare string of a tool that takes one; without injected ones.
     """
     return {"name": name, "arguments": request_value(arguments)}
 
 
 def completion_body(prompts: Sequence[str], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request of a call of a text model.
-
-    Args:
-        prompts: The prompts that go out in one call; a stream has one.
-        params: All other parameters that are sent, as for a chat model.
-    """
+    """Return the request of a call of a text model. A stream has one prompt; `params` are as for a chat model."""
     body = chat_body((), params)
     del body["messages"]
     return {**body, "prompts": list(prompts)}
@@ -109,21 +94,14 @@ def completion_body(prompts: Sequence[str], params: Mapping[str, Any]) -> dict[s
 def embedding_body(texts: str | Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request of an embedding call.
 
-    Args:
-        texts: One text for a query, a list for documents: many models embed the two differently.
-        settings: The model, the dimensions and other settings that are sent.
+    `texts` is one text for a query, a list for documents: many models embed the two differently.
     """
     body = {key: request_value(value) for key, value in settings.items() if value is not None}
     return {**body, "input": texts if isinstance(texts, str) else list(texts)}
 
 
 def retrieval_body(query: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request of a retriever.
-
-    Args:
-        query: The query.
-        settings: The settings of the search, from the retriever and the call. Callbacks do not receive any.
-    """
+    """Return the request of a retriever. `settings` are of the retriever and the call; callbacks do not receive any."""
     return {"query": query, **({"settings": request_value(settings)} if settings else {})}
 
 
@@ -151,11 +129,7 @@ def runnable_body(value: Any, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def argument(value: Any) -> Any:
-    """Return a request value as plain data, even of messages and documents at any depth.
-
-    Args:
-        value: The value.
-    """
+    """Return a request value as plain data, even of messages and documents at any depth."""
     if isinstance(value, BaseMessage):
         return _plain_message(value)
     if is_document(value):

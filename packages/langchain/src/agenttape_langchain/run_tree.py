@@ -50,8 +50,7 @@ _IN_MESSAGES = ("content", "tool_calls", "tool_call_id", "additional_kwargs")
 def ids_of_tasks(metadata: Mapping[str, Any]) -> list[str]:
     """Return the ids of the tasks of graphs in which a run is made, the outermost first.
 
-    Args:
-        metadata: The metadata of the run; LangGraph puts the namespace of the task there.
+    LangGraph puts the namespace of the task into the metadata.
     """
     return _TASK.findall(str(metadata.get("langgraph_checkpoint_ns", "")))
 
@@ -59,8 +58,7 @@ def ids_of_tasks(metadata: Mapping[str, Any]) -> list[str]:
 def ids_in_state(value: Any) -> Iterator[str]:
     """Yield the ids in a value, in its order: of messages (an empty text if one has none), and UUIDs in texts.
 
-    Args:
-        value: Arguments, a state, or a runtime that holds one.
+    `value` is arguments, a state, or a runtime that holds one.
     """
     if isinstance(value, str):
         if len(value) >= _LENGTH:
@@ -264,12 +262,7 @@ class RunTree(InlineHandler):
         return run
 
     def ids_around(self, tool: BeginningTool | None, metadata: Mapping[str, Any] | None) -> tuple[str, ...]:
-        """Return the ids around a tool that its outcome may hold, if the run is an observed one.
-
-        Args:
-            tool: What is known of it.
-            metadata: The metadata of its run.
-        """
+        """Return the ids around a tool that its outcome may hold, if the run is an observed one."""
         if tool is None or not self._is_observed():
             return ()
         return (*ids_of_tasks(metadata or {}), *ids_in_state(tool.arguments))

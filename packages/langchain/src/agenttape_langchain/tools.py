@@ -98,11 +98,8 @@ def recorded_body(session: Session, seen: dict[str, Any]) -> dict[str, Any]:
     """Return the request of a tool, with what reaches it through the run unless only an observed call was recorded.
 
     Callbacks receive the arguments, but not the additions of the run, such as a human's answers in the node. An
-    observed call serves every equal call, unless its outcome may depend on those.
-
-    Args:
-        session: The session.
-        seen: The request as callbacks see it.
+    observed call serves every equal call, unless its outcome may depend on those. `seen` is the request as callbacks
+    see it.
     """
     body = {**seen, **request_of_run(None)}
     recorded = as_recorded(session, TOOL, body, seen)

@@ -117,10 +117,7 @@ def pending_question(answer: Any) -> dict[str, Any] | None:
 
     The question is in its arguments `value` and `response_schema`. A type as the latter is replaced by its JSON schema,
     as in `Interrupt.response_schema`. `refused` is added if the answer does not fit that type: then `interrupt` raises
-    a validation error, and the answer is not saved.
-
-    Args:
-        answer: The human's answer; `None` without one.
+    a validation error, and the answer is not saved. `answer` is the human's answer; `None` without one.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not interrupt.__code__:
@@ -162,10 +159,7 @@ def twin_of(value: Any, cls: Any = None, /, **changes: Any) -> Any:
 
     `Pregel.copy` calls the constructor, which may take other arguments in a subclass, so it isn't used.
 
-    Args:
-        value: The object, which doesn't change.
-        cls: The class of the twin; by default the object's.
-        changes: Attributes of the twin.
+    `cls` is the class of the twin, by default the object's.
     """
     twin = object.__new__(cls if cls is not None else type(value))
     vars(twin).update(vars(value), **changes)

@@ -29,12 +29,8 @@ _END: Any = object()
 def tape_graph(graph: GraphT, replay_nodes: ReplayNodes = ()) -> GraphT:
     """Return a taped graph like this one, which doesn't change.
 
-    Args:
-        graph: The graph. A recorded one is returned unchanged, unless nodes are to be replayed.
-        replay_nodes: Its nodes that are replayed as a whole.
-
-    Raises:
-        ConfigurationError: If the graph has no such node.
+    A recorded graph is returned unchanged, unless nodes are to be replayed as a whole. Raises `ConfigurationError` if
+    the graph has no such node.
     """
     if is_alias(graph) and not replay_nodes:
         return graph
@@ -47,9 +43,7 @@ def tape_graph(graph: GraphT, replay_nodes: ReplayNodes = ()) -> GraphT:
 def tape_builder(builder: BuilderT, replay_nodes: ReplayNodes = ()) -> BuilderT:
     """Return a builder like this one that compiles to taped graphs. Later additions to one are not made to the other.
 
-    Args:
-        builder: The builder. A recorded one is returned unchanged, unless nodes are to be replayed.
-        replay_nodes: The nodes of its graphs that are replayed as a whole.
+    A recorded builder is returned unchanged, unless nodes are to be replayed as a whole.
     """
     if is_alias(builder) and not replay_nodes:
         return builder

@@ -31,11 +31,7 @@ def is_replayed(replay_nodes: ReplayNodes, name: str) -> bool:
 def cross_node(session: Session, name: str, given: Any, config: RunnableConfig | None) -> SessionCall:
     """Begin a node or a task.
 
-    Args:
-        session: The session.
-        name: The node or the task.
-        given: Its input: the state, the arguments.
-        config: The config of its run; by default the one in force.
+    `given` is its input: the state, the arguments; `config` is by default the one in force.
     """
     config = config if config is not None else current_config() or {}
     name = str.__str__(name)  # it may be a member of an enum

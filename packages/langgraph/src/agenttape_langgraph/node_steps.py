@@ -100,11 +100,8 @@ class StateDeltas:
     def of(self, state: Any, graph: tuple[str, ...], superstep: int, *, shared: bool) -> Plain:
         """Return the changes in the input of a node, as plain data.
 
-        Args:
-            state: The input.
-            graph: The names of the graph and its thread.
-            superstep: The superstep in which the node runs.
-            shared: Whether the input is the state that all nodes of the graph share, or one sent to this node.
+        `graph` has the names of the graph and its thread. A `shared` input is the state that all nodes of the graph
+        share; any other was sent to this node.
         """
         parts = _parts(state)
         with self._lock:

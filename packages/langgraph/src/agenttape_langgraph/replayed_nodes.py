@@ -42,8 +42,7 @@ _REPLAY_NODES = "agenttape_replay_nodes"
 def with_replayed_nodes(graph: Any, replay_nodes: ReplayNodes) -> dict[str, Any]:
     """Return the nodes of a graph, with replayed ones for those that are named; the graph doesn't change.
 
-    Raises:
-        ConfigurationError: If no node of the graph, or of a graph that is a node of it, has one of the names.
+    Raises `ConfigurationError` if no node of the graph, or of a graph that is a node of it, has one of the names.
     """
     _check_names(graph, replay_nodes)
     return _replayed_nodes(graph, replay_nodes)

@@ -79,12 +79,7 @@ def error_of(future: Any) -> BaseException | None:
 
 
 def note_failure(task: Any, future: Any) -> None:
-    """Note that a task has ended with an error.
-
-    Args:
-        task: The task.
-        future: Its future.
-    """
+    """Note that a task has ended with an error."""
     metadata = (getattr(task, "config", None) or {}).get("metadata") or {}  # a test of a runner has no real tasks
     place = placement(getattr(task, "name", ""), [f"graph:step:{metadata.get('langgraph_step', 0)}"], metadata)
     _ended[future] = next(_places), place["label"]

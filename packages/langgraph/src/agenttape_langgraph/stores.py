@@ -235,12 +235,7 @@ def _puts(store: Any, ops: list[Op]) -> list[dict[str, Any]]:
 
 
 def noting_store(store: Any, note: Callable[[Any], None]) -> Any:
-    """Return a store that replaces the given one in the code of one observed call, and notes its writes.
-
-    Args:
-        store: The store.
-        note: Notes writes.
-    """
+    """Return a store that replaces the given one in the code of one observed call, and notes its writes."""
     original = _original(store)
     cls: Any = type(original)
     noting = object.__new__(_noting_alias(cls))

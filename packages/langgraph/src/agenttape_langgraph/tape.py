@@ -48,12 +48,7 @@ def tape(obj: T, *, replay_nodes: ReplayNodes = ()) -> T:
 
 
 def tape_own(obj: Any, replay_nodes: ReplayNodes = ()) -> Any:
-    """Tape an object of LangGraph; return `None` for any other.
-
-    Args:
-        obj: The object.
-        replay_nodes: As for `tape`.
-    """
+    """Tape an object of LangGraph; return `None` for any other."""
     # Imported here, as a session needs none of it.
     from agenttape_langgraph.graphs import tape_builder, tape_graph
     from agenttape_langgraph.tasks import is_task, tape_task

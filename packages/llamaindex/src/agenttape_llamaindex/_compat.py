@@ -61,11 +61,8 @@ def within_decorators(method: Any, make: Callable[[Any], Any]) -> Any:
     """Return a method with the decorators of another one, around a function made of the one inside.
 
     The decorators of the framework, `dispatcher.span` and the ones in `llms.callbacks`, begin spans, fire events and
-    wait for rate limiters. They do so also for calls that are replayed.
-
-    Args:
-        method: The method from the class dict.
-        make: Makes the function.
+    wait for rate limiters. They do so also for calls that are replayed. `method` is from the class dict; `make` makes
+    the function.
     """
     if isinstance(method, wrapt.FunctionWrapper):
         inner = within_decorators(method.__wrapped__, make)
@@ -104,14 +101,7 @@ def function_inside(llm: Any, name: str) -> Callable[..., Any]:
 
 
 def prepared_chat(llm: Any, tools: list[Any], messages: list[Any], *, is_required: bool) -> dict[str, Any]:
-    """Return the arguments of `chat` with which an LLM offers tools.
-
-    Args:
-        llm: The LLM.
-        tools: The tools.
-        messages: The conversation.
-        is_required: Whether one of them has to be called.
-    """
+    """Return the arguments of `chat` with which an LLM offers tools."""
     arguments: dict[str, Any] = llm._prepare_chat_with_tools_compat(
         tools, chat_history=messages, allow_parallel_tool_calls=True, tool_required=is_required
     )
@@ -301,10 +291,8 @@ def is_at_rest(runner: Any) -> bool:
 def around_processing(runner: Any, change: Callable[[Any], Any], after: Callable[[], list[Any]]) -> None:
     """Let a control loop process its ticks as converted by one function, and take the next one from another.
 
-    Args:
-        runner: The control loop.
-        change: Returns the tick that is processed in place of one.
-        after: Returns the ticks that are processed next, before those that the loop has already to process.
+    `change` returns the tick that is processed in place of one; `after` returns the ticks that are processed next,
+    before those that the loop has already to process.
     """
     process = runner._process_tick
 

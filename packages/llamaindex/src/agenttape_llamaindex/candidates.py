@@ -41,8 +41,7 @@ _DONE = object()
 def made(given: Any) -> CandidateModel | None:
     """Make a candidate of an LLM, or of the name of one.
 
-    Raises:
-        ConfigurationError: If there's no package for the provider, or it has no LLM.
+    Raises `ConfigurationError` if there's no package for the provider, or it has no LLM.
     """
     llm = _named(given) if isinstance(given, str) else given
     if not isinstance(llm, BaseLLM):
@@ -85,16 +84,9 @@ def asked_instead(
 ) -> Callable[[], Any] | None:
     """Return the function that calls the candidate in place of the program's own LLM, if the call has one.
 
-    Args:
-        session_call: The call.
-        name: The leaf method.
-        own: The program's LLM.
-        args: The arguments of the call.
-        kwargs: Those given by name.
-
-    Raises:
-        ConfigurationError: If tools are offered, and the candidate can't call any; or if an answer is to follow a
-            schema in a way that only the program's own LLM supports.
+    `own` is the program's own model; `options`, or `args` and `kwargs`, are the arguments of the call, as its leaf gets
+    them. Raises `ConfigurationError` if tools are offered, and the candidate can't call any; or if an answer is to
+    follow a schema in a way that only the program's own LLM supports.
     """
     candidate = candidate_of(session_call, FRAMEWORK)
     if candidate is None or session_call is None:

@@ -229,8 +229,7 @@ def apart() -> Iterator[None]:
 def call_around(state: Any) -> LeafCall | None:
     """Return the leaf call directly around this one, if it is of the same object.
 
-    Args:
-        state: The state that the object and its aliases have in common.
+    The object and its aliases have `state` in common.
     """
     around = _current.get()
     if around is None or around.session_call.owner is not state:
@@ -247,12 +246,7 @@ def was_answered(session_call: SessionCall) -> None:
 
 
 def running_call(session_call: SessionCall, method: str) -> LeafCall | None:
-    """Return the leaf call of a method that has to run; `None` where the recording answers it.
-
-    Args:
-        session_call: The call.
-        method: The leaf method.
-    """
+    """Return the leaf call of a method that has to run; `None` where the recording answers it."""
     around = _current.get()
     if not session_call.is_replayed:
         outer = around.run if around is not None and session_call.whole is not None else None

@@ -114,9 +114,7 @@ class Effects:
 def effects_of(context: Any) -> Effects:
     """Return the effects of a call.
 
-    Args:
-        context: The context that the call is given. If it is given none, its effects are those on the context of the
-            step that it is made in.
+    Without a `context`, its effects are those on the context of the step that it is made in.
     """
     if isinstance(context, Context):
         return Effects(context)
@@ -128,9 +126,7 @@ def effects_of(context: Any) -> Effects:
 def note_on_run(face: Any, effect: Callable[[], dict[str, Any]]) -> None:
     """Note an effect on a run with all calls whose context belongs to it.
 
-    Args:
-        face: The inner side of a context of the run.
-        effect: Describes the effect.
+    `face` is the inner side of a context of the run.
     """
     for noting in _noting.get():
         if belongs_to_run(face, noting.run):

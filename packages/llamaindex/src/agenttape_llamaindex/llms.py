@@ -70,12 +70,7 @@ def _usage_of(response: Any) -> Usage | None:
 def chosen_chat(session_call: Any, answer: Any) -> ChatResponse:
     """Return the response of an LLM whose answer was chosen.
 
-    Args:
-        session_call: The call.
-        answer: A text, a message or a whole response.
-
-    Raises:
-        ConfigurationError: If it is none of these.
+    `answer` is a text, a message or a whole response. Raises `ConfigurationError` if it is none of these.
     """
     if isinstance(answer, ChatResponse):
         return answer
@@ -90,8 +85,7 @@ def chosen_chat(session_call: Any, answer: Any) -> ChatResponse:
 def chosen_completion(session_call: Any, answer: Any) -> CompletionResponse:
     """Return the response of an LLM whose text was chosen.
 
-    Raises:
-        ConfigurationError: If it isn't a text, and no response.
+    Raises `ConfigurationError` if it isn't a text, and no response.
     """
     if isinstance(answer, CompletionResponse):
         return answer

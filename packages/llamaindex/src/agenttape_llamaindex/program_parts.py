@@ -200,11 +200,9 @@ def _session_call(method: str, leaf: str, names: tuple[str, ...]) -> Any:
 def _family(plain_: Methods, awaited: Methods, base: type, *others: type) -> Family:
     """Return the family of an interface.
 
-    Args:
-        plain_: The methods that return, each with the names of its positional arguments.
-        awaited: The methods that are awaited. A call of one is the same as one of its twin, the method without the `a`.
-        base: The interface.
-        others: Interfaces of LlamaIndex that derive from it.
+    `plain_` methods return, each with the names of its positional arguments. A call of a method that is `awaited` is
+    the same as one of its twin, the method without the `a`. `others` are interfaces of LlamaIndex that derive from
+    `base`.
     """
     leaves = {}
     for shape, describe, methods in ((plain, _describe, plain_), (coroutine, _adescribe, awaited)):

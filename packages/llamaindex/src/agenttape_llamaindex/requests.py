@@ -24,29 +24,20 @@ _PYDANTICS: Any = getattr(BaseModel.model_json_schema, "__func__")  # noqa: B009
 def chat_body(messages: Sequence[ChatMessage], params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request of a chat.
 
-    Args:
-        messages: The conversation.
-        params: Everything else that is sent: model, sampling, tools, tool choice, response format, stop words.
+    `params` are everything else that is sent: model, sampling, tools, tool choice, response format, stop words.
     """
     return {**params_body(params), "messages": keyed_messages(messages)}
 
 
 def completion_body(prompt: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request of a completion.
-
-    Args:
-        prompt: The prompt.
-        params: Everything else that is sent, as for a chat.
-    """
+    """Return the request of a completion. `params` are everything else that is sent, as for a chat."""
     return {**params_body(params), "prompts": [prompt]}
 
 
 def embedding_body(texts: str | Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request of an embedding call.
 
-    Args:
-        texts: A query as one text, or a list of texts: many models embed the two differently.
-        settings: The model, the dimensions and everything else that is sent along.
+    `texts` is a query as one text, or a list of texts: many models embed the two differently.
     """
     return {**_given(settings), "input": texts if isinstance(texts, str) else list(texts)}
 
@@ -54,19 +45,13 @@ def embedding_body(texts: str | Sequence[str], settings: Mapping[str, Any]) -> d
 def image_embedding_body(images: Sequence[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request of an embedding call for images.
 
-    Args:
-        images: Their paths or addresses, or open files, which are sent with their content.
-        settings: The model, the dimensions and everything else that is sent along.
+    `images` are paths or addresses, or open files, which are sent with their content.
     """
     return {**_given(settings), "images": [plain_field(image) for image in images]}
 
 
 def identity_of(llm: Any) -> dict[str, Any]:
-    """Return the part of an LLM's requests that it sends with each of them: which model, how it samples.
-
-    Args:
-        llm: The LLM.
-    """
+    """Return the part of an LLM's requests that it sends with each of them: which model, how it samples."""
     name = model_of(llm) or {"model": _model_name(llm)}
     if name["model"] is None:
         return public_fields(llm, LLM)
@@ -127,21 +112,14 @@ def _plain_tool(tool: Any) -> Any:
 
 
 def tool_body(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request of a tool call.
-
-    Args:
-        name: The tool.
-        arguments: Its arguments by name, without those that the framework passes.
-    """
+    """Return the request of a tool call. `arguments` are by name, without those that the framework passes."""
     return {"name": name, "arguments": {key: plain_argument(value) for key, value in arguments.items()}}
 
 
 def retrieval_body(query: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request of a retriever.
 
-    Args:
-        query: A text, or the parts of a query that has more.
-        settings: The settings of the search, of the retriever and of the call.
+    `query` is a text, or the parts of a query that has more; `settings` are of the retriever and the call.
     """
     return {"query": plain_argument(query), **({"settings": request_value(settings)} if settings else {})}
 

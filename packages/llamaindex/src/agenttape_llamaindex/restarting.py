@@ -24,12 +24,8 @@ _EVENT = "event"
 def restart(app: Any, source: Source) -> Callable[[], Any] | None:
     """Return a function that runs a workflow again with its recorded events.
 
-    Args:
-        app: The workflow; `None` is returned for anything else.
-        source: The recording. One of a server is left to others.
-
-    Raises:
-        ConfigurationError: If an event cannot be rebuilt, or the recording has no input.
+    Returns `None` for any other `app`; a recording of a server is left to others. Raises `ConfigurationError` if an
+    event cannot be rebuilt, or the recording has no input.
     """
     if not isinstance(app, Workflow) or source.is_request:
         return None

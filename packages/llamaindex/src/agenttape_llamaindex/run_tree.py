@@ -81,10 +81,7 @@ def current_span(session: Session) -> Span | None:
 def own_span(session: Session, owner: Any, method: str) -> Position | None:
     """Return the position of the span that the framework has begun for this very call, if it has.
 
-    Args:
-        session: The session.
-        owner: The object that is called.
-        method: The method.
+    `owner` is the object that is called.
     """
     span_id = current_span_id()
     span = spans_of(session).get(span_id) if span_id is not None else None

@@ -205,10 +205,7 @@ def async_stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> 
 def replayed(session_call: SessionCall, sort: Sort, kept: KeptIds | None = None) -> Generator[Any, None, None]:
     """Return the stream of a call that is replayed, or raise the error that it raised before there was a stream.
 
-    Args:
-        session_call: The call.
-        sort: The sort of its responses.
-        kept: The ids that its object keeps, unless it is a stand-in.
+    `sort` is the sort of its responses; `kept` are the ids that its object keeps, unless it is a stand-in.
     """
     if _raised_at_once(session_call):
         replay_call(session_call)

@@ -151,7 +151,12 @@ def _database_leaves() -> dict[str, Leaf]:
 
 
 def _family(base: type, leaves: dict[str, Leaf]) -> Family:
-    """Return a family in which the default methods of the interface count as leaves too."""
+    """Return a family in which the default methods of the interface count as leaves too.
+
+    `plain_` methods return, each with the names of its positional arguments. A call of a method that is `awaited` is
+    the same as one of its twin, the method without the `a`. `others` are interfaces of LlamaIndex that derive from
+    `base`.
+    """
     there = {name: static(base, name) for name in leaves}
     own = frozenset(
         name
@@ -177,10 +182,8 @@ STORES = (VECTOR_STORES, GRAPH_STORES, KEY_VALUE_STORES, CHAT_STORES, CHAT_DATAB
 def tape_store(store: Any) -> Any:
     """Return the taped alias of a store; a taped one is returned unchanged.
 
-    One in memory runs on every replay, and the calls that it makes are taped.
-
-    Raises:
-        ConfigurationError: If it keeps its messages in the process.
+    One in memory runs on every replay, and the calls that it makes are taped. Raises `ConfigurationError` if it keeps
+    its messages in the process.
     """
     family = next(family for family in STORES if isinstance(store, family.base))
     if not family.is_boundary(type(store)) and family is not CHAT_DATABASES:

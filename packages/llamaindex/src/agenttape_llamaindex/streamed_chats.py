@@ -83,9 +83,7 @@ def following(real: Callable[..., None]) -> Callable[..., None]:
 def chat_answer(head: Mapping[str, Any], chunks: Any) -> StreamingAgentChatResponse:
     """Return a recorded answer. Its stream is read by its reader: what wrote it into a memory is not run.
 
-    Args:
-        head: Its first chunk.
-        chunks: The others.
+    `head` is its first chunk, and `chunks` are the others.
     """
     read, writes = CHATS.reader(), head[_WRITES]
 

@@ -170,8 +170,7 @@ async def areplay_thread(
 def script_of(cassette: str | Path, workflow: Workflow) -> Script | None:
     """Return the events that came into the last run of a cassette from outside; `None` if it holds no ticks.
 
-    Raises:
-        ConfigurationError: If an event cannot be rebuilt, or the run did not begin with one.
+    Raises `ConfigurationError` if an event cannot be rebuilt, or the run did not begin with one.
     """
     found = runs_in(record for record in open_cassette(cassette).records() if isinstance(record, Step))
     return Script(cassette, found[-1], workflow) if found else None

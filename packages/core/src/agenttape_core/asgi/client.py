@@ -62,12 +62,8 @@ class Answered:
 def again(app: Any, source: Source) -> Callable[[], Any] | None:
     """Return a function that sends a recorded request again.
 
-    Args:
-        app: The ASGI application.
-        source: The recording; `None` is returned for one that no request began.
-
-    Raises:
-        ConfigurationError: If the recording is broken, or a header is none.
+    Returns `None` for a recording that no request began. Raises `ConfigurationError` if the recording is broken, or a
+    header is none.
     """
     if not source.is_request:
         return None

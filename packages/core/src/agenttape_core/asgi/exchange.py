@@ -81,10 +81,7 @@ class Exchange:
 def reading(receive: Receive, exchange: Exchange, calls: Callable[[], int]) -> Receive:
     """Return what receives for an application, and keeps the body that it reads.
 
-    Args:
-        receive: The server's.
-        exchange: Keeps it.
-        calls: Returns how many calls have ended.
+    `calls` returns how many calls have ended.
     """
 
     async def receiving() -> Message:

@@ -67,10 +67,8 @@ class Callee:
     def cross(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[SessionCall | None, dict[str, Any]]:
         """Begin a call, or return `None` without a session; and the arguments that it may change.
 
-        Raises:
-            CassetteMissError: If the call may be neither replayed nor executed.
-            TypeError: If the arguments do not fit the parameters.
-            UnrecordableValueError: If an argument cannot be written.
+        Raises `CassetteMissError` if the call may be neither replayed nor executed, `TypeError` if the arguments do not
+        fit the parameters, and `UnrecordableValueError` if an argument cannot be written.
         """
         session = current_session()
         if session is None:
@@ -96,12 +94,7 @@ class Callee:
     def call_record(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[SessionCall | None, Callable[[], Any], dict[str, Any]]:
-        """Begin a call; return it, a function that makes the real call, and what that may change.
-
-        Args:
-            args: The positional arguments.
-            kwargs: Those given by name.
-        """
+        """Begin a call; return it, a function that makes the real call, and what that may change."""
         session_call, may_change = self.cross(args, kwargs)
         return session_call, functools.partial(self.function, *args, **kwargs), may_change
 
@@ -109,10 +102,7 @@ class Callee:
         """Return the request of a call: the name, and the arguments by the names of their parameters.
 
         A list called `messages` is stored next to the other arguments, as in the requests of chat models: of a
-        conversation, only the new messages are stored.
-
-        Raises:
-            TypeError: If the arguments do not fit the parameters.
+        conversation, only the new messages are stored. Raises `TypeError` if the arguments do not fit the parameters.
         """
         arguments = self._parameters.named((*self._args, *args), {**self._kwargs, **kwargs})
         body: dict[str, Any] = {"name": self.name, "arguments": arguments}
@@ -185,10 +175,8 @@ class Parameters:
     def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name, defaults filled in; `*args` is a list, `**kwargs` a dict.
 
-        Left out are the object or class that the callable is a method of, and the dropped parameters.
-
-        Raises:
-            TypeError: If the arguments do not fit the parameters.
+        Left out are the object or class that the callable is a method of, and the dropped parameters. Raises
+        `TypeError` if the arguments do not fit the parameters.
         """
         bound = self.bound(args, kwargs)
         if args and self._is_method(args[0]):
@@ -214,11 +202,7 @@ class Parameters:
         return tuple(value for name, value in {**bound.arguments, **bound.kwargs}.items() if name in self._drop)
 
     def receiver(self, args: tuple[Any, ...]) -> Any:
-        """Return the object that is called, or whose method is; `None` for a function, and for a method of a class.
-
-        Args:
-            args: The positional arguments of the call.
-        """
+        """Return the object that is called, or whose method is; `None` for a function, and for a method of a class."""
         function = self._function
         found = getattr(function, "__self__", None if inspect.isroutine(function) else function)
         if args and self._is_method(args[0]):
@@ -228,8 +212,7 @@ class Parameters:
     def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundArguments:
         """Return all arguments of a call by name, defaults filled in.
 
-        Raises:
-            TypeError: If they do not fit the parameters.
+        Raises `TypeError` if they do not fit the parameters.
         """
         problems = []
         for signature in self._signatures:

@@ -42,8 +42,7 @@ def joined(chunks: list[Any]) -> list[Any]:
 def split(value: Any) -> Sequence[Any]:
     """Return the chunks of a recorded value for a stream: the items of a list.
 
-    Raises:
-        UnreadableValueError: If the value isn't a list.
+    Raises `UnreadableValueError` if the value isn't a list.
     """
     if isinstance(value, list):
         return value

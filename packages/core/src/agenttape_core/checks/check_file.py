@@ -35,12 +35,7 @@ class Lines(dict[Any, Any]):
 def read_yaml(text: str, path: str) -> Any:
     """Return the data of a YAML document; mappings are `Lines`.
 
-    Args:
-        text: The document.
-        path: Its file, as messages show it.
-
-    Raises:
-        ConfigurationError: If it isn't YAML, has a key twice, or contains itself.
+    Raises `ConfigurationError` if it isn't YAML, has a key twice, or contains itself.
     """
     try:
         return _Reader(path).value(yaml.compose(text, Loader=_LOADER))
@@ -138,11 +133,7 @@ class CheckFile:
 def read_checks(path: Path | str) -> CheckFile:
     """Read a file of checks.
 
-    Args:
-        path: The file.
-
-    Raises:
-        ConfigurationError: If it cannot be read, or is malformed: each problem with its line.
+    Raises `ConfigurationError` if it cannot be read, or is malformed: each problem with its line.
     """
     shown = shown_path(path)
     try:

@@ -111,12 +111,7 @@ def check(source: Any, *checks: AnyCheck) -> Checked:
 def checked(source: Any, checks: Collection[AnyCheck]) -> Checked:
     """Return what checks say about a run, wherever it is from.
 
-    Args:
-        source: What `check` takes.
-        checks: What must be true of it.
-
-    Raises:
-        ConfigurationError: If there's no run or no check.
+    `source` is what `check` takes. Raises `ConfigurationError` if there's no run or no check.
     """
     if not checks:
         raise ConfigurationError(

@@ -24,10 +24,7 @@ def judge(
 ) -> Iterator[Checked]:
     """Yield what checks say about each run, then about each case that has none.
 
-    Args:
-        runs: The name of each run, and a function that reads it.
-        files: The checks.
-        more: Returns further judgements of a run.
+    `more` returns further judgements of a run.
     """
     every = [check for file in files for check in file.every]
     cases: dict[str, list[Case]] = {}
@@ -78,12 +75,7 @@ def _turns_with_a_case(run: Run, cases: Mapping[str, object]) -> Iterator[tuple[
 
 
 def unreadable(path: str, error: AgentTapeError) -> Judged:
-    """Return the check that fails because a file can't be read, with the remedy.
-
-    Args:
-        path: The file.
-        error: The reason.
-    """
+    """Return the check that fails because a file can't be read, with the remedy."""
     problem, remedy = getattr(error, "problem", str(error)), str(error).partition("\n")[2]
     message = f"{problem}\n{remedy}" if remedy and remedy not in problem else problem
     return Judged(

@@ -51,14 +51,8 @@ class Scored(NamedTuple):
 def ask(evaluator: Any, run: Run, reference: Any, of: str) -> Any:
     """Return an evaluator's verdict on a run.
 
-    Args:
-        evaluator: The evaluator.
-        run: The run.
-        reference: What it is compared with; `None` if it is not.
-        of: The input it takes, one of `WAYS`.
-
-    Raises:
-        ConfigurationError: If it takes other arguments, or is asynchronous.
+    `of` is the input that it takes, one of `WAYS`. Raises `ConfigurationError` if it takes other arguments, or is
+    asynchronous.
     """
     if not callable(evaluator):
         given: dict[str, Any] = {"query": run.prompt, "response": run.answer, "contexts": _contexts(run)}
@@ -75,11 +69,7 @@ def ask(evaluator: Any, run: Run, reference: Any, of: str) -> Any:
 
 
 def scores_of(answer: Any) -> Iterator[Scored]:
-    """Yield the scores in the answer of an evaluator: a boolean, a number, a mapping, an object, or several.
-
-    Args:
-        answer: The answer.
-    """
+    """Yield the scores in the answer of an evaluator: a boolean, a number, a mapping, an object, or several."""
     if isinstance(answer, list | tuple):
         for each in answer:
             yield from scores_of(each)
@@ -227,15 +217,7 @@ def recording_judges() -> Iterator[None]:
 
 
 def judge_path(run: Run, name: str) -> Path:
-    """Return the file with a judge's calls about a run.
-
-    Args:
-        run: The run.
-        name: The name of the judge.
-
-    Raises:
-        ConfigurationError: If the run is in no local file.
-    """
+    """Return the file with a judge's calls about a run. Raises `ConfigurationError` if the run is in no local file."""
     if not run.path or "://" in run.path:
         raise ConfigurationError(f"judged: {run.path or run.name} isn't a local file: {name} has no place to record")
     path = Path(run.path)

@@ -70,10 +70,7 @@ def at_most(
 def why_unknown(run: Run, what: str, allowed: Collection[str] = ()) -> str:
     """Return the reason why the cost of a run is unknown, as a sentence; empty if it's known.
 
-    Args:
-        run: The run.
-        what: `calls`, `tokens`, `seconds`, `dollars` or `steps`.
-        allowed: The names of calls of models that may go uncounted.
+    `what` is `calls`, `tokens`, `seconds`, `dollars` or `steps`; calls of models in `allowed` may go uncounted.
     """
     if (fact := FACTS.get(what, what)) in run.lacking:
         return run.lacking[fact]
@@ -88,12 +85,7 @@ def why_unknown(run: Run, what: str, allowed: Collection[str] = ()) -> str:
 
 
 def measured(run: Run, what: str) -> float:
-    """Return the cost of a run.
-
-    Args:
-        run: The run.
-        what: `calls`, `tokens`, `seconds`, `dollars` or `steps`.
-    """
+    """Return the cost of a run. `what` is as in `why_unknown`."""
     return {
         "calls": run.interactions,
         "tokens": run.tokens,

@@ -146,8 +146,7 @@ class Run:
 def run_of_turns(turns: Sequence[Run]) -> Run:
     """Return the run of several turns: costs are added up, and events are in the order of the run.
 
-    Args:
-        turns: The turns, each with the positions of its events in the whole run.
+    Each turn has the positions of its events in the whole run.
     """
     last = max(turns, key=lambda turn: turn.answered_at)
     turn_of = {call.at: turn for turn in turns for call in turn.happened}

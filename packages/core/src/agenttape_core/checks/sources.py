@@ -100,13 +100,8 @@ def run_of(source: Any, *, prices: Prices | None = None, shown: str | None = Non
 def run_of_cassette(cassette: Cassette, prices: Prices, shown: str | None = None) -> Run:
     """Return the run that a cassette holds.
 
-    Args:
-        cassette: The cassette.
-        prices: The prices of tokens.
-        shown: The file as messages show it, which is also the name of the run then.
-
-    Raises:
-        CassetteFormatError: If a record is malformed.
+    `shown` is the file as messages show it, which is also the name of the run then. Raises `CassetteFormatError` if a
+    record is malformed.
     """
     timings = cassette.header.volatile.timings
     records: list[Record] = [
@@ -164,13 +159,8 @@ def made_of(
 ) -> Run:
     """Return a run made of its records; several turns are combined, as in a trace.
 
-    Args:
-        names: Its name and its file.
-        records: Its calls and steps in its order, each call with its times.
-        prices: The prices of tokens.
-        line: Returns the line of a call.
-        lacking: What is not known of it.
-        as_recorded: Returns an expected value with pseudonyms instead of secrets.
+    `names` are its name and its file; `lacking` is what is not known of it; `as_recorded` returns an expected value
+    with pseudonyms instead of secrets.
     """
     seen = list(_seen(records))
     turns = turns_of(each.record for each in seen if isinstance(each.record, Interaction))
@@ -287,11 +277,7 @@ def _name_of(item: Interaction) -> str:
 
 
 def redactor_of(cassette: Cassette) -> Redactor | None:
-    """Return the redactor of a session of a cassette; `None` without its rules or its key.
-
-    Args:
-        cassette: The cassette, whose key makes the pseudonyms.
-    """
+    """Return the redactor of a session of a cassette; `None` without its rules or its key."""
     try:
         return redactor_for(cassette.path, cassette.preface, redact=True, settings=project_settings())
     except ConfigurationError:  # then an expected secret fits nothing, and so is a failure

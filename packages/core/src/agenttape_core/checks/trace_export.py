@@ -17,13 +17,7 @@ from agenttape_core.tools.reading.prices import Prices
 def trace_of(cassette: Cassette, shown: str, prices: Prices) -> Iterator[TraceLine]:
     """Yield a line for each turn of a cassette that a model answered.
 
-    Args:
-        cassette: The cassette.
-        shown: Its file, as messages show it.
-        prices: The prices of tokens.
-
-    Raises:
-        CassetteFormatError: If a record is malformed.
+    `shown` is the file, as messages show it. Raises `CassetteFormatError` if a record is malformed.
     """
     turns = run_of_cassette(cassette, prices, shown).turns()
     for number, turn in enumerate(turns, 1):
@@ -34,12 +28,8 @@ def trace_of(cassette: Cassette, shown: str, prices: Prices) -> Iterator[TraceLi
 def without_twins(lines: Iterable[tuple[str, TraceLine]], target: str) -> Iterator[TraceLine]:
     """Yield lines; two with one prompt are refused, as a trace has one answer for each.
 
-    Args:
-        lines: The lines, each with the cassette and the turn that it is of.
-        target: The file of the trace.
-
-    Raises:
-        TraceFormatError: If two have one prompt.
+    The lines have the cassette and the turn that they are of; `target` is the file of the trace. Raises
+    `TraceFormatError` if two have one prompt.
     """
     known: dict[str, str] = {}
     for place, line in lines:

@@ -67,12 +67,8 @@ class TraceLine:
 def read_trace(path: Path | str) -> list[TraceLine]:
     """Read a trace, which may be packed (`.gz`, `.zst`).
 
-    Args:
-        path: The file.
-
-    Raises:
-        CassetteNotFoundError: If it is not there.
-        TraceFormatError: If a line is malformed, or two have one prompt: all of them, with their lines.
+    Raises `CassetteNotFoundError` if it is not there, and `TraceFormatError` if a line is malformed, or two have one
+    prompt: all of them, with their lines.
     """
     if not Path(path).is_file():
         raise CassetteNotFoundError(path, "there is no such file")
@@ -110,12 +106,7 @@ def lines_of(data: bytes, path: Path | str) -> list[TraceLine]:
 
 
 def runs_of(lines: Iterable[TraceLine], path: str) -> list[Run]:
-    """Return the runs of a trace: a line is one, or a turn of the cassette that it was exported from.
-
-    Args:
-        lines: Its lines.
-        path: The file of the trace, as messages show it.
-    """
+    """Return the runs of a trace: a line is one, or a turn of the cassette that it was exported from."""
     runs: list[list[TraceLine]] = []
     begun: dict[str, list[TraceLine]] = {}
     for line in lines:
@@ -157,12 +148,7 @@ def _run_of(lines: Sequence[TraceLine], path: str) -> Run:
 
 
 def _run_of_line(line: TraceLine, path: str) -> Run:
-    """Return the run of a line.
-
-    Args:
-        line: The line.
-        path: The file of the trace, as messages show it.
-    """
+    """Return the run of a line."""
     meta = line.meta
     happened = _happened(meta)
     calls = _calls(meta.get("tool_calls"))
@@ -256,12 +242,7 @@ def _conversation(line: TraceLine) -> list[dict[str, Any]]:
 
 
 def nearest_prompt(prompt: str, others: Iterable[str]) -> str | None:
-    """Return the prompt that is most like another one.
-
-    Args:
-        prompt: The prompt.
-        others: Those to choose from.
-    """
+    """Return the prompt that is most like another one."""
     alike = difflib.get_close_matches(prompt, list(others), n=1, cutoff=0.0)
     return alike[0] if alike else None
 

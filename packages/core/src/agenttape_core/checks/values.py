@@ -36,9 +36,7 @@ class AsRecorded:
     def __call__(self, value: Any, like: Any = None) -> Any:
         """Return plain data that may contain regular expressions; the same object if it didn't change.
 
-        Args:
-            value: The expected value.
-            like: The recorded value, if it may have a pseudonym where the expected value shows no sign of a secret.
+        `like` is the recorded value, if it may have a pseudonym where the expected value shows no sign of a secret.
         """
         redactor = self._redactor
         if redactor is None:
@@ -69,12 +67,7 @@ def _pattern_as_recorded(pattern: str, redactor: Redactor) -> str:
 
 
 def forms_of(run: Run, expected: Any) -> list[Any]:
-    """Return an expected value, and as the last one the form that its recording holds, if that is another one.
-
-    Args:
-        run: The run.
-        expected: Plain data, in which regular expressions may stand.
-    """
+    """Return an expected value, and as the last one the form that its recording holds, if that is another one."""
     recorded = run.as_recorded(expected)
     return [expected] if recorded is expected or recorded == expected else [expected, recorded]
 
@@ -82,10 +75,7 @@ def forms_of(run: Run, expected: Any) -> list[Any]:
 def differing(expected: Any, found: Any, path: str = "") -> Iterator[Difference]:
     """Yield the places where a value is not the expected one.
 
-    Args:
-        expected: Plain data; a regular expression in it fits a text that it is found in.
-        found: Plain data.
-        path: The place of both.
+    A regular expression in `expected` fits a text that it is found in.
     """
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         for key in [*expected, *(key for key in found if key not in expected)]:
@@ -104,10 +94,7 @@ def differing(expected: Any, found: Any, path: str = "") -> Iterator[Difference]
 def differing_arguments(run: Run, expected: Mapping[str, Any], found: Any) -> list[Difference]:
     """Return the places where the arguments of a call differ; those that are not expected may be anything.
 
-    Args:
-        run: The run.
-        expected: The arguments by name; the name of the only one of a tool that takes none is empty.
-        found: The arguments of the call.
+    The name of the only argument of a tool that takes one without a name is empty.
     """
     given = found if isinstance(found, Mapping) else {"": found}
     differences: list[Difference] = []
@@ -129,15 +116,7 @@ def shown(value: Any) -> str:
 
 
 def compiled(pattern: Any, where: str) -> re.Pattern[str]:
-    """Return a regular expression.
-
-    Args:
-        pattern: The expression, or its text.
-        where: The place where it stands.
-
-    Raises:
-        ConfigurationError: If it is none.
-    """
+    """Return a regular expression. `where` is its place, for messages. Raises `ConfigurationError` if it is none."""
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
         return pattern
     if not isinstance(pattern, str):
@@ -171,12 +150,7 @@ _VALUES = {"const", "enum"}
 def validator(schema: Any, where: str) -> Any:
     """Return a validator of a schema, of the draft that it names, by default 2020-12.
 
-    Args:
-        schema: The schema.
-        where: The place where it stands.
-
-    Raises:
-        ConfigurationError: If it isn't a schema, or the library is missing.
+    `where` is its place, for messages. Raises `ConfigurationError` if it isn't a schema, or the library is missing.
     """
     try:
         from jsonschema import Draft202012Validator, SchemaError, validators
@@ -195,13 +169,7 @@ def validator(schema: Any, where: str) -> Any:
 
 
 def problems_of(run: Run, made: Any, value: Any) -> list[Difference]:
-    """Return the places where a value does not fit a schema.
-
-    Args:
-        run: The run.
-        made: A validator.
-        value: Plain data.
-    """
+    """Return the places where a value does not fit a schema."""
     errors: list[Any] = []
     for schema in (made.schema, _as_recorded(run, made.schema)):
         errors = sorted(made.evolve(schema=schema).iter_errors(value), key=lambda each: (each.json_path, each.message))

@@ -23,12 +23,7 @@ from agenttape_core.errors import ConfigurationError
 def loaded(name: str, where: str) -> Any:
     """Return the object named `module:function`, from the working folder or an installed package.
 
-    Args:
-        name: The name.
-        where: The place where it stands.
-
-    Raises:
-        ConfigurationError: If the object doesn't exist.
+    `where` is its place, for messages. Raises `ConfigurationError` if the object doesn't exist.
     """
     module, _, function = name.partition(":")
     if not module or not function:
@@ -44,12 +39,8 @@ def loaded(name: str, where: str) -> Any:
 def checks_of(word: str, value: Any) -> list[Check]:
     """Return the checks for a word and its value.
 
-    Args:
-        word: The word: `never`, `at_most`, ….
-        value: Its value as plain data.
-
-    Raises:
-        ConfigurationError: If the word or a key is unknown, or the value is malformed.
+    `word` is `never`, `at_most`, …. Raises `ConfigurationError` if the word or a key is unknown, or the value is
+    malformed.
     """
     if word not in WORDS:
         raise ConfigurationError(unknown("check", word, WORDS))
@@ -57,13 +48,7 @@ def checks_of(word: str, value: Any) -> list[Check]:
 
 
 def unknown(what: str, key: Any, known: Iterable[str]) -> str:
-    """Return the message about an unknown key, with the nearest known one.
-
-    Args:
-        what: What it was taken for.
-        key: The key.
-        known: Those that there are.
-    """
+    """Return the message about an unknown key, with the nearest known one. `what` is what it was taken for."""
     names = sorted(known)
     alike = difflib.get_close_matches(str(key), names, n=1, cutoff=0.5)
     return f"unknown {what} {key!r}; " + (

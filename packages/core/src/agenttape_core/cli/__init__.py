@@ -19,11 +19,7 @@ def broken_by(error: ImportError) -> str:
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """Run the command and end the process.
-
-    Args:
-        args: The words of the command line; by default the process's own.
-    """
+    """Run the command and end the process."""
     try:
         from agenttape_core.cli.app import run
         from agenttape_core.cli.hash_seed import AnotherSeedError, begin_anew, is_of_the_command

@@ -56,11 +56,8 @@ class Found(NamedTuple):
 def found_in(paths: Sequence[str]) -> list[Found]:
     """Return the cassettes that paths select, each once, sorted within a folder.
 
-    Args:
-        paths: Files, URLs, folders, names, `-`; by default the current folder.
-
-    Raises:
-        CassetteNotFoundError: If a path doesn't exist, or a folder has no cassette.
+    `paths` are files, URLs, folders, names or `-`; by default the current folder. Raises `CassetteNotFoundError` if a
+    path doesn't exist, or a folder has no cassette.
     """
     found: dict[str, Found] = {}
     for path in paths or (".",):
@@ -93,9 +90,8 @@ def _is_derived(found: Found) -> bool:
 def found_one(path: str) -> Found:
     """Return the cassette that a path or a bare name means.
 
-    Raises:
-        CassetteNotFoundError: If there is none.
-        UsageError: If the path is a folder with several, or a name that several have.
+    Raises `CassetteNotFoundError` if there is none, and `UsageError` if the path is a folder with several, or a name
+    that several have.
     """
     several = found_in([path])
     if len(several) > 1:
@@ -106,8 +102,7 @@ def found_one(path: str) -> Found:
 def records_of(found: Found) -> Iterator[Interaction | Step]:
     """Yield the records of a cassette, after reading its whole header: exhausting it reads the whole file.
 
-    Raises:
-        CassetteError: If a part of it cannot be read.
+    Raises `CassetteError` if a part of it cannot be read.
     """
     cassette = found.open()
     _ = cassette.header  # its volatile block is read lazily
@@ -171,17 +166,8 @@ _SHOWN, _NEAR = 4, 3
 def named(name: str, begun: Iterable[Path] = ()) -> Path | None:
     """Return the cassette that a name means: the one in the folder of the settings, or else the only one below here.
 
-    A name may have folders before it, as many as tell it from others: `test_desk/test_hi`.
-
-    Args:
-        name: The name, without a suffix.
-        begun: Cassettes whose first recordings have not ended; they need not be there.
-
-    Returns:
-        Its file; `None` if there is none of this name.
-
-    Raises:
-        UsageError: If several have it.
+    A name may have folders before it, as many as tell it from others: `test_desk/test_hi`. `begun` cassettes, whose
+    first recordings have not ended, need not be there. Raises `UsageError` if several have it.
     """
     configured = cassette_path(name, load_settings().cassette_dir)
     if isinstance(configured, Path) and configured.is_file():

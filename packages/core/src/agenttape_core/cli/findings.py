@@ -63,11 +63,8 @@ class Paths(NamedTuple):
 def files_in(paths: Sequence[str]) -> Paths:
     """Return the files that paths name.
 
-    Args:
-        paths: Files, folders, names, `-`; by default the current folder.
-
-    Raises:
-        CassetteNotFoundError: If a path doesn't exist, or a folder has no cassette.
+    `paths` are files, folders, names or `-`; by default the current folder. Raises `CassetteNotFoundError` if a path
+    doesn't exist, or a folder has no cassette.
     """
     threads = thread_files_in(paths)
     others = [path for path in paths or (".",) if Path(path) not in threads]
@@ -191,13 +188,8 @@ def _checksum(path: str, problems: Sequence[str]) -> Judged:
 def stale(cassettes: Sequence[Found], checks: Sequence[Check], max_age: str | None) -> Made:
     """Look for cassettes from which a recording of today would differ.
 
-    Args:
-        cassettes: The cassettes, which are also compared with each other.
-        checks: The things to look at.
-        max_age: The greatest age, such as `90d`; `None` for any.
-
-    Raises:
-        ConfigurationError: If the age, or the table of retired models, can't be read.
+    The cassettes are also compared with each other. Raises `ConfigurationError` if the age, or the table of retired
+    models, can't be read.
     """
     settings = load_settings()
     limit = parse_age(max_age, "--max-age") if max_age is not None else None

@@ -41,9 +41,7 @@ def is_of_the_command() -> None:
 def pin_hash_seed(cassette: str | Path) -> None:
     """Continue only with the hash seed of a recording, if that is known and this process may start again.
 
-    Raises:
-        AnotherSeedError: If the command has to start again.
-        CassetteError: The cassette cannot be read.
+    Raises `AnotherSeedError` if the command has to start again, and `CassetteError` if the cassette cannot be read.
     """
     if not _Process.begins_anew:
         return

@@ -80,8 +80,7 @@ class Coverage:
     def add(self, cassette: Cassette) -> None:
         """Add the tools and nodes that a recorded run has exercised.
 
-        Raises:
-            CassetteFormatError: If a record is malformed.
+        Raises `CassetteFormatError` if a record is malformed.
         """
         made, asked = Counter[str](), Counter[str]()
         tasks: list[_Task] = []
@@ -104,12 +103,8 @@ class Coverage:
     def hold_against(self, graph: Any) -> None:
         """Hold the runs against a graph.
 
-        Args:
-            graph: An object with `get_graph()`, such as LangGraph's and LangChain's, or a program that an installed
-                integration can draw, such as a workflow of LlamaIndex.
-
-        Raises:
-            ConfigurationError: If it is neither.
+        The graph has `get_graph()`, such as LangGraph's and LangChain's, or an installed integration can draw it, such
+        as a workflow of LlamaIndex. Raises `ConfigurationError` if it is neither.
         """
         if not callable(getattr(graph, "get_graph", None)):
             drawing = drawing_of(graph)
@@ -268,11 +263,7 @@ class Scores:
 
 
 def scores_path(run: Run) -> Path:
-    """Return the file of the scores of a run.
-
-    Raises:
-        ConfigurationError: If it is of no local file.
-    """
+    """Return the file of the scores of a run. Raises `ConfigurationError` if it is of no local file."""
     if not run.path or "://" in run.path:
         raise ConfigurationError(f"{run.path or run.name} isn't a local file beside which scores could stand")
     path = Path(run.path)
@@ -289,8 +280,7 @@ def hash_of(run: Run) -> str:
 def read_scores(run: Run) -> Scores | None:
     """Return the scores next to a run; `None` if there are none.
 
-    Raises:
-        ConfigurationError: If the file is malformed.
+    Raises `ConfigurationError` if the file is malformed.
     """
     path = scores_path(run)
     if not path.exists():
@@ -347,13 +337,7 @@ class _Scored(NamedTuple):
 def covered(cassettes: Sequence[Found], graph: str | None, fail_under: float | None) -> Measure:
     """Return which tools, nodes and edges runs have used.
 
-    Args:
-        cassettes: The recordings of the runs.
-        graph: A graph or a workflow to compare with, as `module:graph`.
-        fail_under: The least that must be covered, in percent; `None` for any.
-
-    Raises:
-        ConfigurationError: If that isn't one.
+    `graph` and `fail_under` (percent) are as on the command line. Raises `ConfigurationError` if that isn't one.
     """
     found = Coverage()
     if graph is not None:
@@ -378,12 +362,8 @@ def scored(
 ) -> Measure:
     """Return the scores of runs; new ones are written next to the cassettes.
 
-    Args:
-        cassettes: The recordings of the runs.
-        evaluators: The evaluators to call, as `module:function`.
-        remove: The names of scores to remove.
-        prices: The prices of tokens.
-        replace: Whether evaluators replace scores that are there.
+    `evaluators` are `module:function`; `remove` are names of scores; with `replace`, evaluators replace scores that are
+    there.
     """
     checks = [check for name in evaluators for check in checks_of("judged", name)]
     rows, has_calls = [], False

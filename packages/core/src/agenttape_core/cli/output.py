@@ -61,12 +61,8 @@ def progress(items: Sequence[Item], label: str) -> Iterator[Item]:
 def progress_bar(total: int | None, label: str) -> Iterator[Callable[[], None]]:
     """Show the progress of a block, under the conditions of `progress`.
 
-    Args:
-        total: The expected number of steps, which may turn out greater; None if the work has no steps.
-        label: The activity.
-
-    Yields:
-        A function to call after each step, from any thread.
+    `total`, the expected number of steps, may turn out greater. Yields a function to call after each step, from any
+    thread.
     """
     context = click.get_current_context(silent=True)
     as_json = context is not None and context.params.get("as_json", False)
@@ -156,9 +152,7 @@ def _blanks(width: int, text: str) -> str:
 def print_text(text: str, style: str = "") -> None:
     """Print a text that a stranger may have written: what would move the cursor or change colours is escaped.
 
-    Args:
-        text: The text.
-        style: Its style, in the words of rich.
+    `style` is in the words of rich.
     """
     console().print(printable(text, style))
 
@@ -174,10 +168,7 @@ def print_tree(tree: Tree) -> None:
     """Print a tree of texts.
 
     Without a terminal, it is drawn without rich, whose import takes longer than reading the cassette: its lines aren't
-    wrapped or colored there.
-
-    Args:
-        tree: The tree; its labels are what `printable` returns.
+    wrapped or colored there. Its labels are what `printable` returns.
     """
     shown = console()
     if shown.is_terminal:
@@ -208,12 +199,7 @@ def _drawn(tree: Tree) -> Iterator[str]:
 
 
 def printable(text: str, style: str = "") -> Text:
-    """Return a text with visible control characters.
-
-    Args:
-        text: The text.
-        style: Its style, in the words of rich.
-    """
+    """Return a text with visible control characters."""
     if text.isprintable():
         return Text(text, style)
     return Text("".join(char if char in "\n\t" or char.isprintable() else _escaped(char) for char in text), style)
@@ -222,9 +208,7 @@ def printable(text: str, style: str = "") -> Text:
 def unread(count: int, done: str = "read") -> str:
     """Return the end of a summary that leaves cassettes out; empty if there are none.
 
-    Args:
-        count: The number of these cassettes.
-        done: The participle of what could not be done with them.
+    `done` is the participle of what could not be done with them.
     """
     return f", {counted(count, 'cassette')} could not be {done}" if count else ""
 

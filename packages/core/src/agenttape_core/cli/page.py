@@ -34,19 +34,9 @@ def write_page(
 ) -> int:
     """Write a page of one cassette, of two next to each other, or one for each of a folder.
 
-    Args:
-        paths: One or two cassettes, or a folder of them.
-        output: The file or folder to write; `None` for a name composed of the cassettes' names.
-        program: A program whose replays show which answers change which calls.
-        text: Only what this text in an answer changes.
-        opens: Whether the page is opened in the browser.
-        as_json: Whether the result is printed as JSON.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        UsageError: If the file cannot be written, or options don't fit together.
+    `output` is a file or a folder, by default named after the cassettes; with `program`, replays show which answers
+    change which calls, and with `text`, only what this text in an answer changes. Returns the exit code. Raises
+    `UsageError` if the file cannot be written, or options don't fit together.
     """
     if not 1 <= len(paths) <= 2 or list(paths) == [STDIN, STDIN]:  # noqa: PLR2004 - one, or two to compare
         raise click.UsageError("a page shows one cassette or two, of which one may be on standard input")
@@ -150,8 +140,7 @@ def _name(found: Found) -> str:
 def _target(output: str | None, found: list[Found]) -> Path | None:
     """Return the file to write; None for standard output.
 
-    Raises:
-        UsageError: If there is another file or a folder in its place.
+    Raises `UsageError` if there is another file or a folder in its place.
     """
     if output == STDIN:
         return None

@@ -22,14 +22,9 @@ Result = TypeVar("Result")
 def with_program(target: str, work: Callable[[Program], Result], *, cassette: str | Path | None = None) -> Result:
     """Do something with the program that a command line names, with the hash seed of its recording.
 
-    Args:
-        target: `module:function`, `path/to/file.py:function`, the id of a test, or a command, `-- python agent.py`.
-        work: Runs the program as often as it likes.
-        cassette: The recording; by default the program's own.
-
-    Raises:
-        ConfigurationError: If the program doesn't exist.
-        AnotherSeedError: If the command has to start again, with another hash seed.
+    `target` is `module:function`, `path/to/file.py:function`, the id of a test, or a command, `-- python agent.py`;
+    `work` runs the program as often as it likes. Raises `ConfigurationError` if the program doesn't exist, and
+    `AnotherSeedError` if the command has to start again, with another hash seed.
     """
     if is_command(target):  # each process gets the recorded seed
         return work(program_of(target))

@@ -78,16 +78,7 @@ def replayed_with(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def report(outcome: Outcome, *, as_json: bool, check: Outcome | None = None) -> int:
-    """Print how a command ended: on standard error, or as JSON on standard output.
-
-    Args:
-        outcome: The outcome.
-        as_json: Whether it is printed as JSON.
-        check: The outcome of the replay check, if there was one.
-
-    Returns:
-        The exit code.
-    """
+    """Print how a command ended: on standard error, or as JSON on standard output. Returns the exit code."""
     differs = list(_differences(outcome, check)) if check is not None else []
     code = FINDINGS if differs else outcome.exit_code
     if as_json:
@@ -121,15 +112,9 @@ def run_pytest(
 ) -> subprocess.CompletedProcess[str]:
     """Run pytest in a separate process, with the hash seed with which the tests were recorded.
 
-    Args:
-        tests: Files, folders and ids of tests; all that it finds if there are none.
-        options: Its options.
-        quietly: Whether its output is kept, and not shown.
-        until_it_ends: Whether to wait for it even after Ctrl-C, because it then writes its results.
-        jobs: How many tests run at the same time, in processes of pytest-xdist.
-
-    Raises:
-        UsageError: If there are several jobs, and pytest-xdist isn't installed.
+    Without `tests`, all that it finds are run. With `quietly`, its output is kept, and not shown; with `until_it_ends`,
+    it's waited for even after Ctrl-C, because it then writes its results; `jobs` are processes of pytest-xdist. Raises
+    `UsageError` if there are several jobs, and pytest-xdist isn't installed.
     """
     if jobs > 1 and find_spec("xdist") is None:
         raise click.UsageError(f"--jobs {jobs}: tests run in parallel with pytest-xdist: pip install pytest-xdist")

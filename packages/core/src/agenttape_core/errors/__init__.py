@@ -437,8 +437,7 @@ class NetworkBlockedError(AgentTapeHalt):
 def halt_in(error: BaseException | None) -> AgentTapeHalt | None:
     """Return the halt in an exception: itself, or the first one of a group that contains only halts.
 
-    Args:
-        error: An exception; task groups raise their tasks' exceptions as a group.
+    Task groups raise their tasks' exceptions as a group.
     """
     if isinstance(error, AgentTapeHalt):
         return error

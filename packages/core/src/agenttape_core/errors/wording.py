@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 def shown_path(path: Path | str) -> str:
     """Return a path for a message: relative to the working directory, if it is below that.
 
-    Args:
-        path: A path, or the URL of a cassette.
+    `path` may be the URL of a cassette.
     """
     from pathlib import Path  # late, as `git diff` imports the errors in a process for each side of each file
 
@@ -46,8 +45,7 @@ def _spelled(char: str) -> str:
 def how_to_recover(path: Path) -> str:
     """Return the command that makes a cassette of a journal.
 
-    Args:
-        path: The journal, or the cassette that it was to become.
+    `path` is the journal, or the cassette that it was to become.
     """
     import shlex
 
@@ -55,10 +53,5 @@ def how_to_recover(path: Path) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number of things for a message: `1 call`, `2 calls`.
-
-    Args:
-        count: The number.
-        noun: The thing, in the singular.
-    """
+    """Return a number of things for a message: `1 call`, `2 calls`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

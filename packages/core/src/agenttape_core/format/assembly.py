@@ -44,14 +44,9 @@ def assemble(
 
     New records come after the kept ones. But a run whose steps are among both was taken once more. If it made new
     calls, its new recording replaces the old one, together with the interactions that it no longer made. If it made
-    none, the old steps stay.
-
-    Args:
-        header: The header; its timings are from `keep`, by their old numbers.
-        keep: Records that come first, unchanged.
-        lines: What was recorded.
-        standing_for: Numbers that name parents of new records, with the old numbers of the records they mean.
-        retaken: The part that the kept records have in the new ones; `None` if they have none.
+    none, the old steps stay. The header's timings are from `keep`, the unchanged records that come first, by their old
+    numbers. `standing_for` has numbers that name parents of new records, with the old numbers of the records they mean;
+    `retaken` is the part that the kept records have in the new ones.
     """
     old = header.volatile
     kept = [
@@ -182,10 +177,8 @@ def _placed(kept: Iterable[_Entry]) -> Iterator[_Entry]:
 def _numbered(entries: Iterable[_Entry], standing_for: Mapping[int, int]) -> dict[tuple[int, int], int]:
     """Return the new numbers of interactions by their source and their number there.
 
-    Args:
-        entries: All records, in the order of the file.
-        standing_for: Numbers of parents that aren't entries, with the numbers they refer to: of records carried over or
-            kept.
+    `standing_for` has numbers of parents that aren't entries, with the numbers that they refer to: of records carried
+    over or kept.
     """
     own = [(entry.source, entry.record.number) for entry in entries if isinstance(entry.record, Interaction)]
     numbers = {key: number for number, key in enumerate(own, start=1)}

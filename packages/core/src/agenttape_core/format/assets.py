@@ -95,9 +95,7 @@ def names_assets(record: dict[str, Any]) -> bool:
 def detach(record: Stored, assets: dict[str, bytes]) -> Stored:
     """A record with references instead of its large binary parts.
 
-    Args:
-        record: The record in its stored form without assets, of plain data. It isn't changed.
-        assets: The files, by their names; this record's files are added.
+    The record isn't changed; its files are added to `assets`.
     """
     if isinstance(record, WrittenStep):
         if len(record.text) < _SHORTEST_TEXT and ASSET not in record.text:
@@ -116,14 +114,9 @@ def detach(record: Stored, assets: dict[str, bytes]) -> Stored:
 def attach(part: dict[str, Any], read: Callable[[str, int], bytes], *, shows_lost: bool = False) -> dict[str, Any]:
     """The request or the outcome of a record, or a step's data, with its large binary parts put back.
 
-    Args:
-        part: What `detach` made of it.
-        read: Reads a file, given its name and its size in bytes.
-        shows_lost: Whether a sentence takes the place of a file that is missing or changed. Only for people who read:
-            replayed and checked values must equal the recorded ones.
-
-    Raises:
-        Malformed: A reference is invalid, or its target is missing, changed or too large.
+    `read` is given the name and the size in bytes. With `shows_lost`, a sentence takes the place of a file that is
+    missing or changed; only for people who read, as replayed and checked values must equal the recorded ones. Raises
+    `Malformed` if a reference is invalid, or its target is missing, changed or too large.
     """
     attaching = _Attaching(read, shows_lost=shows_lost)
     return {key: attaching.value(value) for key, value in part.items()}

@@ -101,12 +101,8 @@ class Compactor:
     def add(self, number: int, request: dict[str, Any]) -> Delta:
         """Store the next request; later ones may continue it only after `confirm`.
 
-        Args:
-            number: Its record; greater than all before.
-            request: The whole request, of plain data.
-
-        Raises:
-            UnrecordableValueError: A part that no earlier request has is not plain data.
+        `number` is greater than all before. Raises `UnrecordableValueError` if a part that no earlier request has is
+        not plain data.
         """
         if len(self._prefixes) > _LISTS:
             self._prefixes, self._contents, self._large = _Prefixes(), _Contents(), {}
@@ -157,11 +153,7 @@ class _Contents:
         self._before: dict[bytes, int] = {}
 
     def numbers(self, messages: list[Any]) -> list[int]:
-        """Return the number of each of some messages.
-
-        Raises:
-            ValueError: One is not plain data.
-        """
+        """Return the number of each of some messages. Raises `ValueError` if one is not plain data."""
         known = map(self._objects.get, map(id, messages))
         return [
             self._number(message) if number is None else number for number, message in zip(known, messages, strict=True)
@@ -201,8 +193,7 @@ def _digest_of(content: tuple[tuple[str, str], ...] | bytes) -> bytes:
 def resolve(base: dict[str, Any], delta: Delta) -> dict[str, Any]:
     """The whole request of a record, given the whole request that it continues.
 
-    Raises:
-        Malformed: The two do not fit.
+    Raises `Malformed` if the two do not fit.
     """
     unknown = [key for key in delta.without if key not in base]
     if unknown:

@@ -50,13 +50,7 @@ class Line(NamedTuple, Generic[RecordT_co]):
 def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line[Interaction | Step]]]:
     """Read a journal; a last line that was being written when the process died is dropped.
 
-    Args:
-        path: The file, for errors.
-        content: What is in it.
-
-    Raises:
-        CassetteFormatError: It is malformed elsewhere.
-        CassetteVersionError: It is of a newer format.
+    Raises `CassetteFormatError` if it is malformed elsewhere, and `CassetteVersionError` if it is of a newer format.
     """
     rows = content.split(b"\n")
     rows.pop()  # empty after a whole line, else torn
@@ -100,14 +94,8 @@ def _check_number(record: Interaction | Step, numbers: set[int]) -> None:
 def read_own_journal(path: Path, content: bytes) -> Sequence[Line[AnyRecord]]:
     """Read the lines of a journal that this process has written: what no encoder writes is not looked for.
 
-    Steps aren't parsed: they are most of an observer's output.
-
-    Args:
-        path: The file, for errors.
-        content: What is in it.
-
-    Raises:
-        CassetteFormatError: If it was damaged or edited.
+    Steps aren't parsed: they are most of an observer's output. Raises `CassetteFormatError` if it was damaged or
+    edited.
     """
     requests: list[dict[str, Any]] = []
     try:

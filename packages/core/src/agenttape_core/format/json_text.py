@@ -75,8 +75,8 @@ def has_too_many_values(raw: bytes) -> bool:
 def load_line(raw: bytes) -> Any:
     """Parse one JSON text.
 
-    Raises:
-        Malformed: If it isn't JSON, isn't UTF-8, is nested too deeply, or has duplicate keys, NaN or lone surrogates.
+    Raises `Malformed` if it isn't JSON, isn't UTF-8, is nested too deeply, or has duplicate keys, NaN or lone
+    surrogates.
     """
     value, rest = load_prefix(raw)
     if rest.strip(" \t\r\n"):

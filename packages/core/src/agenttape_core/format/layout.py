@@ -72,11 +72,7 @@ def row_from_dict(record: dict[str, Any]) -> IndexRow:
 
 
 def address_from_dict(record: dict[str, Any]) -> str:
-    """Return the address of a step.
-
-    Raises:
-        Malformed: It has none.
-    """
+    """Return the address of a step. Raises `Malformed` if it has none."""
     address = record.get("address")
     if not isinstance(address, str):
         raise Malformed("a step needs an `address`, a string")

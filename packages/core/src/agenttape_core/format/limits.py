@@ -37,9 +37,5 @@ MIN_ASSET_BYTES = 16 * 1024
 
 
 def unpacked_limit(packed: int) -> int:
-    """Return the size in bytes that a cassette may have after decompression.
-
-    Args:
-        packed: Its size in bytes before.
-    """
+    """Return the size in bytes that a cassette may have after decompression."""
     return min(MAX_FILE_BYTES, max(MAX_UNPACKED_BYTES, packed * MAX_PACKED_RATIO))

@@ -15,13 +15,8 @@ _MAX_INT_BITS = int(MAX_INT_DIGITS / math.log10(2))
 def check_plain(value: Any, where: str = "$", depth: int = 1) -> None:
     """Refuse what would not come back from a file with its type and value.
 
-    Args:
-        value: The value to look through.
-        where: Its path, for the error.
-        depth: Its level, counted in lists and dicts from the record (which is level 1).
-
-    Raises:
-        UnrecordableValueError: Something in it is not plain data, or beyond the limits of the format.
+    `depth` is its level, counted in lists and dicts from the record (which is level 1). Raises `UnrecordableValueError`
+    if something in it is not plain data, or beyond the limits of the format.
     """
     if not is_plain(value, depth):
         _refuse(value, where, depth)

@@ -85,11 +85,8 @@ def step_from_dict(value: dict[str, Any], *, after: int = -1) -> Step:
 def version_of(header: Header, records: Iterable[Stored]) -> int:
     """The oldest format version that has every feature in a file, so that older readers can read as much as possible.
 
-    The volatile block doesn't count: two recordings of the same run differ only there.
-
-    Args:
-        header: The header.
-        records: The records in their stored form, without their assets.
+    The volatile block doesn't count: two recordings of the same run differ only there. `records` are in their stored
+    form, without their assets.
     """
     since_second = header.ignore or header.origin is not None or header.payload != "full"
     return FORMAT_VERSION if since_second or any(map(_is_of_second, records)) else _FIRST
@@ -110,10 +107,7 @@ def _is_of_second(record: Stored) -> bool:
 def header_to_dict(header: Header, *, version: int = _FIRST, stamps: str = "") -> dict[str, Any]:
     """Return the header in its stored form: the version first, the volatile block last, and the timings last in it.
 
-    Args:
-        header: The header.
-        version: The version of the format.
-        stamps: Those of the records, as text.
+    `stamps` are the records', as text.
     """
     stored = {"agenttape": version, **_stored(header)}
     volatile = stored.pop("volatile", {})

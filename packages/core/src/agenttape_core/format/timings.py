@@ -50,8 +50,8 @@ def _lines(entries: list[str]) -> str:
 def load_timings(text: str) -> dict[int, Timing]:
     """Parse the text.
 
-    Raises:
-        Malformed: A line is not a number and one or more times, the first of them perhaps a start and a duration.
+    Raises `Malformed` if a line is not a number and one or more times, the first of them perhaps a start and a
+    duration.
     """
     timings: dict[int, Timing] = {}
     for position, line in _entries(text):
@@ -84,11 +84,7 @@ def dump_step_timings(timings: Mapping[int, StepTiming]) -> str:
 
 
 def load_step_timings(text: str) -> dict[int, StepTiming]:
-    """Parse the text.
-
-    Raises:
-        Malformed: A line is not a number and two times.
-    """
+    """Parse the text. Raises `Malformed` if a line is not a number and two times."""
     timings: dict[int, StepTiming] = {}
     for position, line in _entries(text):
         if not _STEP_LINE.fullmatch(line):

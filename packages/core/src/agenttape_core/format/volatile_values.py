@@ -47,9 +47,8 @@ class Stamped(NamedTuple):
 def stamped(records: Collection[Stored], collected: Callable[[Iterable[Stored]], Collection[Stored]] = list) -> Stamped:
     """Take the stamps out of records.
 
-    Args:
-        records: All records of a cassette in stored form, in the order of the file. They aren't changed.
-        collected: Makes a collection of the records with references, like the collection of records.
+    `records` are all of a cassette in stored form, in the order of the file, and aren't changed; `collected` makes a
+    collection like them.
     """
     taking = _Taking()
     for record in records:
@@ -274,8 +273,7 @@ class Stamps:
     def filled(self, value: Any) -> Any:
         """Return a value with the volatile values instead of the references to them.
 
-        Raises:
-            Malformed: If the volatile value doesn't exist.
+        Raises `Malformed` if the volatile value doesn't exist.
         """
         if isinstance(value, str):
             return self.text(value) if _MARK in value else value

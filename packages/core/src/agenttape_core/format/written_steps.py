@@ -53,11 +53,7 @@ Stored = dict[str, Any] | WrittenStep
 
 
 def written_step(row: bytes) -> tuple[Any, WrittenStep] | None:
-    """Return the other fields of a line of a journal, and the step; `None` if the line has none that is read so.
-
-    Args:
-        row: The line, as this process has written it.
-    """
+    """Return the other fields of a line of a journal, and the step; `None` if the line has none that is read so."""
     at = row.find(_BEGIN)
     if at == -1 or not row.endswith(b"}}"):
         return None

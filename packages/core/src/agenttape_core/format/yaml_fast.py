@@ -42,11 +42,7 @@ class NotCanonical(Exception):  # noqa: N818 - a signal to use the full reader, 
 def load_canonical(raw: bytes) -> Any:
     """Parse one document that `yaml_text` wrote.
 
-    Args:
-        raw: Whole lines of UTF-8 at column 0, the last one ended.
-
-    Raises:
-        NotCanonical: Use the full reader.
+    `raw` has whole lines of UTF-8 at column 0, the last one ended. Raises `NotCanonical` if it needs the full reader.
     """
     if len(raw.translate(None, _CONTROLS)) != len(raw):
         raise NotCanonical

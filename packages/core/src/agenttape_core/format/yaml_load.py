@@ -26,12 +26,7 @@ _TOO_DEEP = "exceeded maximum nesting depth"
 def load_yaml(raw: bytes, loader: Any = _LOADER) -> Any:
     """Parse one document.
 
-    Args:
-        raw: The UTF-8 text of the document, without the `---` line.
-        loader: The PyYAML loader class whose parser is used.
-
-    Raises:
-        Malformed: If it isn't YAML, or uses a part of YAML that a cassette never has.
+    `raw` has no `---` line. Raises `Malformed` if it isn't YAML, or uses a part of YAML that a cassette never has.
     """
     if len(raw) > MAX_FOREIGN_BYTES:
         raise Malformed(f"a record is larger than {MAX_FOREIGN_BYTES} bytes, in YAML that AgentTape has not laid out")

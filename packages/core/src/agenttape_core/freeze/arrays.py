@@ -39,8 +39,7 @@ def entropy(frozen: Frozen, real: Callable[..., int]) -> Callable[[int], int]:
 def look(known: dict[str, Any]) -> Iterator[tuple[Any, FrozenFunction]]:
     """Give the functions of the hidden `RandomState` and their stand-ins, once for each time numpy is imported.
 
-    Args:
-        known: What was found before, by the name of its module; kept up to date here.
+    `known` was found before, by the name of its module, and is kept up to date here.
     """
     module = sys.modules.get(_HOME)
     hidden = getattr(module, "_rand", None)

@@ -46,10 +46,8 @@ def register_ordered_sleeps(
 ) -> None:
     """Register the functions that can look up the recorded orders of event loops.
 
-    Args:
-        is_sleep_ordered: Returns true if a sleep that starts here is part of a recorded order.
-        passing: Returns the function that lets the time of a sleep that starts here pass, in its turn and without a
-            real wait; `None` if there is none.
+    `is_sleep_ordered` returns true if a sleep that starts here is part of a recorded order; `passing` returns the
+    function that lets the time of that sleep pass, in its turn and without a real wait, or `None`.
     """
     _ordered.append(is_sleep_ordered)
     _passers.append(passing)

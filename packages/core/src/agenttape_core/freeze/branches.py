@@ -172,12 +172,7 @@ class Branches:
     def prepare(self, context: Context, work: Any) -> threading.Event:
         """Begin the branch of work that will run in a context: threads themselves begin it in any order.
 
-        Args:
-            context: The context.
-            work: The function.
-
-        Returns:
-            To be set when the work has ended.
+        Returns an event, to be set when the work has ended.
         """
         branch, over = self.fork(label_of(work)), threading.Event()
         branch.is_over = over.is_set

@@ -49,7 +49,7 @@ ASKING = _Asking()
 
 
 def ask(question: Callable[[], Answer]) -> Answer:
-    """Call the question; whatever it calls in turn is not frozen."""
+    """Call the question; whatever it calls in turn is not frozen. `of` is the input that it takes, one of `WAYS`."""
     before = ASKING.now
     ASKING.now = True
     try:
@@ -61,8 +61,7 @@ def ask(question: Callable[[], Answer]) -> Answer:
 def calling_module(passing: Collection[str]) -> str:
     """Return the top-level name of the module whose code asks.
 
-    Args:
-        passing: Full names of modules that only pass the question on; ours among them.
+    `passing` are full names of modules that only pass the question on; ours among them.
     """
     frame = calling_frame(passing)
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] if frame is not None else ""
@@ -71,8 +70,7 @@ def calling_module(passing: Collection[str]) -> str:
 def calling_frame(passing: Collection[str]) -> types.FrameType | None:
     """Return the frame of the code that asks, from the caller of the function that calls this.
 
-    Args:
-        passing: Full names of modules that only pass the question on; ours among them.
+    `passing` is as in `calling_module`; the search begins at the caller of the function that calls this.
     """
     frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - gives the stack without building a list
     while frame is not None and frame.f_globals.get("__name__", "") in passing:

@@ -38,11 +38,7 @@ class Stream:
         self._taken = 0
 
     def next(self, size: int) -> bytes:
-        """Give the next bytes.
-
-        Args:
-            size: How many. The n-th ask gives the start of the same bytes, however many the asks before it took.
-        """
+        """Give the next bytes. The n-th ask gives the start of the same bytes, however many the asks before it took."""
         nth = self._taken
         self._taken = nth + 1
         found, block = b"", 0
@@ -59,12 +55,8 @@ def uuid_from(
 ) -> uuid.UUID:
     """Lay out a UUID.
 
-    Args:
-        noise: 16 bytes for the fields that are random by default.
-        version: One of `VERSIONS`.
-        milliseconds: The time since the epoch for versions 1, 6 and 7.
-        node: 48 bits for versions 1 and 6, instead of noise.
-        clock_seq: 14 bits for versions 1 and 6, instead of noise.
+    `noise` has 16 bytes for the fields that are random by default; `milliseconds` are since the epoch, for versions 1,
+    6 and 7; `node` (48 bits) and `clock_seq` (14 bits) replace noise in versions 1 and 6.
     """
     value = int.from_bytes(noise, "big")
     low = value & ((1 << 62) - 1)

@@ -36,9 +36,6 @@ def drawer(kind: str) -> str:
     """Return whose code draws something here: `PROGRAM`, or the name of an installed package; empty for no one's.
 
     A time belongs to the program only if its own code reads it: frameworks read the clock all the time.
-
-    Args:
-        kind: The kind of the drawn value.
     """
     frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - gives the stack without building a list
     while frame is not None:

@@ -73,12 +73,7 @@ class Environment:
             return dict(sorted(self._learned.items()))
 
     def value(self, name: str, live: str | None) -> str | None:
-        """Return the value of a variable in this session.
-
-        Args:
-            name: The variable.
-            live: Its real value, `None` when it is absent.
-        """
+        """Return the value of a variable in this session. `live` is its real value."""
         with self._lock:
             if name in self._before:
                 return live
@@ -97,12 +92,7 @@ class Environment:
         """Note that the session's code set or removed a variable, which makes it live from then on.
 
         A variable that is removed and put back unchanged counts as unchanged: `mock.patch.dict` does so with all
-        variables.
-
-        Args:
-            name: The variable.
-            before: Its real value before, `None` when it was absent.
-            now: Its real value now.
+        variables. `before` and `now` are its real values.
         """
         with self._lock:
             original = self._before.setdefault(name, before)

@@ -146,10 +146,8 @@ class Frozen:
     def within(self, place: str, moment: float, nonce: str) -> Frozen:
         """Return the frozen state for the code of one tool: its own clock, its own ids and random numbers.
 
-        Args:
-            place: The address of the call.
-            moment: The moment at which its code began, in seconds since the epoch.
-            nonce: A text that no other recording has, so that no two recordings make the same ids.
+        `moment` is when its code began, in seconds since the epoch; no other recording has the text `nonce`, so that no
+        two recordings make the same ids.
         """
         return Frozen(
             kinds=[TICKING if self._is_ticking and kind == "clock" else kind for kind in sorted(self.kinds)],
@@ -220,11 +218,7 @@ class Frozen:
         return lambda: None
 
     def begin_work(self, work: Any) -> BegunWork:
-        """Give work that will run without a context a scope and its own branch, counted here.
-
-        Args:
-            work: The function.
-        """
+        """Give work that will run without a context a scope and its own branch, counted here."""
         label = label_of(work)
         begun = f"{begun_scope()}>{ask(self._scope_seen)}>{label}"
         with self._lock:
@@ -246,10 +240,8 @@ class Frozen:
     def end_wait(self, begun: RunInput, seconds: float, *, is_own: bool = True) -> None:
         """Move the standing clock on, as a wait has ended. One of no time only lets others have their turn.
 
-        Args:
-            begun: Its beginning.
-            seconds: How long the code wanted to wait.
-            is_own: Whether the branch itself waited; false for a timer, beside which it may do something else.
+        The code wanted to wait for `seconds`. `is_own` is false for a timer, beside which the branch may do something
+        else.
         """
         if seconds <= 0:
             return
@@ -268,11 +260,8 @@ class Frozen:
     def pass_time(self, seconds: float, *, since: float) -> None:
         """Move the standing clock on.
 
-        Waits side by side take as long as the longest of them.
-
-        Args:
-            seconds: The seconds by which it is to pass.
-            since: The seconds by which it had passed when the wait for them began.
+        Waits side by side take as long as the longest of them. `since` are the seconds by which it had passed when the
+        wait for them began.
         """
         if seconds > 0:
             with self._lock:
@@ -298,9 +287,7 @@ class Frozen:
     def next_bits(self, maker: str, bits: int) -> int:
         """Give the next pseudo-random number of a maker in the current scope.
 
-        Args:
-            maker: The name of what asks, such as `random.Random`; each has its own count.
-            bits: How many bits it has at most.
+        `maker` is the name of what asks, such as `random.Random`; each has its own count.
         """
         size = -(-bits // 8)
         scope = ask(self._scope)
@@ -322,20 +309,13 @@ class Frozen:
         """Give the next id of a maker in the current scope, with the version and variant bits of RFC 9562.
 
         The time in versions 1, 6 and 7 is the session's beginning in milliseconds plus the number of such ids that the
-        scope has taken before, from any maker: within a scope these ids sort in the order in which they were made.
-        Ids of different scopes are not ordered among each other, because no order between them is deterministic.
-
-        Args:
-            maker: The name of what asks, such as `uuid.uuid4`; each has its own count.
-            version: 1, 4, 6 or 7.
-            node: 48 bits for the node of versions 1 and 6, instead of derived ones.
-            clock_seq: 14 bits for the clock sequence of versions 1 and 6, instead of derived ones.
-            milliseconds: A time since the epoch that the caller chose for versions 1, 6 and 7.
-            after: A time in milliseconds since the epoch that the id's own must be later than.
-            scope: A scope to draw in, instead of the current one: ids drawn in one scope are in order.
-
-        Raises:
-            ConfigurationError: The version is none of these.
+        scope has taken before, from any maker: within a scope these ids sort in the order in which they were made. Ids
+        of different scopes are not ordered among each other, because no order between them is deterministic. `maker` is
+        the name of what asks, such as `uuid.uuid4`; each has its own count. `version` is 1, 4, 6 or 7. `node` (48 bits)
+        and `clock_seq` (14 bits) replace derived ones in versions 1 and 6; `milliseconds` is a time since the epoch
+        that the caller chose for versions 1, 6 and 7, and `after` a time that the id's own must be later than. `scope`
+        replaces the current one: ids drawn in one scope are in order. Raises `ConfigurationError` if the version is
+        none of these.
         """
         if version not in VERSIONS:
             raise ConfigurationError(f"cannot derive ids of UUID version {version}; expected one of {VERSIONS}")
@@ -356,9 +336,7 @@ class Frozen:
     def source(self, maker: str, make: Callable[[int], Source]) -> Source:
         """Give the generator that serves the functions of one module in the current scope.
 
-        Args:
-            maker: The name of the module, such as `random`.
-            make: Makes the generator on the scope's first draw, from a derived seed of 256 bits.
+        `make` makes it on the scope's first draw, from a derived seed of 256 bits.
         """
         scope = ask(self._scope)
         with self._lock:

@@ -41,8 +41,7 @@ _listeners: list[Callable[[str], object]] = []
 def register_real_draws(listener: Callable[[str], object]) -> None:
     """Register the listener for draws of an id, a number or a time by the program that no session freezes.
 
-    Args:
-        listener: Called with the kind, in the thread of the code.
+    `listener` is called with the kind, in the thread of the code.
     """
     _listeners.append(listener)
 
@@ -51,11 +50,8 @@ def active(kind: str, *, is_of_framework: bool = False) -> Frozen | None:
     """Return the frozen state of the caller's session, if it freezes this kind.
 
     Not for a tracer: its spans have real times and their own ids; and the program's draws must be the same whether it
-    is traced or not. Nor for finalizers that the garbage collector runs: see `gc_state`.
-
-    Args:
-        kind: The kind.
-        is_of_framework: Whether the code that asks is a framework's, and so no tracer.
+    is traced or not. Nor for finalizers that the garbage collector runs: see `gc_state`. With `is_of_framework`, the
+    code that asks is a framework's, and so no tracer.
     """
     frozen = current()
     if frozen is None or (kind in _DRAWN and (frozen.was_observed or (COLLECTING and is_collecting()))):

@@ -29,22 +29,14 @@ def is_collecting() -> bool:
 
 
 def swap_in(user: str = "freeze") -> None:
-    """Notice the collector from now on, for one user.
-
-    Args:
-        user: Its name.
-    """
+    """Notice the collector from now on, for one user."""
     _users.add(user)
     if _note not in gc.callbacks:
         gc.callbacks.append(_note)
 
 
 def swap_out(user: str = "freeze") -> None:
-    """Notice it no more for one user, which may not have come as far as to notice it: Ctrl-C may have come before.
-
-    Args:
-        user: Its name.
-    """
+    """Notice it no more for one user, which may not have come as far as to notice it: Ctrl-C may have come before."""
     _users.discard(user)
     if _users:
         return

@@ -79,7 +79,10 @@ _OWN = "agenttape_core.freeze"
 
 
 def content_of(module: types.ModuleType) -> dict[str, Any]:
-    """Give the globals of a module without triggering a lazy module."""
+    """Give the globals of a module without triggering a lazy module.
+
+    The body is as clients of the standard library take it: bytes, a text, a file, or an iterable of either.
+    """
     content: dict[str, Any] = object.__getattribute__(module, "__dict__")
     return content
 
@@ -145,11 +148,7 @@ class ModuleGlobals:
         self._seen = _Seen()
 
     def know(self, pairs: Sequence[tuple[Any, Any]]) -> None:
-        """Also search for further functions from now on, such as those of a module that was just imported.
-
-        Args:
-            pairs: The real things and their stand-ins.
-        """
+        """Also search for further functions from now on, such as those of a module that was just imported."""
         if pairs:
             self._anywhere = self._anywhere | _table(*pairs)
             self._seen = _Seen()  # what was searched before may hold them already
@@ -167,8 +166,7 @@ class ModuleGlobals:
     def clear(self, extra: Table) -> None:
         """Put every real function back, even in modules that were imported since.
 
-        Args:
-            extra: Stand-ins that are to be removed where they spread to, but not put there again.
+        Stand-ins in `extra` are removed where they spread to, but not put there again.
         """
         self._search(extra)
         for module_of, name, real, stand_in in self._places.values():

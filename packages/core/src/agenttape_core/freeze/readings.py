@@ -105,10 +105,7 @@ class Readings:
     def read(self, branch: str, package: str, passed: float) -> float:
         """Return the moment that a branch reads, in seconds since the beginning.
 
-        Args:
-            branch: The name of the branch.
-            package: The top-level name of the module that reads.
-            passed: The seconds by which the clock has passed in this run.
+        `package` is the top-level name of the module that reads; the clock has `passed` so many seconds in this run.
         """
         with self._lock:
             mine = self._branches.get(branch) or self._branches.setdefault(branch, _Branch())
@@ -156,8 +153,7 @@ class ReadingLog:
     def readings(self, place: str = "") -> Readings:
         """Return the readings of a clock.
 
-        Args:
-            place: The address of the tool whose clock it is; empty for the session's.
+        `place` is the address of the tool whose clock it is; empty for the session's.
         """
         readings = Readings(self, place)
         self._clocks.append(readings.made)

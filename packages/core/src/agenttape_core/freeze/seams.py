@@ -29,11 +29,7 @@ class Seams:
         return name in self._registered
 
     def fill(self, *names: str) -> None:
-        """Put wrappers at the seams of modules that are loaded and have them.
-
-        Args:
-            *names: The names of the modules; by default all.
-        """
+        """Put wrappers at the seams of modules that are loaded and have them."""
         for name in names or self._registered:
             module = sys.modules.get(name)
             if not issubclass(type(module), types.ModuleType):
@@ -53,11 +49,7 @@ class Seams:
                     self._filled.append((content, attribute, stand_in))
 
     def clear(self) -> Table:
-        """Put the real things back.
-
-        Returns:
-            The stand-ins that were in place, to find where else they got to.
-        """
+        """Put the real things back. Returns the stand-ins that were in place, to find where else they got to."""
         spread: dict[int, tuple[Any, Any]] = {}
         # Backwards: a seam that was registered twice was filled twice.
         for content, attribute, stand_in in reversed(self._filled):

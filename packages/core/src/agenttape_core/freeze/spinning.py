@@ -42,13 +42,8 @@ class Spinning:
     def read(self, passed: float, frame: types.FrameType | None, calls: int) -> float:
         """Count a reading by the line that reads.
 
-        Args:
-            passed: The seconds by which the clock has passed.
-            frame: The frame of the code that reads.
-            calls: The number of calls of the session that have begun: each is something else that happened.
-
-        Returns:
-            The seconds by which it has passed now.
+        `calls` counts the calls of the session that have begun: each is something else that happened. Returns the
+        seconds by which the clock has passed now.
         """
         if calls != self._calls:
             self._calls = calls

@@ -53,8 +53,7 @@ class Wait(NamedTuple):
     def timed_out(self, *, is_own: bool = True) -> None:
         """Let the clock pass, unless a call is under way, or was meanwhile.
 
-        Args:
-            is_own: Whether the branch itself waited; false for a timer.
+        `is_own` is false for a timer, for which the branch itself didn't wait.
         """
         if self.begun.calls == self.frozen.calls and not self.frozen.is_under_way():
             self.frozen.end_wait(self.begun, self.seconds, is_own=is_own)
@@ -97,9 +96,7 @@ _ordered = _Ordered()
 def really_sleep(real: Callable[[float], None], seconds: float = 0, /, **_: object) -> None:
     """Let the caller's thread sleep, so that others know that it does if threads take turns.
 
-    Args:
-        real: The real function.
-        seconds: The time; gevent's version, which may replace it, has a default and other arguments.
+    gevent's version of the real function, which may replace it, has a default and other arguments.
     """
     if _ordered.sleep is None or ASKING.now:
         real(seconds)
@@ -351,10 +348,8 @@ def ordering_waits(
 ) -> Iterator[None]:
     """Let others do the waiting for locks, simple queues and times, while inside and `use_waits`. One block at a time.
 
-    Args:
-        acquires: By the class of the lock: acquires one, within so many seconds; -1 for any number.
-        get: Gets an item, by the real method, of a queue, within so many seconds; `None` for any number.
-        sleep: Sleeps, by the real function, for so many seconds.
+    `acquires` acquires a lock, by its class, within so many seconds, -1 for any number; `get` gets an item of a queue
+    by the real method, within so many seconds, `None` for any number; `sleep` uses the real function.
     """
     _ordered.acquires, _ordered.get, _ordered.sleep = acquires, get, sleep
     try:

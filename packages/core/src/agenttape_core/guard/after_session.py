@@ -25,11 +25,7 @@ def note_after_replay(*, follows: bool) -> None:
 
 
 def how_to_end(allowing: str = "") -> str:
-    """Return the explanation and the remedy.
-
-    Args:
-        allowing: The option that allows the attempt, if there is one.
-    """
+    """Return the explanation and the remedy. `allowing` is the option that allows the attempt, if there is one."""
     if not _AFTER_IT.get():
         return _WAIT_FOR_IT
     return f"{_NOT_OF_IT}, or allow it: {allowing}" if allowing else _NOT_OF_IT
@@ -38,11 +34,8 @@ def how_to_end(allowing: str = "") -> str:
 def warn_of_late(halt: AgentTapeHalt) -> None:
     """Warn of a refusal that no session is left to fail for.
 
-    Args:
-        halt: The refusal, which the caller is about to raise.
-
-    Raises:
-        AgentTapeHalt: The same, where warnings are errors: an `Exception` could be taken for an answer.
+    The caller is about to raise the refusal. Raises `AgentTapeHalt` where warnings are errors: an `Exception` could be
+    taken for an answer.
     """
     if _AFTER_IT.get():
         return

@@ -121,9 +121,6 @@ def start_of(words: Any) -> Attempt | None:
 
     `multiprocessing` starts a tracker of its resources, a server that forks, and children that get the session from
     their parent.
-
-    Args:
-        words: Its command line.
     """
     if any(text(word).startswith(_MULTIPROCESSING) for word in words or ()):
         return None
@@ -196,10 +193,7 @@ def hand_over(handover: Handover) -> Attempt:
 def signal_to(what: str, number: int, sent: int) -> Attempt | None:
     """Return the attempt to send a signal, unless it's for this process, or only looks if there is a process.
 
-    Args:
-        what: The word for the receiver.
-        number: The number of that, as the system gives it.
-        sent: The signal.
+    `what` is the word for the receiver, and `number` the system's number of it.
     """
     if not sent or (what == "process" and number == os.getpid()):
         return None

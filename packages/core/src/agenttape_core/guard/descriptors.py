@@ -70,7 +70,10 @@ _older = _Older()
 
 
 def look() -> None:
-    """Note the descriptors that are open: a session begins."""
+    """Note the descriptors that are open: a session begins.
+
+    `known` was found before, by the name of its module, and is kept up to date here.
+    """
     found: dict[int, _Identity] = {}
     pipes: dict[int, _Identity] = {}
     standard: set[_Identity] = set()

@@ -105,11 +105,7 @@ _IN_BLOCK = (
 
 
 def to_interpreter(verb: str) -> Handover:
-    """Return the handover to another interpreter of this process: none of them has a session.
-
-    Args:
-        verb: The words for it.
-    """
+    """Return the handover to another interpreter of this process: none of them has a session."""
     advice = "another interpreter has neither the cassette nor the guard: run this code in the main one, or allow it: "
     return Handover(verb, "another interpreter", lambda _: True, advice)
 

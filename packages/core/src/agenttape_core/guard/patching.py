@@ -35,12 +35,7 @@ class Left:
         """True if there may be any; read on each call of a wrapped function."""
 
     def add(self, ours: Any, below: Any) -> None:
-        """Note a wrapper in place of which stands someone else's.
-
-        Args:
-            ours: The wrapper.
-            below: The function that it replaced.
-        """
+        """Note a wrapper in place of which stands someone else's."""
         if isinstance(ours, FunctionType):  # nothing else can be referred to weakly
             self._below[ours] = below
             self.any = True
@@ -206,12 +201,7 @@ class Watchers(Wrappers, Generic[WatcherT]):
 
 
 def _put_in(steps: Iterable[_Step], wrappers: Wrappers | None = None) -> None:  # noqa: C901 - a call less for each step
-    """Put in all steps, or none of them.
-
-    Args:
-        steps: The steps.
-        wrappers: Those that they are all steps of.
-    """
+    """Put in all steps, or none of them. `wrappers` are those that they are all steps of."""
     if wrappers is not None and wrappers.install is not None:
         install, wrappers.install = wrappers.install, None
         install(wrappers)

@@ -80,9 +80,7 @@ class Guard:
     def entry_for(self, host: str, port: int | None) -> str:
         """Return the entry of `allow_hosts` that would allow the caller what this guard refuses.
 
-        Args:
-            host: The host, or a word.
-            port: The port at it; `None` if it isn't known.
+        `port` is `None` if it isn't known.
         """
         entry = LOOPBACK if is_loopback(normal(host)) else host
         if port is not None and (self._named.ports(normal(host)) | self._of_program.ports(normal(host))) - {None, port}:
@@ -99,9 +97,7 @@ class Guard:
     def allows_host(self, host: str, port: int | None = None) -> bool:
         """Return True if the caller may reach a name or address: as listed, or as the answer for a name that is listed.
 
-        Args:
-            host: The name or address.
-            port: The port at it; `None` to look it up, for which the port of an entry does not count.
+        `port` is `None` to look up a name, for which the port of an entry does not count.
         """
         host = normal(host)
         if self._of_program.allows(host, port):

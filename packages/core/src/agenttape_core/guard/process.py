@@ -256,14 +256,8 @@ def guarding(guard: Guard, exempt: Callable[[], bool]) -> contextlib.AbstractCon
     """Keep the process offline during a block.
 
     Guards may nest and overlap in any threads. What is tried must be acceptable to every open guard, because a guard
-    cannot know to which session a thread without context belongs.
-
-    Args:
-        guard: What is allowed.
-        exempt: Whether the guard leaves the caller alone, as another session answers for it; asked at each attempt.
-
-    Raises:
-        NetworkBlockedError: Not by the block itself, but at the place inside it where something is tried; where that is
-            telemetry, a `ConnectionRefusedError` instead.
+    cannot know to which session a thread without context belongs. `exempt`, asked at each attempt, is whether the guard
+    leaves the caller alone, as another session answers for it. Raises `NetworkBlockedError` inside the block, where
+    something is tried; where that is telemetry, `ConnectionRefusedError`.
     """
     return _guards.including(_Opened(guard, exempt))

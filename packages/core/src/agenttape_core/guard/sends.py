@@ -57,11 +57,9 @@ _accepted: weakref.WeakKeyDictionary[socket.socket, bool] = weakref.WeakKeyDicti
 def watching_sends(watcher: Watcher) -> AbstractContextManager[None]:
     """Show each send of the process to a watcher during the block.
 
-    Watchers may nest and overlap in any threads.
-
-    Args:
-        watcher: Called with each send before it happens, in its thread and context. If the watcher raises, the send is
-            refused with that exception. One send of a library may be shown more than once.
+    Watchers may nest and overlap in any threads. The watcher is called with each send before it happens, in its thread
+    and context; if it raises, the send is refused with that exception. One send of a library may be shown more than
+    once.
     """
     return SENDS.including(watcher)
 

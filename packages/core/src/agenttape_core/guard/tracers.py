@@ -110,11 +110,8 @@ _DISTRIBUTIONS = {
 def is_installed_as(module: str, filename: str) -> bool:
     """Return True if a file belongs to a module, and to the installed distribution with this name.
 
-    A program may have its own module `segment`: attempts by that one must not be taken for telemetry.
-
-    Args:
-        module: The full name of the module.
-        filename: The file of its code.
+    A program may have its own module `segment`: attempts by that one must not be taken for telemetry. `filename` is the
+    file of its code.
     """
     package = module.partition(".")[0]
     parts = filename.replace(os.sep, "/").split("/")

@@ -166,12 +166,7 @@ class _Wrapping:
         return classmethod(__init_subclass__)
 
     def of_classes(self, classes: Iterable[type], every: Iterable[type]) -> Iterator[_Method]:
-        """Yield the leaf methods of classes.
-
-        Args:
-            classes: The classes.
-            every: They, and all that they inherit from.
-        """
+        """Yield the leaf methods of classes. `every` are they, and all that they inherit from."""
         named = (cls for cls in every if not self._names.isdisjoint(vars(cls)))
         foreign = {cls for cls in named if not issubclass(cls, self.family.base)}
         for cls in classes:

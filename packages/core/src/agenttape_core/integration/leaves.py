@@ -157,8 +157,7 @@ class Family:
     def __reduce__(self) -> str:
         """Pickle the family as the name it has in its module, as functions and classes are.
 
-        Raises:
-            PicklingError: If the module has no name for it.
+        Raises `PicklingError` if the module has no name for it.
         """
         names = (name for name, value in vars(sys.modules[self.__module__]).items() if value is self)
         name = next(names, None)

@@ -332,11 +332,7 @@ _WAIT: ContextVar[_LimiterWait | None] = ContextVar("agenttape_limiter_wait", de
 
 
 def leave_to_call(acquire: Callable[[], Any]) -> None:
-    """Leave it to the next leaf call in this context to wait for a rate limiter.
-
-    Args:
-        acquire: Waits until the limiter lets a call through.
-    """
+    """Leave it to the next leaf call in this context to wait for a rate limiter."""
     _WAIT.set(_LimiterWait(acquire))
 
 

@@ -251,12 +251,7 @@ def always(change: Change) -> Change:
 def checked(change: Any, what: str) -> Change:
     """Return a change that was given.
 
-    Args:
-        change: The change.
-        what: What it was given to, in words.
-
-    Raises:
-        ConfigurationError: If it is none.
+    `what` is what it was given to, in words. Raises `ConfigurationError` if it is none.
     """
     if isinstance(change, Change):
         return change

@@ -33,13 +33,8 @@ def register_damage(damage: D) -> D:
 def damaged(how: How, answer: Any, text: str = "") -> Any:
     """Return a damaged answer.
 
-    Args:
-        how: The way.
-        answer: The answer, as programs of the framework know it.
-        text: The text to add.
-
-    Raises:
-        ConfigurationError: If it cannot be damaged in this way.
+    `answer` is as programs of the framework know it; `text` is the text to add. Raises `ConfigurationError` if it
+    cannot be damaged in this way.
     """
     for damage in (*_damages, _plain):
         found = damage(how, answer, text)

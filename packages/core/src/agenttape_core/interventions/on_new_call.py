@@ -22,8 +22,7 @@ call if one of the keys selects it."""
 def checked_on_new_call(on_new_call: object) -> OnNewCall:
     """Check the option `on_new_call`, and return it.
 
-    Raises:
-        ConfigurationError: If it's neither one of the two words nor a collection of selectors.
+    Raises `ConfigurationError` if it's neither one of the two words nor a collection of selectors.
     """
     if isinstance(on_new_call, str):
         if on_new_call == "stop":
@@ -40,10 +39,7 @@ def checked_on_new_call(on_new_call: object) -> OnNewCall:
 def policy_after_change(policy: Policy, on_new_call: OnNewCall, rows: Sequence[IndexRow]) -> Policy:
     """Return the policy of a session after a change was reached.
 
-    Args:
-        policy: The policy before.
-        on_new_call: The answer to calls without a recording.
-        rows: The recorded calls.
+    `on_new_call` is the answer to calls without a recording.
     """
     if on_new_call == "stop":
         return policy

@@ -21,16 +21,10 @@ def candidates_of(
 ) -> Candidates:
     """Return the candidates that an option names.
 
-    Args:
-        given: A model, its name, or a mapping of selectors of calls to these.
-        path: The cassette.
-        cassette: Its recordings, if there are any.
-        mode: The mode of the session.
-        must_be_asked: Whether it is an error if the recording has no call of a model at all.
-
-    Raises:
-        ConfigurationError: If there is no recorded call to try them on, one can't be made, a selector selects no
-            recorded call of a model, or one that can't call tools would be offered some.
+    `given` is a model, its name, or a mapping of selectors of calls to these; with `must_be_asked`, it's an error if
+    the recording has no call of a model at all. Raises `ConfigurationError` if there is no recorded call to try them
+    on, one can't be made, a selector selects no recorded call of a model, or one that can't call tools would be offered
+    some.
     """
     if cassette is None or mode.always_records:
         why = "there is no recording" if cassette is None else f"mode={mode.value} records"

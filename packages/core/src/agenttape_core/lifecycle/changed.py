@@ -19,13 +19,7 @@ _SHOWN = 10
 def changes_of(changes: Changes, cassette: Cassette, policy: Policy) -> dict[int, Placed]:
     """Return the changes of recorded calls, by their numbers.
 
-    Args:
-        changes: The changes, by what selects the calls.
-        cassette: The recordings.
-        policy: What the session allows.
-
-    Raises:
-        ConfigurationError: If one selects no call, or can't be reached.
+    `changes` are by what selects the calls. Raises `ConfigurationError` if one selects no call, or can't be reached.
     """
     from agenttape_core.interventions import placed  # most sessions change nothing
 
@@ -46,13 +40,7 @@ def changes_of(changes: Changes, cassette: Cassette, policy: Policy) -> dict[int
 
 
 def unlanded_error(session: Session, changes: Mapping[int, Placed], shown: Location) -> ChangeNotReachedError | None:
-    """Return the error that names the changes of which none was reached; `None` if one of each key did.
-
-    Args:
-        session: The session, which has ended.
-        changes: Its changes.
-        shown: The cassette as a message shows it.
-    """
+    """Return the error that names the changes of which none was reached; `None` if one of each key did."""
     reached = {changes[one.number].key for one in session.report.reached}
     left = {number: one.change for number, one in changes.items() if one.key not in reached}
     if not left:

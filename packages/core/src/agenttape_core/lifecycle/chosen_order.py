@@ -71,9 +71,8 @@ def choices_of(
 ) -> Choices | None:
     """Return the choices of a session; `None` if it keeps the recorded order.
 
-    Raises:
-        ConfigurationError: If the order contains a call that isn't in the cassette, or the session isn't a strict
-            replay.
+    Raises `ConfigurationError` if the order contains a call that isn't in the cassette, or the session isn't a strict
+    replay.
     """
     test = this_test()
     if order is None and test is not None and test.order is not None and policy.offline:

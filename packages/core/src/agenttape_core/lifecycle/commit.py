@@ -39,12 +39,7 @@ from agenttape_core.storage.pending import remove_pending
 def settle(opened: Opened, failed: BaseException | None) -> None:
     """Write the recorded calls, or put them aside if the run failed.
 
-    Args:
-        opened: The session, which has ended.
-        failed: The failure of the run, if it failed.
-
-    Raises:
-        CassetteWriteError: If the file can't be written; a note shows where the recording is kept.
+    Raises `CassetteWriteError` if the file can't be written; a note shows where the recording is kept.
     """
     journal = opened.journal
     if journal is None:  # one that only replays

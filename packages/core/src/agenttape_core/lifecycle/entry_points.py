@@ -107,11 +107,7 @@ class Integrations:
 
 
 def _connect(point: EntryPoint, stack: ExitStack) -> None:
-    """Connect an integration until a stack is closed.
-
-    Raises:
-        ConfigurationError: Its code has raised.
-    """
+    """Connect an integration until a stack is closed. Raises `ConfigurationError` if its code has raised."""
     try:
         stack.enter_context(_loaded(point)())
     except (AgentTapeError, AgentTapeHalt, KeyboardInterrupt):

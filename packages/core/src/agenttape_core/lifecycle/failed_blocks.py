@@ -34,13 +34,8 @@ def watching_failed_blocks(watcher: Callable[[FailedBlock], None]) -> Iterator[N
 def tell_failed(cassette: object, session: Session | None, error: BaseException, *, is_within: bool = True) -> None:
     """Tell those who watch, and the test that runs, that a block has failed, if the failure is one of ours.
 
-    Called on the stack of the block.
-
-    Args:
-        cassette: The cassette.
-        session: The session; `None` if it could not be opened.
-        error: The failure.
-        is_within: Whether the nearest code that is not ours holds the block. A stand-in is called by its framework.
+    Called on the stack of the block. `session` is `None` if it could not be opened. With `is_within`, the nearest code
+    that isn't ours holds the block: a stand-in is called by its framework.
     """
     test = this_test()
     if not isinstance(error, AgentTapeError | AgentTapeHalt) or (test is None and not _watchers):

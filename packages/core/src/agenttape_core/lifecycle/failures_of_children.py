@@ -53,9 +53,7 @@ class FailuresOfChildren:
     def note(self, failure: AgentTapeError | AgentTapeHalt, ending: str = ".json") -> None:
         """Keep a failure for the parent, if this is another process.
 
-        Args:
-            failure: The failure.
-            ending: The ending of the file that holds it.
+        `ending` is the ending of the file that holds it.
         """
         if os.getpid() == self.parent:
             return
@@ -141,9 +139,7 @@ _sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 def watch_draws(session: Session, *, is_new: bool) -> None:
     """Let a replay report the program's draws in other processes.
 
-    Args:
-        session: The replay.
-        is_new: Whether this process was spawned within one; if not, it may be forked.
+    If not `is_new`, this process may be forked, and not spawned within a replay.
     """
     if is_new:
         _tell(session, is_of_pool=True)

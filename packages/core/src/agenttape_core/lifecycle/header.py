@@ -147,13 +147,8 @@ def new_header(
 ) -> Header:
     """Return the header of a session that begins.
 
-    Args:
-        path: The cassette.
-        prior: The header of the cassette that is there already.
-        settings: The options.
-        redactor: How secrets are replaced.
-        replaces: Whether the recording replaces the present one.
-        clock: The time at which the clock of an imported program stood still, in seconds since the epoch.
+    `prior` is the header of the present cassette, which the recording may replace; `clock` is the time at which the
+    clock of an imported program stood still, in seconds since the epoch.
     """
     if prior is not None and not replaces:
         given = {"ignore": settings.ignore and list(settings.ignore), "http": settings.http}
@@ -189,10 +184,7 @@ def new_header(
 def with_environment(header: Header, learned: Mapping[str, str | None], redactor: Redactor) -> Header:
     """Return a header with the environment variables that a run read added to it.
 
-    Args:
-        header: The header.
-        learned: The variables with their real values.
-        redactor: Replaces secrets, which it recognises by the value or by the name of the variable.
+    `learned` has the real values; the redactor recognizes secrets by the value or by the name of the variable.
     """
     redacted: dict[str, Any] = {}
     for name, value in learned.items():
@@ -205,12 +197,7 @@ def with_environment(header: Header, learned: Mapping[str, str | None], redactor
 def with_beginning(header: Header, run_id: str, begun: RunInput | None, redactor: Redactor, *, anew: bool) -> Header:
     """Return a header that holds which run was recorded, and its input.
 
-    Args:
-        header: The header.
-        run_id: The id of the run.
-        begun: Its beginning, if that is known.
-        redactor: Replaces secrets.
-        anew: Whether the input replaces the one of an earlier recording.
+    With `anew`, the input replaces the one of an earlier recording.
     """
     update: dict[str, Any] = {"run_id": run_id}
     changes: dict[str, Any] = {}
@@ -249,10 +236,7 @@ def finished_header(
 ) -> Header:
     """Return the header of a session that has ended.
 
-    Args:
-        header: Its header at the start.
-        timings: The timings of the earlier recordings that stay, by their numbers.
-        steps: The timings of the earlier steps that stay, by their numbers.
+    `timings` and `steps` are of earlier recordings and steps that stay, by their numbers.
     """
     update = {"packages": package_versions(), "timings": dict(timings), "steps": dict(steps or {})}
     return header.model_copy(update={"volatile": header.volatile.model_copy(update=update)})

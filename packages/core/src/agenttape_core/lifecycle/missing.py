@@ -63,12 +63,7 @@ def missing_integration(opened: Opened) -> MissingIntegrationError | None:
 
 
 def explain(where: str, missing: dict[str, str]) -> str:
-    """Return the message.
-
-    Args:
-        where: The cassette.
-        missing: The packages that are not installed, by framework.
-    """
+    """Return the message."""
     frameworks = " and ".join(sorted({module.partition(".")[0] for module in missing}))
     packages = " ".join(sorted(set(missing.values())))
     return (

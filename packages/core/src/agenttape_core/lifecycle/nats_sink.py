@@ -20,11 +20,8 @@ _SECONDS = 1
 def sink(url: str) -> Queued:
     """Return the sink for a server.
 
-    Args:
-        url: Such as `nats://127.0.0.1:4222`, or with a separate subject as path: `nats://127.0.0.1:4222/agents`.
-
-    Raises:
-        ConfigurationError: If the client is not installed, or the server does not answer.
+    `url` is such as `nats://127.0.0.1:4222`, or with a separate subject as path: `nats://127.0.0.1:4222/agents`. Raises
+    `ConfigurationError` if the client is not installed, or the server does not answer.
     """
     parts = urlsplit(url)
     subject = parts.path.strip("/")

@@ -360,8 +360,7 @@ class _Written:
     def read(self) -> Cassette | None:
         """Open it again; return `None` if it is gone.
 
-        Raises:
-            CassetteLockedError: If another recording has replaced it.
+        Raises `CassetteLockedError` if another recording has replaced it.
         """
         try:
             cassette = open_cassette(self._path)

@@ -132,11 +132,7 @@ class CassetteInUse:
             watcher(session)
 
     def settle(self, error: BaseException | None) -> None:
-        """Write the recording, or put it aside if the run failed.
-
-        Args:
-            error: What the block raised, if it did.
-        """
+        """Write the recording, or put it aside if the run failed."""
         session, prepared = self._opened.session, self._opened.prepared
         failed = error or session.latch.error or self._problem
         if failed is None and session.policy.records and not prepared.request.leaves_empty:
@@ -164,9 +160,6 @@ class CassetteInUse:
         A group of exceptions that only holds halts is replaced by a halt. A failure of the session replaces any other
         exception, which becomes its cause: a test runner's skip, a timeout of gevent, an exit with 0. Only what ends
         the program as a failure stays, with a note: `KeyboardInterrupt`, and an exit with another status.
-
-        Args:
-            error: What the block raised, if it did.
         """
         failure: BaseException | None = self._opened.session.latch.error or self._problem
         try:

@@ -54,9 +54,8 @@ _BESIDE_THE_RUN: Mapping[str, object] = {
 def open_session(request: SessionRequest) -> Opened:
     """Open a session: read the settings and the cassette, and start the journal of what will be recorded.
 
-    Raises:
-        CassetteError: If there is no cassette to replay, the file can't be read, or it is being recorded elsewhere.
-        ConfigurationError: If an option, a rule or a setting is not valid.
+    Raises `CassetteError` if there is no cassette to replay, the file can't be read, or it is being recorded elsewhere,
+    and `ConfigurationError` if an option, a rule or a setting is not valid.
     """
     return start(prepare(request))
 
@@ -142,14 +141,7 @@ def refuse_misspelled(
 ) -> None:
     """Refuse a selector that selects none of the recorded calls. A kind may come up in any run.
 
-    Args:
-        options: Options of `use_cassette`.
-        names: The names of those that hold for this recording alone.
-        rows: The recorded calls.
-        path: The recording, for messages.
-
-    Raises:
-        ConfigurationError: If there's such a selector.
+    `names` are the options that hold for this recording alone. Raises `ConfigurationError` if there's such a selector.
     """
     for name in names:
         if given := [key for key in options.get(name) or () if key not in KINDS and key != IDEMPOTENT]:
@@ -233,9 +225,7 @@ def _broken(request: SessionRequest, path: Location, error: CassetteFormatError)
 def recoverable(journal: Path, unkept: int = 0) -> str:
     """Return how to make a cassette of a journal that was left.
 
-    Args:
-        journal: The journal.
-        unkept: How many records it could not hold.
+    `unkept` is the number of records that it could not hold.
     """
     return (
         f"an unfinished recording is kept; to make a cassette of it:  {how_to_recover(journal)}{lost_records(unkept)}"

@@ -39,11 +39,8 @@ class Project(NamedTuple):
     def settings(self, options: Mapping[str, Any] | None = None) -> Settings:
         """Return the settings of the project, with the options of a call in their place.
 
-        While a test runs, they are those around its module, in whatever folder it was started; unless it has changed
-        to the folder of another project.
-
-        Raises:
-            ConfigurationError: If a setting or an option is not valid.
+        While a test runs, they are those around its module, in whatever folder it was started; unless it has changed to
+        the folder of another project. Raises `ConfigurationError` if a setting or an option is not valid.
         """
         forced = {**_REPLAY, "live": self.live} if self.replays_only else {}
         chosen = {**(options or {}), **forced}
@@ -57,18 +54,15 @@ class Project(NamedTuple):
     def recording(self, name_or_path: str | Path, cassette_dir: str) -> Location:
         """Return the file of a cassette to read: a relative path starts from the folder of the project.
 
-        Raises:
-            ConfigurationError: If it names no file.
+        Raises `ConfigurationError` if it names no file.
         """
         return cassette_path(name_or_path, cassette_dir, self.folder)
 
     def written(self, name_or_path: str | Path, cassette_dir: str) -> Location:
         """Return the file of a cassette that is written and not read: where the program works.
 
-        A child process that checks a replay must not replace a file of the project, which its settings name.
-
-        Raises:
-            ConfigurationError: If it names no file.
+        A child process that checks a replay must not replace a file of the project, which its settings name. Raises
+        `ConfigurationError` if it names no file.
         """
         if self.folder is not None and Path(cassette_dir).is_absolute():
             common = os.path.commonpath([self.folder, cassette_dir])
@@ -119,9 +113,8 @@ def confine_process(project: Project) -> None:
 def replaying_only(*, everywhere: bool) -> Iterator[None]:
     """Let every session that is opened in the block replay, whatever calls, settings and options say.
 
-    Args:
-        everywhere: Whether that holds for the whole process, and not only for this context and what inherits it. A
-            test has the process to itself, and its runner may have tasks that are older than the block.
+    `everywhere` means the whole process, and not only this context and what inherits it: a test has the process to
+    itself, and its runner may have tasks that are older than the block.
     """
     token = _replays_only.set(True)
     block = object()

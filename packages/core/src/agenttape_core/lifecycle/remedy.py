@@ -44,8 +44,7 @@ Remedy = Callable[[bool], list[str]]
 def remedy_for(explicit_at: str | None) -> Remedy:
     """Return the remedy of a program that can be run again.
 
-    Args:
-        explicit_at: The place in the code that gives the mode, which an environment variable does not change.
+    `explicit_at` is the place in the code that gives the mode, which an environment variable doesn't change.
     """
 
     def remedy(recorded: bool) -> list[str]:
@@ -70,10 +69,8 @@ def remedy_for(explicit_at: str | None) -> Remedy:
 def remedy_for_key(error: BaseException | None) -> str:
     """Return the advice if a provider's client couldn't be made in a replay because there was no key.
 
-    Recording again would cost money, and not help: the client would still have no key where it's replayed.
-
-    Returns:
-        A sentence with the variable that the error names; empty for any other error.
+    Recording again would cost money, and not help: the client would still have no key where it's replayed. Returns a
+    sentence with the variable that the error names; empty for any other error.
     """
     seen: set[int] = set()
     while isinstance(error, Exception) and id(error) not in seen:

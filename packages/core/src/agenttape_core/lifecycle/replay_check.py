@@ -94,8 +94,7 @@ def _recorded_in(request: SessionRequest, recorded: Session) -> str | Path:
 def refuse_block(request: SessionRequest) -> None:
     """Refuse to check a block of code, which cannot be run again.
 
-    Raises:
-        ConfigurationError: If the check was requested explicitly.
+    Raises `ConfigurationError` if the check was requested explicitly.
     """
     if checks_replay(request):
         raise ConfigurationError(

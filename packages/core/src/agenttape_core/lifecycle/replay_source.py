@@ -94,9 +94,7 @@ async def _replayed(begun: Source, app: Any, options: dict[str, Any]) -> SourceR
 def run_to_its_end(begin: Begin, *, is_awaited: bool) -> Any:
     """Begin a run, and return its answer; of a stream the list of its parts.
 
-    Args:
-        begin: Begins it.
-        is_awaited: Whether it needs an event loop from its beginning.
+    With `is_awaited`, it needs an event loop from its beginning.
     """
     if is_awaited:
         return asyncio.run(finished(begin))

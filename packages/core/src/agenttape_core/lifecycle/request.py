@@ -46,8 +46,7 @@ def unchanged(step: Step) -> Step | None:
 def checked_fakes(fakes: Mapping[str, Callable[..., Any]]) -> Mapping[str, Callable[..., Any]]:
     """Return the functions that answer calls without a recording.
 
-    Raises:
-        ConfigurationError: If one isn't a function that returns right away.
+    Raises `ConfigurationError` if one isn't a function that returns right away.
     """
     if not isinstance(fakes, Mapping):
         raise ConfigurationError(f"fakes={fakes!r}: expected a mapping of names of tools to functions")
@@ -79,12 +78,7 @@ class Derivation(NamedTuple):
 def checked_target(to: str | Path | None, mode: str | Mode | None) -> str | Path | None:
     """Return the file of a derived cassette, which no recording has.
 
-    Args:
-        to: The file that was given, if one was.
-        mode: The mode that was given, if one was.
-
-    Raises:
-        ConfigurationError: If the mode only records.
+    Raises `ConfigurationError` if the mode only records.
     """
     if to is not None and mode is not None and (given := parse_mode(mode)).always_records:
         raise ConfigurationError(

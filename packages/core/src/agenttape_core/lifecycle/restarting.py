@@ -87,14 +87,8 @@ def source_of(
 ) -> Source:
     """Return a recorded run that is to begin again.
 
-    Args:
-        cassette: Its recording.
-        thread_id: The thread to run again, where it holds several.
-        given: An input to use instead of the recorded one, as plain data.
-        headers: Headers to send in addition to the recorded ones, as `Name: value`.
-
-    Raises:
-        ConfigurationError: If the recording has no input.
+    `thread_id` chooses one of several threads, `given` replaces the recorded input, and `headers` (`Name: value`) are
+    added to the recorded ones. Raises `ConfigurationError` if the recording has no input.
     """
     header = cassette.header
     known = given if given is not None else header.input
@@ -107,12 +101,8 @@ def source_of(
 def begin_of(app: Any, source: Source) -> Begin:
     """Return the function that begins a recorded run again with a program.
 
-    Args:
-        app: A graph, a chain, an agent, a workflow, or a function.
-        source: The run.
-
-    Raises:
-        ConfigurationError: If it can't be run, or the input can't be rebuilt.
+    `app` is a graph, a chain, an agent, a workflow, or a function. Raises `ConfigurationError` if it can't be run, or
+    the input can't be rebuilt.
     """
     for framework in sorted(installed_names() & sys.modules.keys()):
         load_integration(framework)

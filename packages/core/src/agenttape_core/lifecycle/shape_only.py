@@ -64,11 +64,7 @@ class WithoutContent:
 
 
 def refuse_shape(path: Location, header: Header) -> None:
-    """Refuse to replay a recording without content.
-
-    Raises:
-        CassetteFormatError: If it is one.
-    """
+    """Refuse to replay a recording without content. Raises `CassetteFormatError` if it is one."""
     if header.payload != "full":
         raise CassetteFormatError(
             path,

@@ -48,11 +48,8 @@ _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 def sink_of(option: EventsOption) -> EventSink:
     """Return the sink that an option, a setting or a variable names.
 
-    Args:
-        option: A file that ends with `.jsonl` or `.ndjson`, to which lines are added; `stderr`; a URL; a function.
-
-    Raises:
-        ConfigurationError: If it is none of these, or cannot be reached.
+    It's a file that ends with `.jsonl` or `.ndjson`, to which lines are added; `stderr`; a URL; or a function. Raises
+    `ConfigurationError` if it is none of these, or cannot be reached.
     """
     if callable(option):
         return Calling(option)
@@ -79,7 +76,10 @@ def _of_scheme(url: str) -> EventSink:
 
 
 def line_of(event: Event) -> str:
-    """Return an event as a line of JSON, in ASCII: whatever a name holds cannot do anything to a terminal."""
+    """Return an event as a line of JSON, in ASCII: whatever a name holds cannot do anything to a terminal.
+
+    It's a function, a method, or an object that runs a function of the program or has a method for it.
+    """
     return _ENCODER.encode(event) + "\n"
 
 
@@ -235,11 +235,7 @@ class Queued:
             raise self._problem
 
     def put(self, event: Event) -> LockType:
-        """Let an event wait for the thread.
-
-        Returns:
-            A lock, which is held until the event was passed on.
-        """
+        """Let an event wait for the thread. Returns a lock, which is held until the event was passed on."""
         held = allocate_lock()
         held.acquire()
         self.dropped += len(self._waiting) == _WAITING
@@ -254,11 +250,7 @@ class Queued:
     def end(self, patience: float) -> int:
         """Wait until all was passed on, and leave the thread behind.
 
-        Args:
-            patience: How long to wait at most, in seconds.
-
-        Returns:
-            The number of events that were not passed on.
+        `patience` is the longest wait in seconds. Returns the number of events that were not passed on.
         """
         self._is_closing = True
         self._more.set()

@@ -94,14 +94,8 @@ class Opened(NamedTuple):
 def start(prepared: Prepared, *, run_id: str = "", events: Events | None = None) -> Opened:
     """Start the journal of what will be recorded, and make the session.
 
-    Args:
-        prepared: The session before anything is written.
-        run_id: The id of the run, where it is known already.
-        events: The stream of events, if it is open already.
-
-    Raises:
-        CassetteError: If the cassette is being recorded elsewhere, or its folder cannot be written to.
-        ConfigurationError: If a kind to freeze is unknown.
+    `events` is the stream of events, if it is open already. Raises `CassetteError` if the cassette is being recorded
+    elsewhere, or its folder cannot be written to, and `ConfigurationError` if a kind to freeze is unknown.
     """
     policy, request = prepared.policy, prepared.request
     journal = None
@@ -148,11 +142,7 @@ def _target(prepared: Prepared) -> Location:
 
 
 def _derived(prepared: Prepared) -> Location:
-    """Return the file of the derived cassette.
-
-    Raises:
-        ConfigurationError: If it is the cassette itself.
-    """
+    """Return the file of the derived cassette. Raises `ConfigurationError` if it is the cassette itself."""
     request = prepared.request
     if request.derived_as is None:
         test = this_test()

@@ -50,8 +50,7 @@ def is_thread_file(path: Path) -> bool:
 def stored_in(path: Path) -> Iterator[Stored]:
     """Yield all that a file of threads holds.
 
-    Raises:
-        AgentTapeError: It cannot be read, or no integration that reads it is installed.
+    Raises `AgentTapeError` if it cannot be read, or no integration that reads it is installed.
     """
     for framework in sorted(installed_names()):
         if not _readers:

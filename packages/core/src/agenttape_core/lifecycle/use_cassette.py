@@ -49,11 +49,7 @@ class CassetteBlock:
 
     @property
     def in_use(self) -> CassetteInUse:
-        """The cassette, while the block runs.
-
-        Raises:
-            SessionStateError: If it does not.
-        """
+        """The cassette, while the block runs. Raises `SessionStateError` if it does not."""
         if self._in_use is None:
             raise SessionStateError(f"this {type(self).__name__}(...) is not open")
         return self._in_use
@@ -321,9 +317,7 @@ async def _in_thread(work: Callable[[], ResultT], undo: Callable[[ResultT], None
     Other loops than asyncio's, such as trio's, can't await a thread of asyncio: there, the work is done in place, as a
     `with` block does it everywhere.
 
-    Args:
-        work: Touches files.
-        undo: Called with the result where a cancelled caller will never see it.
+    `undo` is called with the result if a canceled caller will never see it.
     """
     if not _is_in_task_of_asyncio():
         return work()

@@ -265,11 +265,7 @@ class Position:
 
 
 def places_above(address: str) -> Iterator[str]:
-    """Yield the places around an address, the nearest first, and last the empty one around all.
-
-    Args:
-        address: The address; the empty one has no parent.
-    """
+    """Yield the places around an address, the nearest first, and last the empty one around all."""
     while address:
         address = address.rpartition("/")[0]
         yield address

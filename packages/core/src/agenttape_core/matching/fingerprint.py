@@ -146,15 +146,8 @@ class Canonicaliser:
     ) -> CanonicalRequest:
         """Return the canonical form of a request.
 
-        Args:
-            kind: The kind of boundary.
-            name: The name of the boundary.
-            body: The request. Values may be `KeyedItems`.
-            ids: Run-specific ids that belong to the call but are not part of the request.
-            around: Further ids around the call.
-
-        Raises:
-            UnrecordableValueError: If a value cannot be written as plain data.
+        `ids` are run-specific and belong to the call, but aren't part of the request; `around` are further ids around
+        the call. Raises `UnrecordableValueError` if a value cannot be written as plain data.
         """
         paths = self.ignored.paths
         parts: dict[str, Part | list[Part]] = {}

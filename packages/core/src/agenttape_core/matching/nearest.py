@@ -72,12 +72,7 @@ def nearest(
 ) -> Nearest | None:
     """Return the recording nearest to a call: by address first, then by content.
 
-    Args:
-        request: The request of the call.
-        address: Where the call was made.
-        rows: The recordings.
-        recorded: Reads the recorded request of a number.
-        ignored: The paths left out of the comparison.
+    `recorded` reads the recorded request of a number; paths in `ignored` are left out of the comparison.
     """
 
     def compared(row: IndexRow) -> Plain:

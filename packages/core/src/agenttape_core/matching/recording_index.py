@@ -176,11 +176,8 @@ class RecordingIndex:
     ) -> Candidate | None:
         """Return the recording that would answer a call, or `None` if there is none left. It stays unused.
 
-        Args:
-            request: The request of the call.
-            address: Where the call is made.
-            on_repeat: The rule for when all recordings that fit are used.
-            ways: Some of the ways to find recordings; by default all of them.
+        `on_repeat` is the rule for when all recordings that fit are used; by default, all ways to find recordings are
+        tried.
         """
         for way in self._match_on if ways is None else ways:
             number = self._accepted(way, request, address) if callable(way) else self._free(way, request, address)
@@ -191,11 +188,8 @@ class RecordingIndex:
     def again(self, request: CanonicalRequest, is_answer: Callable[[int], bool]) -> Candidate | None:
         """Return the last recording of the same request that is an answer, used or not; `None` if there is none.
 
-        For kinds whose answers are a function of the request alone.
-
-        Args:
-            request: The request of the call.
-            is_answer: Whether a recording is an answer, and no error.
+        For kinds whose answers are a function of the request alone. `is_answer` returns whether a recording is an
+        answer, and no error.
         """
         with self._lock:
             numbers = list(self._by_fingerprint.numbers.get(request.fingerprint, ()))
@@ -207,9 +201,7 @@ class RecordingIndex:
     def use(self, candidate: Candidate, *, alone: bool = False) -> bool:
         """Mark a recording that was found as used, and return True; False if another call has got it meanwhile.
 
-        Args:
-            candidate: The recording.
-            alone: Whether the calls recorded inside it are left to be made.
+        With `alone`, the calls recorded inside it are left to be made.
         """
         with self._lock:
             if alone:
@@ -228,10 +220,6 @@ class RecordingIndex:
 
         It has the same request, it's exact, and it has no code to step into. In one step, as no user's code runs: most
         calls of a replay need no more.
-
-        Args:
-            request: The request of the call.
-            address: Where the call is made.
         """
         fingerprint, match_rule = request.fingerprint, _EXACT
         with self._lock:

@@ -96,10 +96,7 @@ class IdMap:
 def ids_held(ids: Sequence[str], values: Sequence[Plain], chunks: Sequence[Plain]) -> list[str]:
     """Return ids with an empty text for each run-specific one that occurs in no answer.
 
-    Args:
-        ids: The ids of a call.
-        values: The values that came back.
-        chunks: The chunks of a stream; an id may be split between them.
+    An id may be split between chunks of a stream.
     """
     made = [one for one in dict.fromkeys(ids) if RUN_SPECIFIC_ID.search(one)]
     if not made:

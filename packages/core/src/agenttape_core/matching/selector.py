@@ -137,14 +137,8 @@ NO_CALLS = Selector()
 def refuse_unselected(keys: Iterable[Key], rows: Sequence[Call], option: str, path: Path | str) -> None:
     """Refuse a key that selects none of the recorded calls.
 
-    Args:
-        keys: The keys.
-        rows: The recorded calls.
-        option: The option that gives them.
-        path: The cassette, for messages.
-
-    Raises:
-        ConfigurationError: If there's such a key; the message has the closest match.
+    `option` is the one that gives the keys. Raises `ConfigurationError` if there's such a key; the message has the
+    closest match.
     """
     for key in keys:
         if not Selector((key,), rows, option=option).among(rows):

@@ -15,9 +15,8 @@ def replacing_transport(transport: Any, around: Callable[[Any], Any]) -> Iterato
     `contextlib.asynccontextmanager` returns a function that keeps the generator function in a cell named `func`.
     Replacing the name in its module wouldn't affect modules that imported it before.
 
-    Args:
-        transport: The transport, perhaps wrapped by `warnings.deprecated`.
-        around: Returns the generator function that takes the place of the real one.
+    The transport may be wrapped by `warnings.deprecated`; `around` returns the generator function that takes the place
+    of the real one.
     """
     cell = _cell_of(transport)
     if cell is None:  # a stand-in of a test tool, for example

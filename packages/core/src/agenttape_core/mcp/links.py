@@ -42,10 +42,8 @@ _TOOLS: Slot[dict[str, _Tools]] = Slot(lambda _: {})
 async def taped(connect: Connect, given: Any, *, has_session_id: bool = False) -> AsyncIterator[Any]:
     """Connect to a server and record its requests; a replay connects only for a request that must really be sent.
 
-    Args:
-        connect: Makes the real connection.
-        given: The first argument of the transport, which identifies the server.
-        has_session_id: Whether the connection has a function for the id of its session in addition to its streams.
+    `given`, the first argument of the transport, identifies the server. With `has_session_id`, the connection has a
+    function for the id of its session in addition to its streams.
     """
     session = _session()
     if session is None:
@@ -111,8 +109,7 @@ class _Link:
     async def send(self, message: Any) -> None:
         """Send a message of the client: replay a request, or send and record it.
 
-        Raises:
-            CassetteMissError: If a request was not recorded, and may not be sent.
+        Raises `CassetteMissError` if a request was not recorded, and may not be sent.
         """
         way = way_of(message)
         session = _session()

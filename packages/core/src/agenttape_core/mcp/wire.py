@@ -10,11 +10,7 @@ Way = Literal["request", "notification", "response"]
 
 
 def way_of(message: Any) -> Way:
-    """Return the sort of a message.
-
-    Args:
-        message: A `SessionMessage`.
-    """
+    """Return the sort of a message."""
     inner = _inner(message)
     if not hasattr(inner, "method"):
         return "response"
@@ -38,12 +34,7 @@ def message_of(plain: dict[str, Any]) -> Any:
 
 
 def response(answer: dict[str, Any], request_id: Any) -> Any:
-    """Return the message with an answer.
-
-    Args:
-        answer: Its `result` or its `error`.
-        request_id: The id of the request.
-    """
+    """Return the message with an answer."""
     return message_of({"jsonrpc": "2.0", "id": request_id, **answer})
 
 

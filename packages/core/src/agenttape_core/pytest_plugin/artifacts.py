@@ -20,13 +20,8 @@ if TYPE_CHECKING:
 def keep_artifacts(folder: Path, cassette: TestCassette, report: pytest.TestReport) -> Path:
     """Keep the calls of a failing test.
 
-    Args:
-        folder: The folder of all artifacts.
-        cassette: The cassette of the test, which has ended.
-        report: The report of the failure.
-
-    Returns:
-        The folder of the test, with `run.json`, the cassette that it replayed, and its new recording.
+    The cassette has ended. Returns the folder of the test, with `run.json`, the cassette that it replayed, and its new
+    recording.
     """
     kept = folder / safe(cassette.nodeid.replace("/", "."))
     if kept.exists():

@@ -44,8 +44,7 @@ class Chosen(NamedTuple):
 def chosen_by(item: pytest.Item, config: Mapping[str, Any]) -> Chosen:
     """Return the choice of the fixture and the markers of a test, of which the nearest wins.
 
-    Raises:
-        ConfigurationError: If a marker has an unknown option or more than a name.
+    Raises `ConfigurationError` if a marker has an unknown option or more than a name.
     """
     name: str | Path | None = None
     if "cassette_dir" in config:
@@ -73,9 +72,7 @@ def chosen_by(item: pytest.Item, config: Mapping[str, Any]) -> Chosen:
 def derived_to(config: pytest.Config, path: Location) -> Location | None:
     """Return where a replay with something live writes what happened: into pytest's cache, not among the tests.
 
-    Args:
-        config: The configuration of the run.
-        path: The cassette of the replay. If it is not below the root of the tests, the derived one is beside it.
+    If the cassette is not below the root of the tests, the derived one is beside it.
     """
     root = config.rootpath
     if not isinstance(path, Path) or not path.absolute().is_relative_to(root):
@@ -105,8 +102,7 @@ def places_among(fixtures: Mapping[str, Any]) -> dict[str, str]:
 def own_cassette(item: pytest.Item) -> Location:
     """Return the file of a test without a name in its marker.
 
-    Raises:
-        ConfigurationError: If there are several of its name, in several formats.
+    Raises `ConfigurationError` if there are several of its name, in several formats.
     """
     chain = item.listchain()
     inside = [node.name for node in chain[:-1] if node.path == item.path and "::" in node.nodeid]
@@ -147,8 +143,7 @@ def _refuse_unknown(options: Mapping[str, Any], where: str) -> None:
 def mode_of(item: pytest.Item, path: Location | str) -> Mode | None:
     """Return the mode that the command line gives to a cassette that a test opens, if it gives one.
 
-    Raises:
-        ConfigurationError: If the options of the command line contradict each other.
+    Raises `ConfigurationError` if the options of the command line contradict each other.
     """
     option = item.config.option
     again, mode = option.rerecord, option.cassette_mode
@@ -165,12 +160,7 @@ def mode_of(item: pytest.Item, path: Location | str) -> Mode | None:
 
 
 def too_old(path: Location | str, limit: str) -> timedelta | None:
-    """Return the age of a cassette that is older than it may be.
-
-    Args:
-        path: The cassette, or its URL.
-        limit: The age that it may have, such as `90d`.
-    """
+    """Return the age of a cassette that is older than it may be. `path` may be a URL; `limit` is such as `90d`."""
     allowed = parse_age(limit)
     try:
         age = age_of(open_cassette(path).preface.volatile.created)
@@ -182,8 +172,7 @@ def too_old(path: Location | str, limit: str) -> timedelta | None:
 def failed_last_time(config: pytest.Config) -> Mapping[str, bool]:
     """Return the tests that failed in the last run, as pytest's own cache has them.
 
-    Raises:
-        ConfigurationError: If the cache doesn't exist.
+    Raises `ConfigurationError` if the cache doesn't exist.
     """
     if getattr(config, "cache", None) is None:
         raise ConfigurationError("--rerecord=failed needs pytest's cache of the last run; it is switched off here")

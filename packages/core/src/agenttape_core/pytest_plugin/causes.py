@@ -79,8 +79,7 @@ class Misses:
     def lines(self, again: Callable[[str], str]) -> list[str]:
         """Return the summary, a line each; empty for a single test, whose own message has all of it.
 
-        Args:
-            again: Returns the command that runs the same tests with one more option.
+        `again` returns the command that runs the same tests with one more option.
         """
         if sum(len(tests) for _, tests in self._tests.values()) <= 1:
             return []

@@ -19,8 +19,8 @@ _CLAIMS: pytest.StashKey[dict[str, tuple[str, str]]] = pytest.StashKey()
 def claim(path: Path | str, request: pytest.FixtureRequest) -> None:
     """Note that a test records to a cassette.
 
-    Raises:
-        ConfigurationError: Another test has recorded to it in this run, or to a file whose name differs in case only.
+    Raises `ConfigurationError` if another test has recorded to it in this run, or to a file whose name differs in case
+    only.
     """
     own = os.path.realpath(path) if isinstance(path, Path) else path
     nodeid = request.node.nodeid
@@ -38,8 +38,7 @@ def claim(path: Path | str, request: pytest.FixtureRequest) -> None:
 def refuse_twin(path: Path) -> None:
     """Refuse a cassette that does not exist while another one does whose name differs in case only.
 
-    Raises:
-        ConfigurationError: There is such a file.
+    Raises `ConfigurationError` if there is such a file.
     """
     with contextlib.suppress(FileNotFoundError):
         names = os.listdir(path.parent)  # noqa: PTH208 - names as they are spelled, on every system

@@ -34,11 +34,7 @@ class _Collected:
 
 
 def main(target: str, *tests: str) -> int:
-    """Collect tests.
-
-    Returns:
-        The exit code of pytest.
-    """
+    """Collect tests."""
     collected = _Collected()
     options = ["--collect-only", "--quiet", "-p", "no:cacheprovider", "-W", _KNOWN]
     code = pytest.main([*options, *tests], plugins=[collected])

@@ -147,8 +147,7 @@ _OF_ONE_TEST = frozenset({"faults", "flaky", "why", "model"})
 def choose_experiments(config: pytest.Config) -> None:
     """Set what each experiment of the run varies.
 
-    Raises:
-        pytest.UsageError: If the experiment or its option doesn't exist.
+    Raises `pytest.UsageError` if the experiment or its option doesn't exist.
     """
     option = config.option
     option.cassette_drift, option.cassette_candidate = False, []
@@ -229,8 +228,7 @@ def _number(text: str, value: str) -> int:
 def refuse(config: pytest.Config) -> None:
     """Refuse options that have no effect, or exclude each other.
 
-    Raises:
-        pytest.UsageError: If there are such options.
+    Raises `pytest.UsageError` if there are such options.
     """
     choose_experiments(config)
     option = config.option

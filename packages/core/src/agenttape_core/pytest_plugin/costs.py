@@ -56,12 +56,7 @@ class RememberedPrices:
 
 
 def prices_of(config: pytest.Config, settings: Settings | None = None) -> Prices:
-    """Return the prices of the project, with what earlier runs have asked of a list.
-
-    Args:
-        config: The configuration of the run.
-        settings: The settings of the project, where they are known.
-    """
+    """Return the prices of the project, with what earlier runs have asked of a list."""
     prices = load_prices((settings or project_settings()).prices)
     if not isinstance(prices, ListPrices):
         return prices

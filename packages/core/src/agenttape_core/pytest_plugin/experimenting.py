@@ -59,8 +59,7 @@ _FINDS_ALWAYS = frozenset({"shrink", "bisect"})
 def refuse_unknown(config: pytest.Config) -> None:
     """Refuse kinds of faults that don't exist, orders that aren't any, and a report of faults that isn't one.
 
-    Raises:
-        pytest.UsageError: If there is one.
+    Raises `pytest.UsageError` if there is one.
     """
     option = config.option
     wanted: Mapping[str, Mapping[str, Any]] = option.cassette_experiments
@@ -118,10 +117,7 @@ def _refused_for(item: pytest.Item) -> frozenset[Verdict]:
 def look_at(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
     """Do experiments on a test, by their functions, and fail it if one finds something.
 
-    Args:
-        item: The test. Its own fixtures have been torn down.
-        nextitem: The next test.
-        key: The place of the test's cassette among its stashed objects.
+    The own fixtures of the test have been torn down; `key` is the place of its cassette among its stashed objects.
     """
     running, runs, failing = item.stash.get(key, None), itertools.count(1), []
     own, replayed = TestProgram(item, nextitem, key), replays_of(item, nextitem, key)
@@ -175,10 +171,7 @@ def exclude(item: pytest.Item) -> None:
 def try_candidates(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
     """Run a passed test with each candidate, in turn with its own model. A test that calls no model is left alone.
 
-    Args:
-        item: The test. Its own fixtures have been torn down.
-        nextitem: The next test.
-        key: The place of the test's cassette among its stashed objects.
+    For the arguments, see `look_at`.
     """
     first, option, problem = item.stash[key], item.config.option, ""
     try:
@@ -294,13 +287,7 @@ def is_worse(found: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def with_mutants(config: pytest.Config, found: list[dict[str, Any]], tests: Sequence[str]) -> None:
-    """Add the edits that no test has killed to the results.
-
-    Args:
-        config: The configuration of the run.
-        found: The results.
-        tests: The ids of the tests that were replayed, as pytest names them.
-    """
+    """Add the edits that no test has killed to the results. `tests` are those that were replayed."""
     here, root = Path.cwd(), config.rootpath
     parts = (test.partition("::") for test in tests)
     files = [os.path.relpath(root / file, here) + colons + rest for file, colons, rest in parts]

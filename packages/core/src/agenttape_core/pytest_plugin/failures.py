@@ -58,13 +58,7 @@ def missing_key(config: pytest.Config, error: BaseException) -> str:
 
 
 def note_missing_key_of(item: pytest.Item, error: Exception, session: Session | None) -> None:
-    """Add advice to an error about a missing key, and note that recording again doesn't help this test.
-
-    Args:
-        item: The test.
-        error: The error.
-        session: The session of the test, if it has one.
-    """
+    """Add advice to an error about a missing key, and note that recording again doesn't help this test."""
     session = session or current_session()
     is_replayed = session.is_replay if session is not None else bool(getattr(this_test(), "reports", ()))
     if is_replayed and missing_key(item.config, error):

@@ -48,14 +48,8 @@ class Snapshots:
     def compare(self, value: Any, name: str, ignore: Collection[str] = ()) -> None:
         """Compare a value with the recorded one, or note it where the session records.
 
-        Args:
-            value: The value.
-            name: Its name.
-            ignore: The paths in it that are neither compared nor written.
-
-        Raises:
-            ConfigurationError: The cassette is at a URL, or a path is none.
-            AssertionError: They differ, or there's no recorded one.
+        Paths in `ignore` are neither compared nor written. Raises `ConfigurationError` if the cassette is at a URL, or
+        a path is none, and `AssertionError` if they differ, or there's no recorded one.
         """
         __tracebackhide__ = True
         path = self._path(self._session.path, name)

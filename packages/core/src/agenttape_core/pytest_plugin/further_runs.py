@@ -47,10 +47,7 @@ def more_of(
 ) -> Callable[[], object] | None:
     """Return the function that runs a test again; `None` if no option requires it, or it's just run again.
 
-    Args:
-        item: The test.
-        nextitem: The test that comes next.
-        key: The key of the stash under which a test has its cassette while it is in use.
+    `key` is the key of the stash under which a test has its cassette while it is in use.
     """
     if item.stash.get(AGAIN, False):
         return None

@@ -18,12 +18,8 @@ def folder_of(module: Path, given: Location | None, root: Path) -> Location:
     """Return the folder of the cassettes that are named after the tests of a module.
 
     That is `cassettes/MODULE` next to the module. Below a folder that the project names, it has the path of the module,
-    so that modules of one name stay apart: from the folder around the project's, or else from the root.
-
-    Args:
-        module: The file of the tests.
-        given: The folder that a marker, a variable or a setting names; `None` if none does.
-        root: The root of all tests.
+    so that modules of one name stay apart: from the folder around the project's, or else from the root. `given` is the
+    folder that a marker, a variable or a setting names.
     """
     if given is None:
         return module.parent / FOLDER / module.stem
@@ -36,12 +32,9 @@ def folder_of(module: Path, given: Location | None, root: Path) -> Location:
 def cassette_of(folder: Location, names: tuple[str, ...]) -> Location:
     """Return the cassette of a test without a given name.
 
-    Args:
-        folder: The folder of its module; see `folder_of`.
-        names: The classes around the test, outermost first, and the test with its parameters: `test_a[1-x]`.
-
-    Raises:
-        ConfigurationError: If there are several of its name, in several formats.
+    `folder` is the module's, of `folder_of`; `names` are the classes around the test, outermost first, and the test
+    with its parameters: `test_a[1-x]`. Raises `ConfigurationError` if there are several of its name, in several
+    formats.
     """
     name = f"{safe('.'.join(names))}.yaml"
     return in_its_format(folder / name) if isinstance(folder, Path) else folder.joined(name)
@@ -50,13 +43,8 @@ def cassette_of(folder: Location, names: tuple[str, ...]) -> Location:
 def named_cassette(module: Path, given: Location | None, name: str | Path) -> Location:
     """Return the cassette that a marker names: a path starts from the folder of the module, or is a URL.
 
-    Args:
-        module: The file of the test.
-        given: The folder of bare names; by default `cassettes` next to the module.
-        name: A bare name, a path that ends with one of `SUFFIXES`, or a URL.
-
-    Raises:
-        ConfigurationError: If it names no cassette, or several.
+    `given` is the folder of bare names, by default `cassettes` next to the module; `name` is a bare name, a path that
+    ends with one of `SUFFIXES`, or a URL. Raises `ConfigurationError` if it names no cassette, or several.
     """
     return cassette_path(name, given if given is not None else FOLDER, module.parent)
 

@@ -27,10 +27,7 @@ def find(items: Sequence[pytest.Item], config: pytest.Config) -> list[str]:
     """Return the cassettes in the folders of the collected modules that belong to no test.
 
     Only cassettes that are named after tests count. A module of which single tests were selected by their ids is left
-    out, because its other tests are not known.
-
-    Returns:
-        Paths from the root of the tests.
+    out, because its other tests are not known. Returns paths from the root of the tests.
     """
     partial = {Path(arg.partition("::")[0]).resolve() for arg in config.args if "::" in arg}
     folders = {

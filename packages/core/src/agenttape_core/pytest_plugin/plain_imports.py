@@ -31,11 +31,7 @@ class _PlainFinder:
 
 @contextmanager
 def importing_plainly(config: pytest.Config) -> Iterator[None]:
-    """Let our own modules be imported in the block as outside pytest; other import hooks stay in force.
-
-    Args:
-        config: The configuration of the run, whose hook is passed over.
-    """
+    """Let our own modules be imported in the block as outside pytest; other import hooks stay in force."""
     hook, finder = getattr(config.pluginmanager, "rewrite_hook", None), _PlainFinder()
     if hook not in sys.meta_path:  # assertions are plain, or another version of pytest
         yield

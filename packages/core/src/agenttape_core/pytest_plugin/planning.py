@@ -43,8 +43,7 @@ class OwnPlan(NamedTuple):
 def keep_to(dollars: float, config: pytest.Config) -> None:
     """Hold the sessions of a run to a limit in US dollars; with pytest-xdist, each worker's sessions to its share.
 
-    Raises:
-        pytest.UsageError: If there are no prices, or it isn't an amount.
+    Raises `pytest.UsageError` if there are no prices, or it isn't an amount.
     """
     try:
         held = Budget(dollars / _workers(config), load_prices(project_settings().prices)).held()
@@ -64,10 +63,7 @@ def _workers(config: pytest.Config) -> int:
 def keep_plan(item: pytest.Item, test: str, session: Session) -> None:
     """Keep the plan to update a test's cassette in its report.
 
-    Args:
-        item: The test.
-        test: Its id, as pytest is given it in the folder in which it was started.
-        session: Its session, which has ended.
+    `test` is its id, as pytest is given it in the folder in which it was started; its session has ended.
     """
     plan = plan_of(session, load_prices(project_settings().prices))
     kept = [(name, value) for name, value in item.user_properties if name != _PLAN]
@@ -77,11 +73,7 @@ def keep_plan(item: pytest.Item, test: str, session: Session) -> None:
 def keep_own_plans(item: pytest.Item, test: str, sessions: Sequence[Session], own: Session | None) -> None:
     """Keep the plans to update the cassettes that a test opened itself in its report.
 
-    Args:
-        item: The test.
-        test: Its id, as pytest is given it in the folder in which it was started.
-        sessions: Its sessions that have ended.
-        own: The session of its marker, which `keep_plan` is for; `None` if it has none.
+    Its sessions have ended; `own`, the session of its marker, is left to `keep_plan`.
     """
     prices = load_prices(project_settings().prices)
     replays = [session for session in sessions if session is not own and not session.policy.records]
@@ -91,13 +83,7 @@ def keep_own_plans(item: pytest.Item, test: str, sessions: Sequence[Session], ow
 
 
 def keep_refusal(item: pytest.Item, test: str, problem: str) -> None:
-    """Keep in the report of a test why there's no plan for it: a cassette that it needs couldn't be opened.
-
-    Args:
-        item: The test.
-        test: Its id, as pytest is given it in the folder in which it was started.
-        problem: The message.
-    """
+    """Keep in the report of a test why there's no plan for it: a cassette that it needs couldn't be opened."""
     item.user_properties.append((_REFUSED, json.dumps({"test": test, "problem": problem})))
 
 
@@ -164,11 +150,7 @@ def unplanned(refused: Mapping[str, str]) -> str:
 
 
 def lines_of_refused(refused: Mapping[str, str]) -> list[str]:
-    """Return the lines about tests without a plan, with what to do about the first of them.
-
-    Args:
-        refused: Why there is none, by their ids.
-    """
+    """Return the lines about tests without a plan, with what to do about the first of them."""
     problems = list(dict.fromkeys(refused.values()))
     more = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
     return [f"{unplanned(refused)}:", *problems[:_SHOWN], *more]

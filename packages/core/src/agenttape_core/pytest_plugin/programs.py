@@ -62,8 +62,7 @@ class TestProgram:
     def cassette(self) -> Path | None:
         """The cassette that is varied, or the one of the test's own marker; `None` if it has none.
 
-        Raises:
-            ConfigurationError: If it isn't a local file.
+        Raises `ConfigurationError` if it isn't a local file.
         """
         if self.varied is not None:
             path = self.varied.path
@@ -139,10 +138,7 @@ class TestProgram:
 def replays_of(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> list[TestProgram]:
     """Return a test that has passed as programs: one for each cassette that it has replayed.
 
-    Args:
-        item: The test. Its own fixtures have been torn down.
-        nextitem: The next test.
-        key: The place of the test's cassette among its stashed objects.
+    For the arguments, see `look_at`.
     """
     test = this_test()
     sessions = test.sessions if test is not None and test.sessions is not None else []

@@ -42,14 +42,7 @@ _TOOLS = 3
 def difference_of(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any], name: str) -> list[str]:
     """Run a test again that recorded and passed; no real call is made, and every session only replays.
 
-    Args:
-        item: The test. Its own fixtures have been torn down.
-        nextitem: The next test.
-        key: The place of the test's cassette among its stashed objects.
-        name: The id of the test, for a command.
-
-    Returns:
-        The difference, a line each; no line if the test passed again.
+    For the arguments, see `look_at`. Returns the difference, a line each; no line if the test passed again.
     """
     recorded, test = item.stash[key], this_test()
     del item.stash[key]  # if the setup fails, there is no other

@@ -31,11 +31,7 @@ def is_wanted(config: pytest.Config) -> bool:
 
 
 def refuse_unknown(config: pytest.Config) -> None:
-    """Refuse reports with an unknown suffix.
-
-    Raises:
-        pytest.UsageError: If there is such a file.
-    """
+    """Refuse reports with an unknown suffix. Raises `pytest.UsageError` if there is such a file."""
     for path in config.option.cassette_report:
         if Path(path).suffix not in {".json", *FORMS}:
             raise pytest.UsageError(
@@ -83,9 +79,7 @@ class TestReports:
     def write(self, paths: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
         """Write the reports, and the summary of the job on GitHub. Yield what could not be written.
 
-        Args:
-            paths: The files.
-            lines: The last lines of those that people read.
+        `lines` are the last lines of those that people read.
         """
         checked = list(self._checked.values())
         for path in paths:

@@ -97,8 +97,7 @@ def tear_down_for(nextitem: pytest.Item | None, item: pytest.Item) -> None:
 def run_again(item: pytest.Item, nextitem: pytest.Item | None) -> Excinfo | None:
     """Run a test again whose own fixtures have been torn down, and tear them down again.
 
-    Returns:
-        The first exception raised, if any; a skip counts as one.
+    Returns the first exception raised, if any; a skip counts as one.
     """
     again: Any = item
     if isinstance(item.parent, pytest.Class) and again.__dict__.get("_instance") is not None:

@@ -60,8 +60,7 @@ if TYPE_CHECKING:
 def run_inside(item: pytest.Item, session: Session) -> Callable[[], None]:
     """Wrap the innermost part of the call of a test, inside everything that other plugins do around it.
 
-    Returns:
-        A function that undoes it.
+    Returns a function that undoes it.
     """
     test: Any = item
     runtest = test.runtest
@@ -103,13 +102,7 @@ def _in_task(function: Callable[..., Any], session: Session) -> Callable[..., An
 def refuse_file_of_recording(request: pytest.FixtureRequest, path: Path | str) -> None:
     """Refuse a cassette that would be the file of pytest-recording for the same test.
 
-    Args:
-        request: The request of the test, for the fixtures of that plugin
-            (https://github.com/kiwicom/pytest-recording).
-        path: The path of the cassette, or its URL.
-
-    Raises:
-        ConfigurationError: If it is the same file.
+    The plugin is https://github.com/kiwicom/pytest-recording. Raises `ConfigurationError` if it is the same file.
     """
     if request.node.get_closest_marker("vcr") is None or not request.config.pluginmanager.has_plugin("recording"):
         return
@@ -247,11 +240,7 @@ class Running:
         return [block.line for block in of_the_program(self._item, failed)]
 
     def end(self, error: BaseException | None) -> None:
-        """End a session that was opened while the test function ran.
-
-        Args:
-            error: What the function raised, if it did.
-        """
+        """End a session that was opened while the test function ran."""
         if self._is_open and self._cassette is not None:
             self._close(self._cassette, error)
 
@@ -291,12 +280,7 @@ class Running:
         return self._is_recorded and self._check_replay is not False and not self._is_apart
 
     def check_replay(self, nextitem: pytest.Item | None, key: pytest.StashKey[Running]) -> None:
-        """Run the test again with its new recording, and keep the verdict.
-
-        Args:
-            nextitem: The next test.
-            key: The place of this among the stashed objects of the test.
-        """
+        """Run the test again with its new recording, and keep the verdict."""
         from agenttape_core.pytest_plugin.replay_check import ADVICE, difference_of
 
         began = perf_counter()

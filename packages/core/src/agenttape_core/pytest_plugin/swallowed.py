@@ -19,10 +19,6 @@ def keep_caught(item: pytest.Item, failed: Sequence[FailedBlock]) -> None:
     """Keep with a test that has passed which blocks of its program have failed.
 
     A block in the file of the test isn't part of the program: such a test catches errors on purpose.
-
-    Args:
-        item: The test.
-        failed: The blocks with a cassette that have failed while it ran.
     """
     lines = {block.line for block in of_the_program(item, failed)}
     if lines:

@@ -295,12 +295,7 @@ def _place(found: tuple[int, Verdict]) -> int:
 
 
 def summary(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
-    """Return the lines of the summary.
-
-    Args:
-        verdicts: The verdicts on the cassettes of the tests.
-        everything: Whether each test has a line, even if all its calls were replayed.
-    """
+    """Return the lines of the summary. With `everything`, each test has a line, even if all its calls were replayed."""
     shown = [
         verdict
         for verdict in verdicts
@@ -315,11 +310,8 @@ def summary(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
 def remedies(verdicts: Sequence[Verdict], again: Callable[[str], str]) -> list[str]:
     """Return one command for all tests that fail because a recording is missing, a line for each kind of these.
 
-    A single test's message has its own command, and misses are reported by their causes.
-
-    Args:
-        verdicts: The verdicts on the cassettes of the tests.
-        again: Returns the command that runs the same tests with one more option.
+    A single test's message has its own command, and misses are reported by their causes. `again` returns the command
+    that runs the same tests with one more option.
     """
     missing = sum(verdict.word == "missing" for verdict in verdicts)
     keyless = sum(verdict.keyless for verdict in verdicts)

@@ -103,11 +103,7 @@ def _is_last_defined(cls: type) -> bool:
 
 
 def class_of(name: str, sort: type) -> Any:
-    """Return the loaded class of a name.
-
-    Raises:
-        UnreadableValueError: If it is not loaded, or of another sort.
-    """
+    """Return the loaded class of a name. Raises `UnreadableValueError` if it is not loaded, or of another sort."""
     cls = loaded_class(name, sort)
     if cls is None:
         raise UnreadableValueError(name, "the class is not loaded; import its module before the replay")

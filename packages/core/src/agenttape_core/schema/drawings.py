@@ -53,10 +53,6 @@ def register_drawing(draw: Callable[[Any], Drawing | None]) -> None:
 
 
 def drawing_of(program: Any) -> Drawing | None:
-    """Return the drawing of a program, by the installed integrations; `None` if it is of no kind that they know.
-
-    Args:
-        program: The object.
-    """
+    """Return the drawing of a program, by the installed integrations; `None` if it is of no kind that they know."""
     register_installed()
     return next((drawn for drawn in (draw(program) for draw in _draws) if drawn is not None), None)

@@ -24,8 +24,7 @@ TICKING: Kind = "clock:ticking"
 def check_kinds(kinds: Collection[str]) -> None:
     """Refuse unknown kinds of frozen values.
 
-    Raises:
-        ConfigurationError: A kind is not known, or two of them exclude each other.
+    Raises `ConfigurationError` if a kind is not known, or two of them exclude each other.
     """
     unknown = sorted(set(kinds) - set(KINDS))
     if unknown:
@@ -41,8 +40,7 @@ def check_kinds(kinds: Collection[str]) -> None:
 def families(kinds: tuple[str, ...]) -> frozenset[str]:
     """Return the kinds that stand-ins ask for. Remembered, as each session asks.
 
-    Raises:
-        ConfigurationError: As `check_kinds` does.
+    Raises as `check_kinds` does.
     """
     check_kinds(kinds)
     return frozenset(map(family, kinds))

@@ -23,14 +23,8 @@ _ENTRY = Lazy(r"[^=#;\s][^=]*=\s*([\w.]+)\s*:\s*([\w.]+)\s*(?:\[.*\])?\s*")
 def published(group: str) -> Iterator[Callable[..., Any]]:
     """Yield the objects that the entry points of a group name.
 
-    If two distributions have the same name, the first one on the path counts.
-
-    Args:
-        group: The name of the group, such as `agenttape.readers`.
-
-    Raises:
-        ImportError: If a module cannot be imported.
-        AttributeError: If it has no such object.
+    If two distributions have the same name, the first one on the path counts. `group` is such as `agenttape.readers`.
+    Raises `ImportError` if a module cannot be imported, and `AttributeError` if it has no such object.
     """
     try:
         found = list(_named(group))

@@ -11,9 +11,7 @@ from typing import Any
 def late_names(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """Return the `__getattr__` of a package whose names are imported when they are first used.
 
-    Args:
-        package: Its full name.
-        homes: The names that each module has; the modules as `import_module` takes them, such as `.header`.
+    `homes` has the names that each module has; the modules as `import_module` takes them, such as `.header`.
     """
     modules = {name: module for module, names in homes.items() for name in names}
 

@@ -230,11 +230,7 @@ def _write_moment(value: dt.datetime | dt.time) -> Plain:
 
 
 def zone_called(name: str) -> dt.tzinfo:
-    """Return the time zone of a name.
-
-    Raises:
-        ValueError: If it isn't the name of one.
-    """
+    """Return the time zone of a name. Raises `ValueError` if it isn't the name of one."""
     from zoneinfo import ZoneInfo
 
     if not _ZONE.fullmatch(name):  # it becomes the name of a file of the system, or of a package's resource

@@ -71,16 +71,14 @@ class ValueCodec:
     def encode(self, value: Any) -> Plain:
         """Return a deep copy of `value` as plain data.
 
-        Raises:
-            UnrecordableValueError: If a nested value has no codec, or the nesting is deeper than `MAX_DEPTH`.
+        Raises `UnrecordableValueError` if a nested value has no codec, or the nesting is deeper than `MAX_DEPTH`.
         """
         return self._encode(value, "$", MAX_DEPTH)
 
     def decode(self, plain: Plain) -> Any:
         """Return a fresh value for plain data made by `encode`.
 
-        Raises:
-            UnreadableValueError: If a tag is unknown, or a type's class is not loaded.
+        Raises `UnreadableValueError` if a tag is unknown, or a type's class is not loaded.
         """
         kind = type(plain)
         if kind is list:

@@ -105,8 +105,7 @@ class AnsweredCall(Call):
     def paced(self) -> Paced | None:
         """Begin to answer in the time that the recording took, if the session is to.
 
-        Raises:
-            ConfigurationError: If that time cannot be held here.
+        Raises `ConfigurationError` if that time cannot be held here.
         """
         session, number = self.session, self.recording
         change = session.source.change_of(number) if isinstance(session.source, Edited) else None
@@ -119,8 +118,7 @@ class AnsweredCall(Call):
     def awaiting(self, *, is_opening: bool = False) -> AbstractContextManager[Awaited]:
         """Give the call its place among all that its event loop waits for, while inside.
 
-        Args:
-            is_opening: Whether it is a stream that is awaited before it is read; it has another place then.
+        A stream that is awaited before it is read (`is_opening`) has another place then.
         """
         if self.found is None:
             return _RIGHT_AWAY
@@ -169,11 +167,8 @@ class AnsweredCall(Call):
     def wait_to_be_abandoned(self, after: int | None = None) -> None:
         """Wait until no code waits for this thread, if none did during the recorded call.
 
-        Args:
-            after: Only if it was when so many chunks of a stream had arrived; by default in any case.
-
-        Raises:
-            CassetteMissError: If it is not: the answer came too late when it was recorded.
+        `after` is the number of chunks of a stream that had to have arrived; by default, none did during the call at
+        all. Raises `CassetteMissError` if it is not: the answer came too late when it was recorded.
         """
         if self._was_abandoned(after):
             with self.session.answering:
@@ -184,13 +179,8 @@ class AnsweredCall(Call):
         """Wait in a thread that works for an event loop, if the recorded reader of the stream left it here.
 
         A loop may have a thread get another part of a stream that the program has left, or is about to leave with the
-        session: in the recording, the thread had not come to it.
-
-        Args:
-            after: The number of chunks that have arrived.
-
-        Raises:
-            CancelledError: If the program leaves it, or the session ends: the thread is no longer waited for.
+        session: in the recording, the thread had not come to it. `after` is the number of chunks that have arrived.
+        Raises `CancelledError` if the program leaves it, or the session ends: the thread is no longer waited for.
         """
         if self.arrivals.works_for_loop() and self.is_left_after(after):
             with self.session.answering:
@@ -215,8 +205,8 @@ class AnsweredCall(Call):
     def replay(self) -> Any:
         """Return the recorded value, or raise the recorded error.
 
-        Raises:
-            CassetteMissError: If the recorded call was cancelled, or its stream closed: there's no answer to replay.
+        Raises `CassetteMissError` if the recorded call was cancelled, or its stream closed: there's no answer to
+        replay.
         """
         if self.answer is not None:
             return self.answer(self)

@@ -28,8 +28,7 @@ class ChangedCall:
     def answer(self) -> Any:
         """Return the recorded answer as programs of the framework know it, a fresh object.
 
-        Raises:
-            ConfigurationError: If the recorded call brought none.
+        Raises `ConfigurationError` if the recorded call brought none.
         """
         value = recorded_value(self._call, self.outcome)
         if value is None and self.outcome.status not in {"returned", "streamed"}:
@@ -64,17 +63,8 @@ def recorded_value(call: Call, outcome: Outcome) -> Any:
 def changed_outcome(call: Call, number: int, source: Edited, change: Alteration) -> tuple[Outcome, Exception | None]:
     """Return the outcome that a changed call has in this run, and note that the change was reached.
 
-    Args:
-        call: The call.
-        number: The number of its recording.
-        source: The recordings.
-        change: The change.
-
-    Returns:
-        The outcome, and the error that it raises, with attributes that a cassette cannot hold; `None` if none does.
-
-    Raises:
-        ConfigurationError: If the change cannot be made.
+    Returns the outcome, and the error that it raises, with attributes that a cassette cannot hold; `None` if none does.
+    Raises `ConfigurationError` if the change cannot be made.
     """
     session, recorded = call.session, original(source, number)
     changed = ChangedCall(call, source.outcome(number))

@@ -69,12 +69,8 @@ class Candidate(NamedTuple):
 def made_candidate(given: Any, frameworks: Sequence[str]) -> Candidate:
     """Make a candidate of a model, or of its name.
 
-    Args:
-        given: The model, or `provider:model`.
-        frameworks: The frameworks to make it for. One of them has to have it.
-
-    Raises:
-        ConfigurationError: If none of them can make it.
+    `given` is the model, or `provider:model`; one of the frameworks has to have it. Raises `ConfigurationError` if none
+    of them can make it.
     """
     models: dict[str, CandidateModel] = {}
     problems: list[str] = []

@@ -59,12 +59,7 @@ class Events:
         self._same = {"run_id": run_id, "cassette": cassette, "subject": REPLAY if is_replay else AUDIT}
 
     def tell(self, event: str, **facts: Any) -> None:
-        """Send an event.
-
-        Args:
-            event: Its name, such as `call.replayed`.
-            facts: What is known of it; `None` is left out.
-        """
+        """Send an event. `event` is such as `call.replayed`; facts that are `None` are left out."""
         if not self._when():
             return
         known = {key: fact for key, fact in facts.items() if fact is not None}
@@ -73,23 +68,12 @@ class Events:
             self._sink.put({**numbered, **self._same, "thread": threading.current_thread().name, **known})
 
     def call_record(self, event: str, call_record: CallRecord, parent: int | None = None) -> None:
-        """Tell what became of a call.
-
-        Args:
-            event: The event.
-            call_record: The call.
-            parent: The number of the call that it was made inside of.
-        """
+        """Tell what became of a call."""
         match_rule = str(call_record.match_rule) if call_record.match_rule is not None else None
         self.tell(event, **_place(call_record), number=call_record.number, parent=parent, match_rule=match_rule)
 
     def executed(self, interaction: Interaction, timing: Timing) -> None:
-        """Tell that a call was executed and has ended.
-
-        Args:
-            interaction: The call.
-            timing: Its times.
-        """
+        """Tell that a call was executed and has ended."""
         usage = interaction.outcome.usage
         self.tell(
             "call.recorded",
@@ -102,11 +86,7 @@ class Events:
         )
 
     def ended(self, facts: Mapping[str, Any]) -> None:
-        """Tell that the session has ended, with the events that could not be passed on until now, and close the sink.
-
-        Args:
-            facts: How it ended.
-        """
+        """Report the end of the session, with the events that could not be passed on until now, and close the sink."""
         self.tell("session.ended", **facts, dropped=self._sink.dropped)
         self._sink.close()
 

@@ -506,12 +506,7 @@ def swap_executing(call: ExecutedCall | None) -> ExecutedCall | None:
 
 
 def around(session: Session, position: Position | None = None) -> ExecutedCall | None:
-    """Return the innermost call of a session that executes around a call made here.
-
-    Args:
-        session: The session.
-        position: The location of the call, if a framework provides it.
-    """
+    """Return the innermost call of a session that executes around a call made here."""
     innermost = executing()
     if innermost is None:
         innermost = None if SCOPES.innermost() is not None else _executing_elsewhere(session, position)

@@ -24,11 +24,7 @@ def hash_seed() -> int | None:
 
 
 def advice(recorded: int | None) -> list[str]:
-    """Return what to do about a request that differs from its recording in the order of its parts, a line each.
-
-    Args:
-        recorded: The seed of the recording, if it is known.
-    """
+    """Return lines on what to do about a request that differs from its recording in the order of its parts."""
     lines = ["if the order is that of a set, sort it before you iterate:  sorted(the_set)"]
     if recorded is None:
         return [*lines, f"or record and replay with one hash seed, such as {HASH_SEED}=0; this recording names none"]

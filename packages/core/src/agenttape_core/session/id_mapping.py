@@ -46,13 +46,7 @@ def id_map(asked: Asked, recorded: Sequence[str]) -> IdMap:
 
 
 def as_asked(item: Interaction, asked: Asked, ignored: Ignored) -> Interaction:
-    """Return a recording as it would have been made of the call that it has answered: with the ids of this run.
-
-    Args:
-        item: The recording.
-        asked: The request that it has answered.
-        ignored: The request paths that are not compared.
-    """
+    """Return a recording as it would have been made of the call that it has answered: with the ids of this run."""
     own = counterparts(asked, item.ids)
     changed: dict[str, Any] = {"ids": own, "outcome": _with_ids(item.outcome, IdMap(item.ids, own))}
     if asked.is_same and asked.request.ids_in_it:  # those that no answer holds are not among the recorded ones

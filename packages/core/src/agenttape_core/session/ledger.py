@@ -54,10 +54,7 @@ class Ledger:
     def stepped_into(self, number: int, recorded: int, order: Order) -> None:
         """Note a call that is stepped into.
 
-        Args:
-            number: Its number in this run.
-            recorded: The number of its recording.
-            order: Its place in this run.
+        `recorded` is the number of its recording, and `order` its place in this run.
         """
         self.replayed_at.setdefault(recorded, order)
         self.standing_for[number] = recorded
@@ -118,13 +115,7 @@ class Ledger:
         self._watched = self._watched or []
 
     def keep_step(self, step: Step, timing: StepTiming, order: Order) -> None:
-        """Remember a step that has ended, if steps are watched, and hand it to the sink, even if it has only begun.
-
-        Args:
-            step: The step.
-            timing: Its times.
-            order: Its place.
-        """
+        """Remember a step that has ended, if steps are watched, and hand it to the sink, even if it has only begun."""
         with self._lock:
             if self._watched is not None and not self.is_closed and step.status != "open":
                 self._watched.append((order, step))

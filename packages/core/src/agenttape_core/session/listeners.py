@@ -26,11 +26,7 @@ if TYPE_CHECKING:  # a miss is rare
 
 
 def listen(session: Session) -> None:
-    """Let all listen to a session that its options ask for.
-
-    Args:
-        session: The session, before its first call.
-    """
+    """Let all listen to a session that its options ask for."""
     policy = session.policy
     if policy.live or policy.replay_only or policy.step_into:
         session.listeners.append(session.extension(NAMES))
@@ -81,11 +77,7 @@ class LateCalls(Listener):
         self._session = session
 
     def begins(self, kind: str, name: str) -> None:
-        """Refuse it.
-
-        Raises:
-            CassetteMissError: Always.
-        """
+        """Refuse it: always raises `CassetteMissError`."""
         session = self._session
         summary = f"{kind} {name} was called after the replay of {shown_path(session.path)} had ended"
         miss = CassetteMissError(summary, f"  called at {caller()}\n  {how_to_end()}")

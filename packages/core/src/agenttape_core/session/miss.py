@@ -59,15 +59,8 @@ def miss_of(
 ) -> UnrecordedCallError:
     """Raise the miss of a call, or return the equivalent error if the run is to continue.
 
-    Args:
-        session: Its session.
-        request: The request.
-        position: Where the call is made.
-        reason: Why it may be neither replayed nor executed.
-        lossy: Whether there is a recording that is not exact.
-
-    Raises:
-        CassetteMissError: If a miss ends the run.
+    `reason` is why it may be neither replayed nor executed; with `lossy`, there is a recording that is not exact.
+    Raises `CassetteMissError` if a miss ends the run.
     """
     summary = f"{request.name} {reason}"
     near = nearest_to(session.source, request, position.address, session.setup.ignored) if not lossy else None
@@ -143,10 +136,8 @@ def differing_parts(found: Nearest | None) -> list[tuple[str, Any, Any]]:
 def refusal_reason(refusal: Refuse, known: int, bar: str) -> str:
     """Return in a few words why a call may be neither replayed nor executed.
 
-    Args:
-        refusal: The decision.
-        known: How many recordings of the request there are, used or not.
-        bar: Why the boundary is only ever replayed; empty where it might be executed.
+    `known` counts the recordings of the request, used or not; `bar` is the reason why the boundary is only ever
+    replayed, empty if it might be executed.
     """
     if refusal.found is not None:
         return f"was recorded incompletely (call {refusal.found.number}): {refusal.found.lossy}"
@@ -159,11 +150,7 @@ def refusal_reason(refusal: Refuse, known: int, bar: str) -> str:
 def nearest_to(source: Source, request: CanonicalRequest, address: str, ignored: Ignored) -> Nearest | str:
     """Return the recording nearest to a call that has none, or else a line with the reason why there's none.
 
-    Args:
-        source: The recordings.
-        request: The request of the call.
-        address: Where the call was made.
-        ignored: The request paths that are not compared.
+    `ignored` request paths are not compared.
     """
     from agenttape_core.matching import nearest  # a miss is rare
 
@@ -188,16 +175,9 @@ def explanation(
 ) -> list[str]:
     """Return the lines of a miss below the first.
 
-    Args:
-        source: The recordings.
-        request: The request of the call.
-        address: Where the call was made.
-        remedy: Returns how to record a missing call, a line each.
-        near: The nearest recording, or a line on why there's none; `None` if there's a recording, which may
-            not be replayed because it is lossy.
-        around: How the run around the call differs from the recorded one, a line each.
-        hash_seed: The recording's, as far as it's known.
-        zone: How the local time zone differs from the recording's, as a sentence.
+    `near` is the nearest recording, or a line on why there's none; `None` if there's a recording, which may not be
+    replayed because it is lossy. `around` has lines on how the run around the call differs from the recorded one;
+    `hash_seed` is the recording's; `zone` is a sentence on how the local time zone differs.
     """
     if near is None:
         lossy = 'accept the incomplete recording:  use_cassette(..., accept={"lossy"})'
@@ -271,10 +251,7 @@ def unused_explanation(
 ) -> list[str]:
     """Return the lines about recordings that a run never used, below the first.
 
-    Args:
-        unused: The recordings.
-        replayed: The ones that it used, in the order of its calls.
-        remedy: Returns how to record the run again, in its first line; empty if that wouldn't help.
+    `remedy` returns how to record the run again, in its first line; empty if that wouldn't help.
     """
     more = [f"      … and {len(unused) - _SHOWN} more"] if len(unused) > _SHOWN else []
     last = f"{replayed[-1].number}, {replayed[-1].kind} {replayed[-1].name}" if replayed else "none"

@@ -71,8 +71,7 @@ class ModuleDates:
     def look(self, written: bytes) -> None:
         """Look for today's date in the JSON of a new text, and warn if a module of the program holds it.
 
-        Args:
-            written: The JSON, in ASCII.
+        The JSON is in ASCII.
         """
         for sign in self._signs:  # a hundred times as fast as the expression
             if written.rfind(sign) >= 0:
@@ -129,12 +128,7 @@ def _date_that_differs(recorded: Any, asked: Any) -> str | None:
 
 
 def advice_on_dates(recorded: Mapping[str, Plain], asked: Mapping[str, Plain]) -> list[str]:
-    """Return the lines of a miss for a request that differs from the nearest recording in dates only.
-
-    Args:
-        recorded: The recorded request.
-        asked: The request that is made now.
-    """
+    """Return the lines of a miss for a request that differs from the nearest recording in dates only."""
     found = [_date_that_differs(old, new) for _, old, new in differing_leaves(dict(recorded), dict(asked))]
     if not found or not all(found):
         return []

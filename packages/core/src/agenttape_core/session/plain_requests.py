@@ -55,11 +55,8 @@ def canonicaliser(
 ) -> Canonicaliser | RecordedFirst:
     """Return what makes canonical requests.
 
-    Args:
-        setup: All that a session is made of.
-        encode: Makes plain data of a value.
-        warn: Gives a warning when the session has ended.
-        is_recorded: Returns whether a recorded request has a fingerprint; `None` if requests are recorded.
+    `warn` gives a warning when the session has ended; `is_recorded` returns whether a recorded request has a
+    fingerprint, and is `None` if requests are recorded.
     """
     redactor = setup.redactor
 

@@ -17,11 +17,8 @@ if TYPE_CHECKING:
 def interaction_of(call: Call, outcome: Outcome, parent: int | None, **kept: Any) -> Interaction:
     """Return the record of a call.
 
-    Args:
-        call: The call.
-        outcome: How it ended.
-        parent: The number of the call that it was made inside of.
-        kept: Other fields to keep, instead of empty ones.
+    `parent` is the number of the call that it was made inside of; `kept` are other fields to keep, instead of empty
+    ones.
     """
     request = call.request
     nothing: dict[str, Any] = {"ids": [*request.ids_in_it, *request.own_ids], "tags": [], "metadata": {}, "acts": None}
@@ -38,11 +35,7 @@ def interaction_of(call: Call, outcome: Outcome, parent: int | None, **kept: Any
 def keep_answer(call: Call, parent: int | None, outcome: Outcome, tags: Sequence[str] = ()) -> None:
     """Keep, in a derived cassette, a call that was answered and not executed: refused, or answered by a fake.
 
-    Args:
-        call: The call.
-        parent: The number of the call that was executing around it.
-        outcome: What it was answered with.
-        tags: Words for its record.
+    `parent` is the number of the call that was executing around it; `tags` are words for its record.
     """
     session = call.session
     if session.is_replay and session.ledger.writes:
@@ -54,13 +47,9 @@ def keep_answer(call: Call, parent: int | None, outcome: Outcome, tags: Sequence
 def response_ids(request: CanonicalRequest, outcome: Outcome, *, drops_ids: bool) -> list[str]:
     """Return the ids to record.
 
-    Ids are found again by their place, so one that is dropped leaves an empty text behind. Those of the request
-    are never dropped. Those around the call are recorded all or none.
-
-    Args:
-        request: The request of the call.
-        outcome: How it ended.
-        drops_ids: Whether to record an empty text for ids that the call made and that aren't in the outcome.
+    Ids are found again by their place, so one that is dropped leaves an empty text behind. Those of the request are
+    never dropped. Those around the call are recorded all or none. With `drops_ids`, an empty text is recorded for ids
+    that the call made and that aren't in the outcome.
     """
     around = request.ids_around
     if not around and not (drops_ids and request.extra):

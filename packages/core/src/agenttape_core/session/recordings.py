@@ -73,12 +73,8 @@ class Recordings:
     ) -> Decision:
         """Find, decide, then use: a recording that is found and refused stays for the next equal call.
 
-        Args:
-            policy: The permissions of the call.
-            request: The request.
-            address: Where the call is made.
-            is_tried: Whether another model is tried on the call.
-            is_idempotent: Whether the boundary declares its calls safe to repeat.
+        With `is_tried`, another model is tried on the call; with `is_idempotent`, the boundary declares its calls safe
+        to repeat.
         """
         kind, name = request.kind, request.name
         if is_tried or not policy.may_replay(kind, name, address):

@@ -137,8 +137,7 @@ def answered_without(recorded: Interaction) -> str:
 def side_effects_skipped(tools: Iterable[object]) -> str:
     """Return the line that names the tools whose code did not run in a replay, with each reason once.
 
-    Args:
-        tools: The tools, or texts like theirs; a text without a reason is listed alone.
+    Texts without a reason are listed alone.
     """
     names: dict[str, list[str]] = {}
     for tool in tools:
@@ -157,10 +156,7 @@ def _skipped(why: str) -> str:
 def not_as_recorded(nondeterminism: Iterable[str], entropy: Collection[str], unobserved: Iterable[str]) -> list[str]:
     """Return the lines about parts of a replay that may differ from the recording; an empty list if there are none.
 
-    Args:
-        nondeterminism: As in `Report.nondeterminism`, of one replay or of several.
-        entropy: As in `Report.entropy`, of the same.
-        unobserved: As in `Report.unobserved`, of the same.
+    The arguments are as in `Report`, of one replay or of several.
     """
     said = (
         ("the recorded order could not be imposed: ", ", ", [line for line in nondeterminism if line not in entropy]),

@@ -37,10 +37,7 @@ class HeldSecrets:
     def note(self, address: str, body: Mapping[str, Any], *, begins_run: bool) -> None:
         """Note the secrets in a request.
 
-        Args:
-            address: The address of its call.
-            body: The request; values may be `KeyedItems`.
-            begins_run: Whether the code of the call is run, so that it is a run where none is around it.
+        With `begins_run`, the code of the call is run, so that it is a run if none is around it.
         """
         run = _run(address) or (address if begins_run else _NO_RUN)
         self._of(run).value({name: self._plain(value) for name, value in body.items()})

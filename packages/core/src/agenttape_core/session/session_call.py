@@ -113,8 +113,7 @@ def missed(
 ) -> AnsweredCall:
     """Begin a call that may be neither answered nor executed, in a run that lives on with an error result.
 
-    Raises:
-        CassetteMissError: If a miss ends the run.
+    Raises `CassetteMissError` if a miss ends the run.
     """
     session, boundary, request, position, number, owner, parent = facts
     known = len(session.recordings.index.numbers(request.fingerprint))

@@ -28,9 +28,7 @@ def attributing_side_effects() -> Iterator[None]:
 def recording_side_effects(session: Session, guard: Guard) -> Iterator[None]:
     """During the block, record the side effects of a session's calls, and its connections outside of calls.
 
-    Args:
-        session: The session.
-        guard: A guard like the one of a replay; hosts that it allows aren't reported.
+    Hosts that the guard, which is like the one of a replay, allows aren't reported.
     """
     session.extend(_GUARD, guard)
     session.watches_side_effects = True

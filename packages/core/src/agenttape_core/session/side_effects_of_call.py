@@ -29,12 +29,7 @@ class SideEffectsOfCall:
         return bool(self._found)
 
     def add(self, event: SideEffectEvent, code: Any) -> None:
-        """Note something that the call is about to do.
-
-        Args:
-            event: It.
-            code: The object whose code the call runs.
-        """
+        """Note something that the call is about to do."""
         if event.kind == "private":
             self._opened_database = True
             return
@@ -48,11 +43,8 @@ class SideEffectsOfCall:
     ) -> list[SideEffect]:
         """End the call, and return the side effects to record: up to `_MOST`, and the number of the others.
 
-        Args:
-            code: The object whose code the call ran.
-            unseen: Finds side effects that may have gone unobserved.
-            given: Arguments of the call that its request does not hold.
-            is_automatic: Whether untaped objects are boundaries as well.
+        `unseen` finds side effects that may have gone unobserved; `given` are arguments that the request does not hold;
+        with `is_automatic`, untaped objects are boundaries as well.
         """
         self.has_ended = True
         found = [SideEffect(what=what, at=at) for what, at in list(self._found)]

@@ -83,9 +83,7 @@ _others = _Table()
 def note_replayed_write(state: Any, written: ReplayedWrite) -> None:
     """Note that a write was replayed; of several on one object the first counts.
 
-    Args:
-        state: The state that the object shares with its aliases: its `__dict__`, or the object itself without one.
-        written: The write.
+    `state` is what the object shares with its aliases: its `__dict__`, or the object itself without one.
     """
     if type(state) is dict:
         state.setdefault(_NOTE, tuple(written))
@@ -94,11 +92,7 @@ def note_replayed_write(state: Any, written: ReplayedWrite) -> None:
 
 
 def replayed_write_on(state: Any) -> ReplayedWrite | None:
-    """Return the first write on an object that was replayed, in any session of this process; `None` if none was.
-
-    Args:
-        state: The state of the object; see `note_replayed_write`.
-    """
+    """Return the first write on an object that was replayed, in any session of this process; `None` if none was."""
     if type(state) is dict:
         found = state.get(_NOTE)
         return ReplayedWrite(*found) if found is not None else None

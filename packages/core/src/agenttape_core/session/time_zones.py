@@ -15,11 +15,7 @@ _UTC = "+0000"
 
 
 def zone_at(moment: float) -> str:
-    """Return the local zone of this process at a moment, as `+0900 JST`.
-
-    Args:
-        moment: Seconds since the epoch.
-    """
+    """Return the local zone of this process at a moment, as `+0900 JST`."""
     local = time.localtime(moment)
     return f"{time.strftime('%z', local)} {local.tm_zone}"
 
@@ -27,9 +23,8 @@ def zone_at(moment: float) -> str:
 def another_zone(recorded: str, moment: float | None) -> str:
     """Return how a time zone differs from the recorded one, and how to replay in that one; "" if it doesn't.
 
-    Args:
-        recorded: The zone of the recording; empty if it is not known.
-        moment: The frozen moment at which the recording began; `None` if its clock is not frozen.
+    `recorded` is empty if it is not known; `moment` is the frozen moment at which the recording began, `None` if its
+    clock is not frozen.
     """
     found = _OFFSET.fullmatch(recorded)
     if found is None or moment is None:

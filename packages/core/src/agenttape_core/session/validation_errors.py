@@ -26,9 +26,7 @@ def is_validation_error(cls: type | None) -> bool:
 def parts_of(error: ValidationError, encode: Callable[[Any], Plain]) -> dict[str, Plain]:
     """Return the fields of a validation error.
 
-    Args:
-        error: The error.
-        encode: Encodes the input that wasn't valid, and the subject of an error.
+    `encode` encodes the input that wasn't valid, and the subject of an error.
     """
     reduced: Any = error.__reduce__()
     others = dict(zip(_USUAL, reduced[1][2:], strict=False))
@@ -43,9 +41,7 @@ def parts_of(error: ValidationError, encode: Callable[[Any], Plain]) -> dict[str
 def validation_error(parts: dict[str, Plain], decode: Callable[[Plain], Any]) -> ValidationError | None:
     """Return the validation error of a record; `None` if there is none in these parts.
 
-    Args:
-        parts: What it is made of.
-        decode: Decodes the input, and the subject of an error.
+    `decode` decodes the input, and the subject of an error.
     """
     lines = parts.get("line_errors")
     if not isinstance(lines, list):

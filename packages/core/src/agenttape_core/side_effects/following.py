@@ -77,10 +77,7 @@ class Met(NamedTuple):
 def met(root: Any, watched: frozenset[str], *, is_automatic: bool) -> Met:
     """Return the first client or handle that is met from an object.
 
-    Args:
-        root: The object whose code runs.
-        watched: The names of the clients.
-        is_automatic: Whether untaped objects are boundaries as well.
+    `watched` are the names of the clients; with `is_automatic`, untaped objects are boundaries as well.
     """
     way = _Way(root, watched, is_automatic)
     return Met(way.met(), way.is_short)

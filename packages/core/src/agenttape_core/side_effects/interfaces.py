@@ -38,9 +38,7 @@ def interface_of(cls: type) -> type | None:
 def is_recorded(value: Any, *, is_automatic: bool) -> bool:
     """Return whether an object's own boundary records its effects, or it has none.
 
-    Args:
-        value: The object.
-        is_automatic: Whether the session tapes objects that the user did not tape.
+    With `is_automatic`, the session tapes objects that the user did not tape.
     """
     found = (interface for base in type(value).__mro__ for interface in list(INTERFACES.get(base, ())))
     return any(interface.is_recorded(value, is_automatic) for interface in found)
@@ -57,11 +55,7 @@ def is_marked(function: Callable[..., Any]) -> bool:
 
 
 def register_frameworks(modules: Iterable[str]) -> None:
-    """Note the root modules of a framework: its objects only connect the program's own.
-
-    Args:
-        modules: The names of modules of it.
-    """
+    """Note the root modules of a framework: its objects only connect the program's own."""
     _frameworks.update(name.partition(".")[0] for name in modules)
 
 

@@ -30,11 +30,8 @@ class UnwatchedCode:
     def by(self, code: Any, given: tuple[Any, ...] = (), *, opened_database: bool, is_automatic: bool = True) -> str:
         """Return the possible unobserved side effect of a call's code, in words; empty if there is no sign of one.
 
-        Args:
-            code: The object whose code ran: a function, a method, or an object with a method for it.
-            given: Arguments of the call that its request does not hold.
-            opened_database: Whether it opened a database itself, in memory or not: then it doesn't need an older one.
-            is_automatic: Whether untaped objects are boundaries as well.
+        `code` is a function, a method, or an object with a method for it; `given` are arguments of the call that its
+        request does not hold. If the code `opened_database` itself, in memory or not, it doesn't need an older one.
         """
         from agenttape_core.side_effects.clients import CLIENTS, DATABASE, GO_BETWEENS  # only a recording needs these
         from agenttape_core.side_effects.following import TOO_FAR, met

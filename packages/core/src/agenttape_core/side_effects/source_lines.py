@@ -48,9 +48,7 @@ def source_line_of(frame: types.FrameType | None) -> SourceLine | None:
     """Return where a side effect happens, or `None` if it is none of the program's.
 
     An import, our storage and telemetry are not, nor is a request that another recorder will answer in a replay.
-
-    Args:
-        frame: The innermost frame that may belong to it.
+    `frame` is the innermost frame that may belong to it.
     """
     library = ""
     is_inside, met = True, False

@@ -120,15 +120,7 @@ class _Watching:
         return f"the system ({getattr(sock.family, 'name', sock.family)})", _THIS_MACHINE
 
     def done(self, what: str, depth: int, kind: EventKind = "change", to: tuple[str, ...] = (), port: int = 0) -> None:
-        """Report an imminent side effect.
-
-        Args:
-            what: The words for it.
-            depth: How many calls lie between this and the code that does it.
-            kind: The kind of the event.
-            to: The host at the other end of a connection.
-            port: The port there.
-        """
+        """Report an imminent side effect. `depth` is how many calls lie between this and the code that does it."""
         self._show(SideEffectEvent(what, _UNKNOWN, kind, to, port), depth + 1)
 
     def _show(self, event: SideEffectEvent, depth: int) -> None:
@@ -156,11 +148,8 @@ def _add_hook() -> None:
 def watching_side_effects(watcher: Watcher) -> Iterator[None]:
     """Show all that the process does outside to a watcher during the block.
 
-    Watchers may nest and overlap in any threads.
-
-    Args:
-        watcher: Called with each event before it is done, in its thread and context. It is not done if the watcher
-            raises. One event may be shown more than once.
+    Watchers may nest and overlap in any threads. The watcher is called with each event before it is done, in its thread
+    and context; it is not done if the watcher raises. One event may be shown more than once.
     """
     with _watching.watchers.including(watcher):
         yield

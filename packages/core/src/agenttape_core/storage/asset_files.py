@@ -47,8 +47,7 @@ class AssetFolder:
     def hold(self) -> None:
         """Read all assets into memory now, because there will be no way to them later.
 
-        Raises:
-            Malformed: They cannot be read, or are too many.
+        Raises `Malformed` if they cannot be read, or are too many.
         """
         held: dict[str, bytes] = {}
         left = limits.MAX_FILE_BYTES
@@ -62,12 +61,7 @@ class AssetFolder:
     def read(self, name: str, size: int) -> bytes:
         """The content of an asset, not yet verified.
 
-        Args:
-            name: The file: `is_file_name` holds.
-            size: Its size in bytes.
-
-        Raises:
-            Malformed: It is not there, or cannot be read.
+        `is_file_name` holds for `name`. Raises `Malformed` if it is not there, or cannot be read.
         """
         if self._held is None:
             return self._fetch(name, size)
@@ -78,8 +72,7 @@ class AssetFolder:
     def save(self, assets: Mapping[str, bytes], *, kept_in: Path | None) -> None:
         """Write assets that are not there yet, before the cassette that refers to them is written.
 
-        Raises:
-            CassetteWriteError: One could not be written.
+        Raises `CassetteWriteError` if one could not be written.
         """
         for name, data in assets.items():
             if not _is_there(self._store, f"{self._folder}/{name}", data):
@@ -140,8 +133,7 @@ def _said(error: OSError) -> str:
 def reader_of_assets(location: Location) -> AssetFolder:
     """Return the assets of a cassette for reading; a remote one's assets are read right away.
 
-    Raises:
-        Malformed: They cannot be read, or are too many.
+    Raises `Malformed` if they cannot be read, or are too many.
     """
     assets = AssetFolder(location)
     if isinstance(location, CassetteUrl):

@@ -20,11 +20,7 @@ def real_path(path: Path) -> Path:
 
 
 def make_folder(path: Path) -> None:
-    """Create the folder of a file.
-
-    Raises:
-        CassetteWriteError: It cannot be created.
-    """
+    """Create the folder of a file. Raises `CassetteWriteError` if it cannot be created."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -35,14 +31,9 @@ def make_folder(path: Path) -> None:
 def replace_file(path: Path, data: bytes, *, kept_in: Path | None = None) -> None:
     """Write `data` to a temporary file in the same folder, sync it, and rename it over `path`.
 
-    Args:
-        path: The file to replace.
-        data: Its new content.
-        kept_in: The journal that holds the same recording; without one, a complete temporary file that could not
-            be renamed is kept and named in the error.
-
-    Raises:
-        CassetteWriteError: It could not be written. The old file, if any, is untouched.
+    `kept_in` is the journal that holds the same recording; without one, a complete temporary file that could not be
+    renamed is kept and named in the error. Raises `CassetteWriteError` if it could not be written; the old file, if
+    any, is untouched.
     """
     make_folder(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
@@ -68,12 +59,7 @@ def replace_file(path: Path, data: bytes, *, kept_in: Path | None = None) -> Non
 def hidden_beside(folder: Path, name: str) -> list[Path]:
     """Return the hidden files of a folder that belong to a file: `.NAME.` and more.
 
-    Args:
-        folder: The folder.
-        name: The name of the file.
-
-    Raises:
-        OSError: If the folder cannot be read.
+    Raises `OSError` if the folder cannot be read.
     """
     start = f".{name}."
     return [path for path in folder.iterdir() if path.name.startswith(start)]

@@ -472,8 +472,7 @@ _FOREIGN = Lazy(
 def version_of(data: bytes) -> int | None:
     """Return the version of the format that a cassette is written in; `None` if the bytes do not begin as one.
 
-    Args:
-        data: The beginning of the file, or more of it.
+    `data` is the beginning of the file, or more of it.
     """
     match = _VERSION.match(data)
     return int(match[1] or match[2]) if match else None

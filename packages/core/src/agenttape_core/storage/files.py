@@ -37,11 +37,7 @@ CONFLICT = "the file has an unresolved merge conflict"
 
 
 def choose_side(path: Location) -> str:
-    """Return the advice about a file with both sides of a merge: take one, and record the missing calls.
-
-    Args:
-        path: The cassette.
-    """
+    """Return the advice about a file with both sides of a merge: take one, and record the missing calls."""
     shown = shlex.quote(shown_path(path))
     return f"take one side:  git checkout --ours {shown}\n  and record what it lacks:  pytest --rerecord=changed"
 
@@ -63,8 +59,7 @@ class Stream(Protocol):
 def file_kind(path: Location) -> FileKind:
     """Read the suffix of a path or URL.
 
-    Raises:
-        ConfigurationError: AgentTape doesn't know it, or it needs a module that isn't installed.
+    Raises `ConfigurationError` if AgentTape doesn't know it, or it needs a module that isn't installed.
     """
     if "\0" in str(path):
         raise ConfigurationError(f"{str(path)!r}: the name of a file holds no NUL character")
@@ -90,11 +85,8 @@ def read_bytes(path: Location) -> bytes:
     """The unpacked bytes of a cassette file.
 
     The bytes are read whole, not mapped: a mapped file that another program cuts short kills the process, and on
-    Windows it could not be replaced.
-
-    Raises:
-        CassetteNotFoundError: There's no file.
-        CassetteFormatError: It cannot be read or unpacked, or is larger than the limit.
+    Windows it could not be replaced. Raises `CassetteNotFoundError` if there's no file, and `CassetteFormatError` if it
+    cannot be read or unpacked, or is larger than the limit.
     """
     packing = file_kind(path).packing
     data = packed_bytes(path)

@@ -375,9 +375,8 @@ class JournalFile:
     def append(self, line: bytes, *, is_numbered: bool) -> None:
         """Write a line, and before it those that had no room. It is there or not, whatever interrupts this.
 
-        Raises:
-            OSError: There's no room here. The line is kept: in a file elsewhere, where `path` is from now on, or in
-                memory.
+        Raises `OSError` if there's no room here; the line is kept: in a file elsewhere, where `path` is from now on, or
+        in memory.
         """
         self._held.append(_Held(line, is_numbered))
         self._flush()

@@ -42,8 +42,7 @@ Location = Path | CassetteUrl
 def refuse_read_only(location: Location) -> None:
     """Refuse a URL that can be read and not written, before something is recorded for it.
 
-    Raises:
-        ConfigurationError: It is one of a web server.
+    Raises `ConfigurationError` if it is one of a web server.
     """
     match = _URL.fullmatch(location) if isinstance(location, CassetteUrl) else None
     if match is not None and match["scheme"].lower() in {"http", "https"}:

@@ -247,11 +247,7 @@ def beside(location: Location, name: str) -> Path:
 
 
 def prepare_beside(location: Location) -> None:
-    """Make the folder of what `beside` names.
-
-    Raises:
-        CassetteWriteError: It cannot be made.
-    """
+    """Make the folder of what `beside` names. Raises `CassetteWriteError` if it cannot be made."""
     if isinstance(location, Path):
         make_folder(location)
         return
@@ -281,11 +277,7 @@ def elsewhere(location: Location) -> list[Path]:
 
 
 def prepare_elsewhere(folder: Path, location: Location) -> None:
-    """Make one of the folders of `elsewhere`.
-
-    Raises:
-        OSError: It cannot be made, or is another user's.
-    """
+    """Make one of the folders of `elsewhere`. Raises `OSError` if it cannot be made, or is another user's."""
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not _is_private(folder.parent):
         raise PermissionError(errno.EACCES, "the folder is not this user's alone")

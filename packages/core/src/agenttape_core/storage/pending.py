@@ -14,8 +14,7 @@ from agenttape_core.storage.names import SNAPSHOT, pending_path, stem_of
 def snapshots_of(cassette: Path) -> Iterator[tuple[Path, Path]]:
     """Yield the snapshots that wait for review with a recording, each with the file whose place it would take.
 
-    Args:
-        cassette: The cassette whose place the recording would take.
+    `cassette` is the one whose place the recording would take.
     """
     stem = stem_of(cassette)
     start = f"{stem}.pending."
@@ -25,11 +24,7 @@ def snapshots_of(cassette: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def remove_pending(cassette: Path) -> None:
-    """Remove the recording that waits for review beside a cassette, with all that belongs to it, if there is one.
-
-    Args:
-        cassette: The cassette.
-    """
+    """Remove the recording that waits for review beside a cassette, with all that belongs to it, if there is one."""
     pending = pending_path(cassette)
     if not pending.exists():
         return

@@ -91,12 +91,8 @@ def recover(journal: Path | str, target: Path | str | None = None) -> Location:
 def unfinished(journal: Path) -> tuple[Header, list[AnyRecord]]:
     """Read a leftover journal: the header and the records of the cassette that it would become.
 
-    Args:
-        journal: The journal. A torn last line is dropped.
-
-    Raises:
-        CassetteNotFoundError: There's no such journal.
-        CassetteFormatError: It is malformed before its last line.
+    A torn last line is dropped. Raises `CassetteNotFoundError` if there's no such journal, and `CassetteFormatError` if
+    it is malformed before its last line.
     """
     header, lines = read_journal(journal, _content(journal))
     return assemble(header, (), lines)

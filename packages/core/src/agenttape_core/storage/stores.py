@@ -25,39 +25,24 @@ class Store(Protocol):
     def fetch(self, key: str, limit: int) -> bytes:
         """The bytes of a file; no more than `limit` + 1 of them, so that a larger one is recognized.
 
-        Raises:
-            FileNotFoundError: There is none.
-            OSError: It cannot be read.
+        Raises `FileNotFoundError` if there is none, and `OSError` if it cannot be read.
         """
 
     def save(self, key: str, data: bytes, *, kept_in: Path | None = None) -> None:
         """Write a file, replacing an existing one.
 
-        Args:
-            key: The file.
-            data: Its new content.
-            kept_in: The journal that holds the same recording, named in the error.
-
-        Raises:
-            CassetteWriteError: It could not be written.
+        `kept_in` is the journal that holds the same recording, named in the error. Raises `CassetteWriteError` if it
+        could not be written.
         """
 
     def delete(self, folder: str, names: Iterable[str]) -> None:
         """Remove files of a folder, and the folder if it is empty then. What cannot be removed is left."""
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder; none if there's no such folder.
-
-        Raises:
-            OSError: It cannot be read.
-        """
+        """The names in a folder; none if there's no such folder. Raises `OSError` if it cannot be read."""
 
     def exists(self, key: str) -> bool:
-        """Return True if there is such a file.
-
-        Raises:
-            OSError: That cannot be found out.
-        """
+        """Return True if there is such a file. Raises `OSError` if that cannot be found out."""
 
 
 class LocalStore:
@@ -118,8 +103,7 @@ class LocalStore:
 def _refuse_link(path: Path) -> None:
     """Refuse a file in a folder of assets that isn't really where it seems to be: a link, a pipe or a device.
 
-    Raises:
-        OSError: If it's none of the folder's own.
+    Raises `OSError` if it's none of the folder's own.
     """
     if path.parent.is_symlink() or not stat.S_ISREG(path.lstat().st_mode):
         raise OSError(errno.ELOOP, "it is a symbolic link or no regular file")
@@ -128,8 +112,7 @@ def _refuse_link(path: Path) -> None:
 def store_of(location: Location) -> tuple[Store, str]:
     """The store of a cassette, and the key of the cassette in it; a symbolic link is followed first.
 
-    Raises:
-        ConfigurationError: It's a URL, and fsspec or another package it needs isn't installed.
+    Raises `ConfigurationError` if it's a URL, and fsspec or another package it needs isn't installed.
     """
     if isinstance(location, Path):
         path = real_path(location)
@@ -142,9 +125,7 @@ def store_of(location: Location) -> tuple[Store, str]:
 def exists(location: Location) -> bool:
     """Return True if there is a cassette.
 
-    Raises:
-        CassetteFormatError: That cannot be found out.
-        ConfigurationError: As `store_of`.
+    Raises `CassetteFormatError` if that cannot be found out, and `ConfigurationError` as `store_of` does.
     """
     store, key = store_of(location)
     try:

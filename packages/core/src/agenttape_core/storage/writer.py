@@ -206,10 +206,7 @@ def stored_step(step: Step) -> dict[str, Any]:
 def stored_record(compactor: Compactor, interaction: Interaction, number: int) -> dict[str, Any]:
     """The stored form of one interaction, checked if its compactor checks.
 
-    Args:
-        compactor: Finds the earlier request that this one continues.
-        interaction: The interaction.
-        number: The number by which later records call it once it is confirmed.
+    `compactor` finds the earlier request that this one continues; later records call it `number` once it is confirmed.
     """
     record = interaction_to_dict(interaction, compactor.add(number, interaction.request))
     if compactor.checks:

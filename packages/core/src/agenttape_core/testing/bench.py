@@ -181,11 +181,7 @@ class Bench(Hooks):
     """The folder of the check's cassettes."""
 
     def setup_method(self) -> None:
-        """Make an empty folder.
-
-        Raises:
-            ConfigurationError: If the suite names no shape, or an unknown one.
-        """
+        """Make an empty folder. Raises `ConfigurationError` if the suite names no shape, or an unknown one."""
         if not self.shapes or not set(self.shapes) <= SHAPES:
             known = ", ".join(sorted(SHAPES))
             raise ConfigurationError(f"shapes={self.shapes!r}: expected one or more of {known}")
@@ -231,11 +227,7 @@ class Bench(Hooks):
     # -- shapes ------------------------------------------------------------------------------------------------
 
     def of_shapes(self, *wanted: Shape) -> Sequence[Shape]:
-        """Return the ones of some shapes that this integration has.
-
-        Raises:
-            SkipTest: If it has none of them.
-        """
+        """Return the ones of some shapes that this integration has. Raises `SkipTest` if it has none of them."""
         found = [shape for shape in wanted if shape in self.shapes]
         if not found:
             raise SkipTest(f"has no {' or '.join(wanted)}, only {', '.join(self.shapes)}")
@@ -278,12 +270,7 @@ class Bench(Hooks):
     ) -> Reading:
         """Read a stream chunk by chunk, and close it.
 
-        Args:
-            shape: `stream` or `astream`.
-            subject: The object or function that is called.
-            text: The question.
-            most: The number of chunks after which its reader stops.
-            then: Called with each chunk.
+        `most` is the number of chunks after which its reader stops; `then` is called with each chunk.
         """
         if shape == "stream":
             return _read(self.stream(subject, self.question(text)), most, then)

@@ -28,8 +28,7 @@ def recorded_seed(cassette: str | Path) -> int | None:
 def seed_of_tests(words: Sequence[str]) -> int | None:
     """Return the hash seed with which tests were recorded; `None` if none is known, or they were with several.
 
-    Args:
-        words: Files, folders and ids of tests, as pytest takes them; all below this folder if there are none.
+    `words` are files, folders and ids of tests; without any, all below this folder.
     """
     paths = [path for word in words if (path := Path(word.partition("::")[0])).exists()]
     places = paths or [Path()]

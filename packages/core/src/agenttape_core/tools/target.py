@@ -141,9 +141,7 @@ def _from_file(name: str, file: str) -> Any:
 def load_program(name: str) -> Any:
     """Return the program behind a name; if it names a function without arguments, that makes the program.
 
-    Raises:
-        ConfigurationError: If there's none.
-        ImportError: If its module can't be imported.
+    Raises `ConfigurationError` if there's none, and `ImportError` if its module can't be imported.
     """
     target = target_of(name)
     found = load_object(target)

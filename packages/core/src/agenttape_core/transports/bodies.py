@@ -145,8 +145,7 @@ class BodyReader:
     def data(self, chunk: Plain) -> bytes:
         """Return the next piece.
 
-        Raises:
-            UnreadableValueError: The chunk is none of a body, because someone has edited the cassette.
+        Raises `UnreadableValueError` if the chunk is none of a body, because someone has edited the cassette.
         """
         try:
             data = bytes(chunk[BYTES]) if BYTES in chunk else self._encoded(chunk)

@@ -29,9 +29,7 @@ class Client:
     def decompressed(self, encoding: str, data: bytes) -> bytes:
         """Return a whole body without its content encoding (RFC 9110 §8.4), as the client decompresses responses.
 
-        Args:
-            encoding: The header, empty if there is none.
-            data: The body; one without this encoding is returned unchanged.
+        `encoding` is the header; a body without it is returned unchanged.
         """
         try:
             return self._content(encoding, data) if encoding else data

@@ -29,11 +29,8 @@ def automatic_session(destination: Destination, headers: Mapping[str, str]) -> S
     """Return the session that a request of a client belongs to which the user did not tape; `None` if it is passed on.
 
     It is passed on below a boundary that itself records the request to a service, or in `passing_on`, to hosts that the
-    session leaves alone, and if it opens a WebSocket, which isn't an exchange of a request and a response.
-
-    Args:
-        destination: Where it is sent.
-        headers: Its headers, by their names in lower case.
+    session leaves alone, and if it opens a WebSocket, which isn't an exchange of a request and a response. `headers`
+    are by their names in lower case.
     """
     session = current_session()
     if (
@@ -50,13 +47,7 @@ def automatic_session(destination: Destination, headers: Mapping[str, str]) -> S
 def session_call_of(session: Session, request: Request, names: tuple[str, ...] = ASKED_HEADERS) -> SessionCall:
     """Begin a request.
 
-    Args:
-        session: The session that it belongs to.
-        request: The request.
-        names: The headers that take part.
-
-    Raises:
-        CassetteMissError: It was not recorded, and may not be sent.
+    `names` are the headers that take part. Raises `CassetteMissError` if it was not recorded, and may not be sent.
     """
     host = request.destination.host
     return session.cross(HTTP, host, request.question(names), position=below(session, host))
@@ -79,11 +70,7 @@ def exchange(
 ) -> Exchange:
     """Replay a request, or send and record it; return its response as soon as the head is there.
 
-    Args:
-        session: The session that it belongs to.
-        request: The request.
-        session_call: Its call.
-        send: Really sends it, and yields the chunks of the response, as `chunks_of` makes them.
+    `send` really sends it, and yields the chunks of the response, as `chunks_of` makes them.
     """
     chunks = intercept_stream(session_call, send)
     head = _head(session, next(chunks, None))

@@ -160,8 +160,7 @@ class Taping(_Taping[TransportT]):
     def handle_request(self, request: Any) -> Any:
         """Replay a request, or send and record it; outside any session only send it.
 
-        Raises:
-            CassetteMissError: It was not recorded, and may not be sent.
+        Raises `CassetteMissError` if it was not recorded, and may not be sent.
         """
         session = current_session()
         if session is None:
@@ -189,8 +188,7 @@ class AsyncTaping(_Taping[TransportT]):
     async def handle_async_request(self, request: Any) -> Any:
         """Replay a request, or send and record it; outside any session only send it.
 
-        Raises:
-            CassetteMissError: It was not recorded, and may not be sent.
+        Raises `CassetteMissError` if it was not recorded, and may not be sent.
         """
         session = current_session()
         if session is None:
@@ -241,8 +239,7 @@ class _AsyncStream:
 def sync_client(module: ModuleType) -> Client:
     """Return the classes of a client of the family of `httpx`, for sync transports.
 
-    Args:
-        module: `httpx`, or a module with the same names.
+    `module` is `httpx`, or a module with the same names.
     """
     stream = type("Stream", (_Stream, module.SyncByteStream), {})
     return Client(module.Response, stream, module.DecodingError, module.HTTPTransport)
@@ -262,10 +259,8 @@ def _destination_of(url: Any) -> Destination:
 def taping_clients(module: ModuleType) -> Iterator[None]:
     """Tape what all clients of a module send over the network, while inside: the transports that they make.
 
-    Authentication, redirects, cookies and transports in memory are above this, and run as without a session.
-
-    Args:
-        module: `httpx`, or a module with the same names.
+    Authentication, redirects, cookies and transports in memory are above this, and run as without a session. `module`
+    is `httpx`, or a module with the same names.
     """
     sync, asynchronous = sync_client(module), async_client(module)
 

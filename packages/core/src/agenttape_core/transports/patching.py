@@ -12,12 +12,7 @@ from agenttape_core.guard.patching import Wrappers
 
 
 def is_genuine(cls: type, name: str) -> bool:
-    """Return whether a method is the library's own, or wraps that, as tracers do; a mock is neither.
-
-    Args:
-        cls: The class.
-        name: The method.
-    """
+    """Return whether a method is the library's own, or wraps that, as tracers do; a mock is neither."""
     place = next((each for each in cls.__mro__ if name in vars(each)), None)
     if place is None:
         return False
@@ -33,10 +28,7 @@ def _library(module: Any) -> str:
 def replacing(cls: type, name: str, around: Callable[[Any], Any]) -> Iterator[None]:
     """Replace a method while inside, unless it is another one's mock already.
 
-    Args:
-        cls: The class in which it is written.
-        name: Its name.
-        around: Returns the method that takes the place of a real one.
+    `cls` is the class in which it is written; `around` returns the method that takes the place of a real one.
     """
     if not is_genuine(cls, name):
         yield

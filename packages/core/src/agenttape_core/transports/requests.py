@@ -31,11 +31,8 @@ _ERRORS = "surrogateescape"
 def header_names(named: Collection[str]) -> tuple[str, ...]:
     """Return the names of all headers that take part, in lower case.
 
-    Args:
-        named: Those that the user adds.
-
-    Raises:
-        ConfigurationError: If they aren't a collection of names (RFC 9110 §5.1).
+    `named` are those that the user adds. Raises `ConfigurationError` if they aren't a collection of names (RFC 9110
+    §5.1).
     """
     names = [] if isinstance(named, str) else list(named)
     if isinstance(named, str) or not all(isinstance(name, str) and _TOKEN.fullmatch(name) for name in names):
@@ -101,11 +98,7 @@ class Request:
     content: bytes
 
     def question(self, names: tuple[str, ...] = ASKED_HEADERS) -> dict[str, Plain]:
-        """Return the request as plain data.
-
-        Args:
-            names: The headers that take part.
-        """
+        """Return the request as plain data."""
         content_type = self.headers.get("content-type", "")
         headers = {name: self.headers[name] for name in names if name in self.headers}
         if content_type.lower().startswith(_MULTIPART):
@@ -190,7 +183,10 @@ def _without_boundary(content_type: str) -> str:
 
 
 def parts_of(content_type: str, data: bytes) -> list[Plain] | None:
-    """Return the parts of a multipart body, or `None` if it is none."""
+    """Return the parts of a multipart body, or `None` if it is none.
+
+    `encode` encodes the input that wasn't valid, and the subject of an error.
+    """
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
         return None

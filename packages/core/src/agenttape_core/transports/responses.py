@@ -65,8 +65,7 @@ class Head:
     def read(cls, chunk: Plain) -> Head:
         """Return the head that a chunk holds.
 
-        Raises:
-            UnreadableValueError: It holds none, because someone has edited the cassette.
+        Raises `UnreadableValueError` if it holds none, because someone has edited the cassette.
         """
         try:
             headers = [_header(item) for item in chunk["headers"]]

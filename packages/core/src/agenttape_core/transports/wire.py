@@ -21,9 +21,7 @@ _PIECE = 65536
 def head_of(response: Any, headers: Iterable[tuple[str, str]]) -> Head:
     """Return the head of a real response.
 
-    Args:
-        response: The response: with `status`, `reason` and `version`, as `http.client` has them.
-        headers: Its headers, each as sent.
+    The response has `status`, `reason` and `version`, as `http.client` has them; the headers are as sent.
     """
     extensions = {"http_version": _VERSIONS.get(response.version, b"HTTP/1.1")}
     if response.reason is not None:
@@ -96,8 +94,7 @@ class _Wire(io.RawIOBase):
 def content_of(body: Any) -> Any:
     """Return the body of a request read to its end: bytes, a text or `None`; a form that is read only once is kept.
 
-    Args:
-        body: As the clients of the standard library take it: bytes, a text, a file, or an iterable of either.
+    The body is as clients of the standard library take it: bytes, a text, a file, or an iterable of either.
     """
     if body is None or isinstance(body, bytes | str):
         return body
@@ -117,24 +114,14 @@ def as_bytes(content: Any) -> bytes:
 
 
 def request_of(method: str, destination: Destination, fields: dict[str, str], content: Any) -> Request:
-    """Return a request, given its content as `content_of` returns it.
-
-    Args:
-        method: Its method.
-        destination: Where it is sent.
-        fields: Its headers, as `joined` returns them.
-        content: Its body, read to its end.
-    """
+    """Return a request, given its content as `content_of` returns it."""
     return Request(method, destination, fields, decompressed(fields.get("content-encoding", ""), as_bytes(content)))
 
 
 def exchanged(session: Session, asked: Request, send: Callable[[], Any]) -> HTTPResponse:
     """Replay a request of the standard library, or send and record it.
 
-    Args:
-        session: The session that it belongs to.
-        asked: The request.
-        send: Really sends it, and returns a response of `http.client`.
+    `send` really sends it, and returns a response of `http.client`.
     """
     return response_of(asked.method, exchange(session, asked, session_call_of(session, asked), lambda: _chunks(send)))
 

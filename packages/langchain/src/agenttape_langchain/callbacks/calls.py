@@ -108,9 +108,7 @@ class ObservedModel(ObservedStream):
     def failed(self, error: BaseException | None, shown: LLMResult | None = None) -> Unrecorded | None:
         """Record that it failed, or that its stream was broken or closed.
 
-        Args:
-            error: The error.
-            shown: The part of the answer that had come before.
+        `shown` is the part of the answer that had come before.
         """
         if not self.is_whole:
             return Unrecorded(HOLE)

@@ -82,9 +82,8 @@ _DERIVED = ("tool_calls", "invalid_tool_calls")
 def write_message(message: BaseMessage, nested: Nested) -> dict[str, Plain]:
     """Return a message's body, the part below `$message`.
 
-    Raises:
-        UnrecordableValueError: If a field holds a value that no constructor would have accepted, or the class is not
-            found by its name.
+    Raises `UnrecordableValueError` if a field holds a value that no constructor would have accepted, or the class is
+    not found by its name.
     """
     cls = type(message)
     if problem := _misfit(message.__dict__):
@@ -103,8 +102,7 @@ def write_message(message: BaseMessage, nested: Nested) -> dict[str, Plain]:
 def read_message(plain: Plain, nested: Nested) -> Any:
     """Return the message of a body.
 
-    Raises:
-        UnreadableValueError: If the body is malformed, or names a class that is not loaded.
+    Raises `UnreadableValueError` if the body is malformed, or names a class that is not loaded.
     """
     body = plain if type(plain) is dict else expect_dict(plain, "$message")
     if CLASS in body:
@@ -119,8 +117,7 @@ def read_message(plain: Plain, nested: Nested) -> Any:
 def restore_message(cls: type[BaseMessage], body: dict[str, Plain], nested: Nested) -> Any:
     """Return a message of the given class, whose body need not name its type.
 
-    Raises:
-        UnreadableValueError: If a field is missing, unknown or of a type that it cannot have.
+    Raises `UnreadableValueError` if a field is missing, unknown or of a type that it cannot have.
     """
     fields = read_fields(body, nested, special=_READERS)
     if problem := _misfit(fields):

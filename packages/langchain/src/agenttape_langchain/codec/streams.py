@@ -28,10 +28,8 @@ _CHUNK_OF: tuple[tuple[type[BaseMessage], type[BaseMessageChunk]], ...] = (
 def join_chunks(chunks: list[ChatGenerationChunk]) -> ChatResult:
     """Return the result that LangChain makes of a stream.
 
-    The chunks are not changed, but the result shares nested values with them.
-
-    Raises:
-        ValueError: If there are no chunks, as LangChain does for a model with an empty stream.
+    The chunks are not changed, but the result shares nested values with them. Raises `ValueError` if there are no
+    chunks, as LangChain does for a model with an empty stream.
     """
     if not chunks or isinstance(chunks[0].message, AIMessageChunk):
         return generate_from_stream(iter(chunks))
@@ -54,8 +52,7 @@ def split_result(result: ChatResult) -> list[ChatGenerationChunk]:
       becomes a valid call; valid calls that are in `additional_kwargs` only are found there again;
     - with `output_version` v1: text arguments of server tool calls inside the content (they are parsed).
 
-    Raises:
-        ValueError: If the result has no generation.
+    Raises `ValueError` if the result has no generation.
     """
     if not result.generations:
         raise ValueError("expected a result with at least one generation, found none")
@@ -95,8 +92,7 @@ def _as_json(args: Any) -> str:
 def join_texts(chunks: list[GenerationChunk]) -> LLMResult:
     """Return the result that LangChain makes of a stream of text.
 
-    Raises:
-        ValueError: If there are no chunks, as LangChain does for a model with an empty stream.
+    Raises `ValueError` if there are no chunks, as LangChain does for a model with an empty stream.
     """
     if not chunks:
         raise ValueError("No generation chunks were returned")
@@ -106,8 +102,7 @@ def join_texts(chunks: list[GenerationChunk]) -> LLMResult:
 def split_texts(result: LLMResult) -> list[GenerationChunk]:
     """Return a stream of one chunk that holds the first generation of the first prompt.
 
-    Raises:
-        ValueError: If the result has no generation.
+    Raises `ValueError` if the result has no generation.
     """
     if not result.generations or not result.generations[0]:
         raise ValueError("expected a result with at least one generation, found none")

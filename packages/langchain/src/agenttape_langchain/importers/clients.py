@@ -14,12 +14,8 @@ def model_on_wire(
 ) -> tuple[Any, Wire]:
     """Return a model whose client gets the recorded response, once and without a retry.
 
-    Args:
-        cls: The class of the model.
-        sdk: The package that it sends with, `openai` or `anthropic`.
-        exchange: The recording.
-        settings: Arguments of the class.
-        options: Further arguments, given by the user.
+    `sdk` is the package that it sends with, `openai` or `anthropic`; `settings` are arguments of the class, and
+    `options` further ones, given by the user.
     """
     wire = wire_of(sdk, exchange)
     return answered_by(apart_class(cls), {**settings, **options, "max_retries": 0}, wire.http_client), wire

@@ -32,8 +32,7 @@ _BY_TYPE = {str(cls.model_fields["type"].default): cls for cls in _CLASSES}
 def read_message(plain: Any) -> BaseMessage:
     """Return a message written by LangChain's `dumpd`, `model_dump` or `messages_to_dict`, or in OpenAI's form.
 
-    Raises:
-        NotImportableError: If it has none of these forms.
+    Raises `NotImportableError` if it has none of these forms.
     """
     try:
         return _read_message(plain)
@@ -73,8 +72,7 @@ def _built(cls: type[BaseMessage], fields: Mapping[str, Any]) -> BaseMessage:
 def read_document(plain: Any) -> Document:
     """Return a document written by LangChain's `dumpd` or `model_dump`, or by LangChain for JavaScript.
 
-    Raises:
-        NotImportableError: If it has no content.
+    Raises `NotImportableError` if it has no content.
     """
     fields = plain.get("kwargs") if is_serialized(plain) else plain
     content = fields.get("page_content", fields.get("pageContent")) if isinstance(fields, dict) else None

@@ -63,11 +63,8 @@ _REPR = re.compile(r"^([A-Za-z_]\w*)\(")
 def import_run(importing: Importing, run: _ForeignRun) -> str:
     """Record a run of a model, a tool or a retriever.
 
-    Returns:
-        What is lost, and why; empty if it is exact.
-
-    Raises:
-        NotImportableError: If no interaction can be made of it.
+    Returns what is lost, and why; empty if it is exact. Raises `NotImportableError` if no interaction can be made of
+    it.
     """
     boundary, name, body, losses = _request(run)
     value: Any = None
@@ -272,13 +269,8 @@ def import_langsmith(
 def graded_runs(importing: Importing, path: Path, data: Any) -> list[Graded]:
     """Record the runs of an export, and return the grade of each that reaches outside.
 
-    Args:
-        importing: The cassette.
-        path: The file, for errors.
-        data: Its content: a list of runs, or a mapping with the list under `runs`.
-
-    Raises:
-        CassetteFormatError: If it isn't an export of runs.
+    `data` is a list of runs, or a mapping with the list under `runs`; `path` is for errors. Raises
+    `CassetteFormatError` if it isn't an export of runs.
     """
     return [_graded(importing, run) for run in _runs_of(path, data, importing.root) if run.kind in _KIND_OF]
 

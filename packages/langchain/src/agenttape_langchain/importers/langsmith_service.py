@@ -26,13 +26,8 @@ def is_run_id(text: str) -> bool:
 def fetched_run(run_id: str, client: Client | None) -> list[dict[str, Any]]:
     """Return a run and all runs below it, as an export has them.
 
-    Args:
-        run_id: Its id.
-        client: The client; by default one that the environment describes.
-
-    Raises:
-        CassetteNotFoundError: If there's no such run.
-        ConfigurationError: If LangSmith cannot be reached, or refuses.
+    `client` is by default one that the environment describes. Raises `CassetteNotFoundError` if there's no such run,
+    and `ConfigurationError` if LangSmith cannot be reached, or refuses.
     """
     try:
         with warnings.catch_warnings():

@@ -28,13 +28,8 @@ _DEVELOPER_BY_MODEL = re.compile(r"^o\d")
 def read_call(request: dict[str, Any], history: History, schemas: Sequence[type]) -> ModelCall:
     """Return the call of a model that a request was sent for.
 
-    Args:
-        request: The body of the request.
-        history: The answers before it.
-        schemas: The classes that the program passes as response formats.
-
-    Raises:
-        NotImportableError: If it has not the form of Chat Completions.
+    `history` has the answers before it; the program passes the classes `schemas` as response formats. Raises
+    `NotImportableError` if it has not the form of Chat Completions.
     """
     kwargs = {key: value for key, value in request.items() if key not in _OWN}
     if "max_tokens" in request:  # which today's client sends under its new name

@@ -54,8 +54,7 @@ def tool_names(messages: Iterable[BaseMessage]) -> dict[str, str]:
 def calls_from_text(calls: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
     """Return the fields of a message for tool calls whose arguments are text.
 
-    Args:
-        calls: Id, name and arguments of each.
+    `calls` has the id, name and arguments of each.
     """
     good, bad = [], []
     for call_id, name, text in calls:
@@ -73,9 +72,7 @@ def calls_from_text(calls: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
 def response_format(plain: Any, schemas: Sequence[type]) -> Any:
     """Return the class that a program passes as the response format, if it is one of `schemas`, or else the format.
 
-    Args:
-        plain: `{"type": "json_schema", "json_schema": {...}}`.
-        schemas: The pydantic classes that the program passes.
+    `plain` is `{"type": "json_schema", "json_schema": {...}}`.
     """
     schema = plain.get("json_schema") if isinstance(plain, dict) else None
     if not isinstance(schema, dict):

@@ -67,13 +67,7 @@ def holds_runs(spans: Sequence[Span]) -> bool:
 
 
 def import_runs(importing: Importing, path: Path, spans: Sequence[Span]) -> list[Graded]:
-    """Import the spans of a file, and return their grades.
-
-    Args:
-        importing: The cassette.
-        path: The file, for errors.
-        spans: All of its spans.
-    """
+    """Import the spans of a file, and return their grades."""
     asked = dict(call for result in _results(spans) for call in _calls_in(result))
     return graded_runs(importing, path, [_run(span, asked) for span in spans])
 

@@ -54,18 +54,8 @@ _NAME = "OpenAIEmbeddings"
 def import_embedding(importing: Importing, exchange: Exchange, options: Options) -> str:
     """Record an exchange with OpenAI's embeddings, by any compatible service.
 
-    One text is taken for a query, several for documents: over the wire the two look the same.
-
-    Args:
-        importing: The cassette.
-        exchange: The recording.
-        options: The user's knowledge of the program.
-
-    Returns:
-        What is lost, and why; empty if it is exact.
-
-    Raises:
-        NotImportableError: If no interaction can be made of it.
+    One text is taken for a query, several for documents: over the wire the two look the same. Returns what is lost, and
+    why; empty if it is exact. Raises `NotImportableError` if no interaction can be made of it.
     """
     request = exchange.json
     if request is None or not isinstance(request.get("model"), str):
@@ -109,17 +99,8 @@ def _vectors(model: Any, texts: list[str]) -> tuple[list[Any], Exception | None]
 def import_chat(importing: Importing, exchange: Exchange, options: Options, history: History) -> str:
     """Record an exchange with a chat model.
 
-    Args:
-        importing: The cassette.
-        exchange: The recording.
-        options: The user's knowledge of the program.
-        history: The answers before it; this one is added.
-
-    Returns:
-        What is lost, and why; empty if it is exact.
-
-    Raises:
-        NotImportableError: If no interaction can be made of it.
+    `history` has the answers before it; this one is added. Returns what is lost, and why; empty if it is exact. Raises
+    `NotImportableError` if no interaction can be made of it.
     """
     service = service_of(exchange)
     try:
@@ -179,11 +160,7 @@ class LangChainCalls:
         return import_chat(importing, exchange, self._options, self._history)
 
     def completion(self, importing: Importing, exchange: Exchange) -> str:
-        """Refuse an exchange with a model of texts.
-
-        Raises:
-            NotImportableError: Always.
-        """
+        """Refuse an exchange with a model of texts: always raises `NotImportableError`."""
         raise NotImportableError("it is of OpenAI's older completions, whose class of LangChain is not read back")
 
     def embedding(self, importing: Importing, exchange: Exchange) -> str:

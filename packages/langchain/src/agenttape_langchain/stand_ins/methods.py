@@ -23,10 +23,7 @@ class Replaying(StandIn):
 def replayed(boundary: Boundary, method: str, names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return a method that is replayed, and its asynchronous form.
 
-    Args:
-        boundary: Its family.
-        method: Its name.
-        names: The interface's names of its positional arguments.
+    `names` are the interface's names of its positional arguments.
     """
 
     def cross(self: Replaying, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall:

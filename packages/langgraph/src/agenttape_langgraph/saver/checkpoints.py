@@ -105,8 +105,7 @@ def namespace_of(
 def save(connection: sqlite3.Connection, codec: Codec, namespace: int, saved: Saved) -> list[tuple[int, Typed]]:
     """Store a checkpoint; one with the same id is replaced, and keeps its writes.
 
-    Returns:
-        The contents that it has, by their numbers.
+    Returns the contents that it has, by their numbers.
     """
     query = "SELECT id, slots FROM checkpoints WHERE namespace = ? AND checkpoint_id = ?"
     before = connection.execute(query, (namespace, saved.checkpoint_id)).fetchone()
@@ -166,12 +165,8 @@ def save_write(
 ) -> None:
     """Store a pending write: the first of its index stays, or the last for a special channel.
 
-    Args:
-        connection: In a transaction that writes.
-        codec: The codec of the serialiser.
-        place: The number of the namespace, the id of the checkpoint, and the id of the task.
-        path: The path of the task.
-        write: The write.
+    `place` has the number of the namespace, the id of the checkpoint, and the id of the task; `path` is the path of the
+    task. The connection is in a transaction that writes.
     """
     key = (*place, write.idx)
     where = "WHERE namespace = ? AND checkpoint_id = ? AND task_id = ? AND idx = ?"
@@ -239,11 +234,8 @@ def writes_of(
 ) -> list[tuple[str, PendingWrite]]:
     """Return the pending writes of a checkpoint with their channels, in the order in which they are applied.
 
-    Args:
-        connection: In a transaction.
-        reader: Reads the values.
-        place: The number of the namespace, and the id of the checkpoint.
-        channels: The channels to return writes of; all if it is empty.
+    `place` has the number of the namespace, and the id of the checkpoint; without `channels`, the writes of all are
+    returned. The connection is in a transaction.
     """
     return [(write[1], write) for _, write in _writes(connection, reader, [place], set(channels))]
 

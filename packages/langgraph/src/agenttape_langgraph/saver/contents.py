@@ -137,9 +137,8 @@ class Reader:
     def typed(self, connection: sqlite3.Connection, value: Typed | int) -> Typed:
         """Return a serialised value, which `values` may have given by the number of its content.
 
-        Raises:
-            CassetteFormatError: It is damaged or missing.
-            UnreadableValueError: It is encrypted or packed in a way that cannot be read here.
+        Raises `CassetteFormatError` if it is damaged or missing, and `UnreadableValueError` if it is encrypted or
+        packed in a way that cannot be read here.
         """
         if isinstance(value, Typed):
             return value
@@ -160,9 +159,8 @@ class Reader:
     def values(self, data: bytes) -> tuple[Typed | int, ...]:
         """Return the serialised values of the slots of a row: those among the contents by their numbers.
 
-        Raises:
-            CassetteFormatError: They are damaged.
-            UnreadableValueError: One is encrypted or packed in a way that cannot be read here.
+        Raises `CassetteFormatError` if they are damaged, and `UnreadableValueError` if one is encrypted or packed in a
+        way that cannot be read here.
         """
         found = None if self._kept is None else self._kept.of_row(data)
         if found is None:

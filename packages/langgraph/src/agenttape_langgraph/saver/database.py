@@ -163,13 +163,8 @@ class Database:
     def add_part(self, name: str, steps: Sequence[str]) -> None:
         """Make or update the tables of another part of the library in this file.
 
-        Args:
-            name: The name of the part.
-            steps: For each version of its tables, from 1 on, the statements that migrate the version before; each ends
-                a line with `;`.
-
-        Raises:
-            CassetteVersionError: The file holds a newer version of the part.
+        `steps` has, for each version of its tables from 1 on, the statements that migrate the version before; each ends
+        a line with `;`. Raises `CassetteVersionError` if the file holds a newer version of the part.
         """
         with self.reading() if self.read_only else self.writing() as connection:
             add_part(self.path, connection, name, steps)
@@ -185,8 +180,7 @@ class Database:
     def tidy(self, *, empty_log: bool = True) -> None:
         """Release the space of deleted data, unless another process is using the file.
 
-        Args:
-            empty_log: Also empty the log, in which older versions of pages may hold deleted data.
+        With `empty_log`, it also empties the log, in which older versions of pages may hold deleted data.
         """
         with self._lock, translated(self.path):
             connection = self._opened()

@@ -117,22 +117,15 @@ class Codec:
     def open(self, data: bytes) -> bytes:
         """Return the bytes that `close` was called with.
 
-        Raises:
-            UnreadableValueError: It is encrypted, and the serialiser is not.
-            ValueError: It is damaged.
+        Raises `UnreadableValueError` if it is encrypted, and the serialiser is not, and `ValueError` if it is damaged.
         """
         return _unpacked(self._decrypted(data))
 
     def open_piece(self, data: bytes, digest: bytes) -> bytes:
         """Return the piece that `close_piece` was called with, or that an older version of this library closed.
 
-        Args:
-            data: The bytes of the file.
-            digest: The digest of the piece.
-
-        Raises:
-            UnreadableValueError: It is encrypted, and the serialiser is not.
-            ValueError: It is damaged, or another piece.
+        `digest` is the digest of the piece. Raises `UnreadableValueError` if it is encrypted, and the serialiser is
+        not, and `ValueError` if it is damaged, or another piece.
         """
         plain = self._decrypted(data) if data[0] == _ENCRYPTED else data
         packing = plain[0] ^ _BOUND
@@ -289,9 +282,8 @@ def pack(data: Piece) -> tuple[int, Piece]:
 def unpack(packing: int, data: bytes, limit: int = LIMIT) -> bytes:
     """Return the bytes that were packed.
 
-    Raises:
-        UnreadableValueError: They were packed with the extra `zstd`, which is not installed here.
-        ValueError: They are damaged, or unpack to more than the limit.
+    Raises `UnreadableValueError` if they were packed with the extra `zstd`, which is not installed here, and
+    `ValueError` if they are damaged, or unpack to more than the limit.
     """
     if packing != ZSTD:
         if packing == PLAIN:

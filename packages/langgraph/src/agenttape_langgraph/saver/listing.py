@@ -29,12 +29,8 @@ def listed(
 ) -> Iterator[CheckpointTuple]:
     """Yield checkpoints. The list is fixed when the first one is read; checkpoints deleted since are left out.
 
-    Args:
-        database: The file.
-        reader: Reads the values.
-        which: The condition and the order of the query, with its values.
-        wanted: Values that the metadata must have; a key with dots may name a value inside a dictionary.
-        limit: The most checkpoints to yield.
+    `which` has the condition and the order of the query, with its values; the metadata must have the values `wanted`,
+    where a key with dots may name a value inside a dictionary.
     """
     if limit is not None and limit <= 0:
         return

@@ -63,10 +63,8 @@ class PlainCopy(Redacted):
 def redaction_of(path: Path, redact: bool | Sequence[Rule] | None, *, copies: bool) -> Redacted | None:
     """Return the object that replaces or reports the secrets of a file; `None` if they are simply stored.
 
-    Args:
-        path: The file. Its name makes the key of pseudonyms, unless the environment has one.
-        redact: Whether they are replaced, or the user's rules; `None` if the user did not say.
-        copies: Whether the file is a copy of a production saver.
+    The name of the file makes the key of pseudonyms, unless the environment has one. `redact` is `None` if the user did
+    not say; `copies` means that the file is a copy of a production saver.
     """
     if redact is False or (redact is None and not copies):
         return None

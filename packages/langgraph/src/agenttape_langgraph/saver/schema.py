@@ -65,9 +65,8 @@ VERSION = len(STEPS)
 def found_version(path: Path | str, connection: sqlite3.Connection) -> int:
     """Return the version of the tables of a file; 0 for an empty file.
 
-    Raises:
-        CassetteFormatError: It is a database of something else.
-        CassetteVersionError: It is newer than this library.
+    Raises `CassetteFormatError` if it is a database of something else, and `CassetteVersionError` if it is newer than
+    this library.
     """
     connection.execute("SAVEPOINT look")  # one snapshot: another process may be making the tables just now
     try:
@@ -106,8 +105,7 @@ def bring_up_to_date(connection: sqlite3.Connection, version: int) -> None:
 def add_part(path: Path | str, connection: sqlite3.Connection, name: str, steps: Sequence[str]) -> None:
     """Make or migrate the tables of a part, within a transaction; see `Database.add_part`.
 
-    Raises:
-        CassetteVersionError: The file holds a newer version of the part.
+    Raises `CassetteVersionError` if the file holds a newer version of the part.
     """
     row = connection.execute("SELECT version FROM parts WHERE name = ?", (name,)).fetchone()
     version = int(row[0]) if row else 0

@@ -45,11 +45,7 @@ def _write_slot(slot: Slot) -> bytes:
 
 
 def read_slots(data: bytes) -> list[Slot]:
-    """Return the slots that follow one another.
-
-    Raises:
-        ValueError: They are damaged.
-    """
+    """Return the slots that follow one another. Raises `ValueError` if they are damaged."""
     data, position = checked(data), 0
     slots = []
     while position < len(data):
@@ -69,11 +65,7 @@ def summed(data: bytes) -> bytes:
 
 
 def checked(data: bytes) -> bytes:
-    """Return the bytes before a checksum.
-
-    Raises:
-        ValueError: The checksum does not fit.
-    """
+    """Return the bytes before a checksum. Raises `ValueError` if the checksum does not fit."""
     content = data[:-_SUM]
     if len(data) < _SUM or crc32(content) != int.from_bytes(data[-_SUM:]):
         raise ValueError("its checksum does not fit")

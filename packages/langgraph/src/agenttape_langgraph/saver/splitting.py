@@ -58,9 +58,7 @@ Piece = bytes | memoryview
 def split(kind: str, data: bytes) -> list[Piece]:
     """Return the pieces of serialised bytes.
 
-    Args:
-        kind: The serialiser's name for their type; the structure of `msgpack` is known.
-        data: The bytes.
+    `kind` is the serializer's name for their type; the structure of `msgpack` is known.
     """
     if len(data) < _ITEM:
         return [data] if data else []

@@ -17,14 +17,8 @@ def stored_values(path: Path) -> Iterator[Stored]:
     """Yield the values of each checkpoint of a file, with its metadata and pending writes, the newest first.
 
     No class is imported and no object made that LangGraph does not know as safe: the file may be a stranger's. Objects
-    of other classes are returned as the values that they were built from.
-
-    Args:
-        path: The file.
-
-    Raises:
-        CassetteError: It cannot be read.
-        UnreadableValueError: It is encrypted.
+    of other classes are returned as the values that they were built from. Raises `CassetteError` if it cannot be read,
+    and `UnreadableValueError` if it is encrypted.
     """
     codec, serde = value_codec(lenient=True), jsonplus.JsonPlusSerializer(allowed_msgpack_modules=None)
     with TapeSaver(path, serde=serde, read_only=True) as saver, _quiet():

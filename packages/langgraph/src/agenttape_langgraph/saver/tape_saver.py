@@ -76,11 +76,7 @@ class Copying:
         )
 
     def finish(self) -> None:
-        """Close the copy.
-
-        Raises:
-            CassetteWriteError: The copy is incomplete.
-        """
+        """Close the copy. Raises `CassetteWriteError` if the copy is incomplete."""
         self.local.close()
         if self.copy_failure is not None:
             raise CassetteWriteError(
@@ -105,9 +101,7 @@ class Forwarded:
 def wrapping_class(base: type, inner: BaseCheckpointSaver[Any]) -> Any:
     """Return a subclass of a class that overrides just the methods that the class of another saver does.
 
-    Args:
-        base: The class; its instances keep a `Copying` as `copying`.
-        inner: The saver to wrap.
+    Its instances keep a `Copying` as `copying`.
     """
     return _wrapping_class(base, type(inner))  # type: ignore[arg-type]  # mypy: classes are not Hashable
 

@@ -20,8 +20,7 @@ raised, and a change, such as `edits(...)`, is made.
 def edited_answers(cassette: Cassette, answers: Answers) -> dict[int, Change]:
     """Return the changes for edited answers, by the number of the interaction.
 
-    Raises:
-        ConfigurationError: If there's no such interaction, or several have the address.
+    Raises `ConfigurationError` if there's no such interaction, or several have the address.
     """
     changes: dict[int, Change] = {}
     for key, answer in answers.items():

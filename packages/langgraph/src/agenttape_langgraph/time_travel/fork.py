@@ -28,9 +28,7 @@ from agenttape_langgraph.time_travel.thread_run import ThreadEnd, ThreadRun
 def never_asked(run: RecordedRun, numbers: Collection[int]) -> str:
     """Return why a run did not diverge from its recording, although calls have other answers.
 
-    Args:
-        run: The recorded run.
-        numbers: The interactions with other answers, none of which the run used.
+    `numbers` are the interactions with other answers, none of which the run used.
     """
     reasons = (f"interaction {number}, {_named(run, number)}: {_reason(run, number)}" for number in sorted(numbers))
     return "\n  ".join(["answers=...: the run did not diverge, as it asked for none of these calls", *reasons])

@@ -17,10 +17,7 @@ def initial_checkpoints(run: RecordedRun, request: ThreadRequest) -> Script[list
     """Return the checkpoints that a recorded thread starts from, the oldest first.
 
     They come from the saver of the request, or else from the graph's own. It is read before a session is open, whose
-    guard would refuse a connection.
-
-    Raises:
-        ConfigurationError: If neither saver has them.
+    guard would refuse a connection. Raises `ConfigurationError` if neither saver has them.
     """
     superstep = _superstep_before(run)
     if superstep is None:

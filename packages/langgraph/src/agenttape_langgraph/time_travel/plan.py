@@ -91,11 +91,7 @@ class Invocation:
     asking: tuple[str, ...] = ()
 
     def given(self) -> Any:
-        """Return the input for the graph.
-
-        Raises:
-            ConfigurationError: If it cannot be rebuilt from the cassette.
-        """
+        """Return the input for the graph. Raises `ConfigurationError` if it cannot be rebuilt from the cassette."""
         try:
             return value_codec().decode(self.input)
         except UnreadableValueError as error:

@@ -115,11 +115,7 @@ class RecordedRun:
         return self.plan.invocations[-1].died_after is not None
 
     def step(self, chosen: int | RecordedStep) -> RecordedStep:
-        """Return the step of a number.
-
-        Raises:
-            ConfigurationError: If there's no such step.
-        """
+        """Return the step of a number. Raises `ConfigurationError` if there's no such step."""
         number = chosen.number if isinstance(chosen, RecordedStep) else chosen
         if type(number) is not int or not 1 <= number <= len(self.steps):
             numbers = f"steps 1 to {len(self.steps)}" if self.steps else "no steps: no node ran"

@@ -21,12 +21,8 @@ from agenttape_langgraph.time_travel.thread_run import ThreadRun
 def restart(app: Any, source: Source) -> Callable[[], Any] | None:
     """Return a function that runs all invocations of a recorded thread again, with the recorded answers of humans.
 
-    Args:
-        app: The graph; `None` is returned for anything else.
-        source: The recording. One without steps of a graph, such as an imported one, is left to others.
-
-    Raises:
-        ConfigurationError: If it holds several threads to choose from.
+    Returns `None` for any other `app`; a recording without steps of a graph, such as an imported one, is left to
+    others. Raises `ConfigurationError` if it holds several threads to choose from.
     """
     if not isinstance(app, Pregel) or not holds_runs(source.cassette):
         return None

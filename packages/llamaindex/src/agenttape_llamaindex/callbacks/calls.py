@@ -101,8 +101,7 @@ class ObservedResponses(ObservedStream):
     def ended(self, error: BaseException | None = None) -> Unrecorded | None:
         """Record the stream: it was read to its end, closed by its reader, or broken.
 
-        Args:
-            error: The error that ended it.
+        `error` is the error that ended it.
         """
         return self.exhausted(self._last) if error is None else self.broken(error)
 
@@ -110,11 +109,7 @@ class ObservedResponses(ObservedStream):
 def call_of(session_call: ExecutedCall, instance: Any, method: str, kwargs: Mapping[str, Any]) -> ObservedCall:
     """Return the observed call that a call is, in the form of its kind.
 
-    Args:
-        session_call: The call.
-        instance: The object whose call it is.
-        method: The leaf method.
-        kwargs: The arguments of the call that have names.
+    `method` is the leaf method; `kwargs` are the arguments that have names.
     """
     if method in LEAVES and "stream" in method:
         return ObservedResponses(session_call, CHATS if LEAVES[method] == "chat" else TEXTS)

@@ -56,8 +56,7 @@ class HiddenLeaf:
     def failed_with(self, batch_size: int | None) -> Any:
         """Return its argument when the public method failed; `None` where that is not certain.
 
-        Args:
-            batch_size: The number of texts in one call of the model.
+        `batch_size` is the number of texts in one call of the model.
         """
         if isinstance(self.texts, str):
             return self.texts
@@ -116,9 +115,7 @@ class OpenSpan(OpenRun):
     def begin_part(self, method: str, call: Callable[[ExecutedCall], ObservedCall]) -> None:
         """Begin as a part of the leaf call directly around this one, if that is of the same object; see `delegation`.
 
-        Args:
-            method: The leaf method of this span.
-            call: Makes the call.
+        `method` is the leaf method of this span; `call` makes the call.
         """
         around = next((span for span in self.around() if span.call is not None), None)
         if around is None or around.leaf is None or around.leaf.session_call.owner is not state_of(self.instance):
@@ -174,8 +171,7 @@ def kind_of_workflow(workflow: Workflow) -> str:
 def acting_agent(arguments: Mapping[str, Any]) -> dict[str, str]:
     """Return the name of the agent that a step function acts for, as metadata; empty if it has none.
 
-    Args:
-        arguments: What the step function is given: one of it is its event.
+    `arguments` are the step function's, one of which is its event.
     """
     names = (getattr(value, "current_agent_name", None) for value in arguments.values() if isinstance(value, Event))
     return next(({"agent": name} for name in names if isinstance(name, str) and name != _ONLY), {})

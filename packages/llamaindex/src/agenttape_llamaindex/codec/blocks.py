@@ -49,11 +49,7 @@ def write_block(block: Any, nested: Nested) -> dict[str, Plain]:
 
 
 def read_block(plain: Plain, nested: Nested) -> Any:
-    """Return the block of a body.
-
-    Raises:
-        UnreadableValueError: If it is malformed.
-    """
+    """Return the block of a body. Raises `UnreadableValueError` if it is malformed."""
     body = expect_dict(plain, "$block")
     kind = body.get("type")
     known = _BY_TYPE.get(kind) if isinstance(kind, str) else None

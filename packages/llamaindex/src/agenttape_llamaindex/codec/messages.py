@@ -32,8 +32,7 @@ _FIELDS = frozenset({"role", "content", "tool_calls", "blocks", "additional_kwar
 def write_message(message: ChatMessage, nested: Nested) -> dict[str, Plain]:
     """Return a message's body, the part below `$chat_message`.
 
-    Raises:
-        UnrecordableValueError: If it holds a value that the constructor would have refused.
+    Raises `UnrecordableValueError` if it holds a value that the constructor would have refused.
     """
     role, blocks, kwargs = message.role, message.blocks, message.additional_kwargs
     if not isinstance(role, MessageRole) or type(blocks) is not list or type(kwargs) is not dict:
@@ -71,11 +70,7 @@ def _written_call(call: ToolCallBlock, nested: Nested) -> Plain:
 
 
 def read_message(plain: Plain, nested: Nested) -> Any:
-    """Return the message of a body.
-
-    Raises:
-        UnreadableValueError: If the body is malformed.
-    """
+    """Return the message of a body. Raises `UnreadableValueError` if the body is malformed."""
     body = expect_dict(plain, "$chat_message")
     role = body.get("role")
     if not isinstance(role, str) or role not in _ROLES:

@@ -16,11 +16,7 @@ from agenttape_core.integration.codecs import Nested, expect_dict
 
 
 def write_raw(value: Any, nested: Nested) -> Plain:
-    """Return a provider's object as plain data.
-
-    Raises:
-        UnrecordableValueError: If it has no form as plain data.
-    """
+    """Return a provider's object as plain data. Raises `UnrecordableValueError` if it has no form as plain data."""
     try:
         return nested(value)
     except UnrecordableValueError:

@@ -57,11 +57,7 @@ def write_response(response: ChatResponse | CompletionResponse, nested: Nested) 
 
 
 def read_response(known: type[Any], plain: Plain, nested: Nested) -> Any:
-    """Return the response of a body.
-
-    Raises:
-        UnreadableValueError: If the body is malformed.
-    """
+    """Return the response of a body. Raises `UnreadableValueError` if the body is malformed."""
     body = expect_dict(plain, known.__name__)
     return build(class_in(body, known), read_fields(body, nested, special=_READERS), read_extra(body, nested), body)
 

@@ -21,12 +21,8 @@ _OF_THE_CALL = ("tools", "tool_choice", "parallel_tool_calls", "response_format"
 def read_call(request: dict[str, Any], history: History) -> ModelCall:
     """Return the call of an LLM that a request was sent for.
 
-    Args:
-        request: The body of the request.
-        history: The answers before it.
-
-    Raises:
-        NotImportableError: If it has not the form of Chat Completions.
+    `history` has the answers before it; the program passes the classes `schemas` as response formats. Raises
+    `NotImportableError` if it has not the form of Chat Completions.
     """
     expect(request.get("model"), "`model`", str)
     settings = {key: request[key] for key in _OF_THE_MODEL if request.get(key) is not None}
@@ -47,10 +43,8 @@ def read_call(request: dict[str, Any], history: History) -> ModelCall:
 def read_completion(request: dict[str, Any], _: History) -> ModelCall:
     """Return the call of `complete` that a request of the older Completions was sent for.
 
-    The form of requests: https://platform.openai.com/docs/api-reference/completions/create.
-
-    Raises:
-        NotImportableError: If it has not that form.
+    The form of requests: https://platform.openai.com/docs/api-reference/completions/create. Raises `NotImportableError`
+    if it has not that form.
     """
     prompt = expect(request.get("prompt"), "`prompt`", str)
     expect(request.get("model"), "`model`", str)

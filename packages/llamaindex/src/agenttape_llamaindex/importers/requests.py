@@ -90,10 +90,7 @@ def _text(message: ChatMessage) -> str:
 def assistant(text: str, calls: Iterable[tuple[str, str, Any]], history: History) -> ChatMessage:
     """Return the message of an LLM: an earlier answer, if it equals one.
 
-    Args:
-        text: Its text.
-        calls: Id, name and arguments of its tool calls.
-        history: The answers before it.
+    `calls` has the id, name and arguments of its tool calls; `history` has the answers before it.
     """
     calls = list(calls)
     earlier = history.find([call_id for call_id, *_ in calls], text)
@@ -118,11 +115,7 @@ def image(url: str, detail: Any = None) -> ImageBlock:
 
 
 def image_of(media_type: str, data: str, detail: Any = None) -> ImageBlock:
-    """Return an image from its data in base64.
-
-    Raises:
-        NotImportableError: If it isn't base64.
-    """
+    """Return an image from its data in base64. Raises `NotImportableError` if it isn't base64."""
     try:
         return ImageBlock(image=base64.b64decode(data, validate=True), image_mimetype=media_type, detail=detail)
     except (ValueError, binascii.Error):

@@ -20,18 +20,10 @@ def recorded_methods(
 ) -> RecordedPart:
     """Return the recorded calls of the methods of an interface.
 
-    Several interfaces have methods of the same name, so their arguments count as well.
-
-    Args:
-        cassette: A bare name under the cassette folder, or a path.
-        kinds: The kinds of the calls.
-        methods: The methods, with the names of their arguments.
-        name: The recorded class of the object, if the cassette holds several.
-        options: `on_repeat` and `pace`.
-
-    Raises:
-        CassetteError: If there's no such cassette, or it cannot be read.
-        ConfigurationError: If it holds no such call.
+    Several interfaces have methods of the same name, so their arguments count as well. `methods` have the names of
+    their arguments; `name` is the recorded class of the object, if the cassette holds several; `options` are
+    `on_repeat` and `pace`. Raises `CassetteError` if there's no such cassette, or it cannot be read, and
+    `ConfigurationError` if it holds no such call.
     """
 
     def settings_in(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -49,10 +41,7 @@ def recorded_methods(
 def replayed(boundary: Boundary, method: str, names: tuple[str, ...]) -> _Pair:
     """Return a method that is replayed, and its asynchronous form.
 
-    Args:
-        boundary: Its family.
-        method: Its name.
-        names: The interface's names of its positional arguments.
+    `names` are the interface's names of its positional arguments.
     """
 
     def cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall:

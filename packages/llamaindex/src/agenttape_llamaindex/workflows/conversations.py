@@ -33,8 +33,7 @@ class Conversations:
     def write(self, messages: list[ChatMessage]) -> list[Any]:
         """Return a list of messages as plain data: the same object for the same messages; equal ones are one object.
 
-        Raises:
-            ValueError: If one cannot be written.
+        Raises `ValueError` if one cannot be written.
         """
         same, known = 0, list[Any]()
         for before, written in self._lists:
@@ -50,11 +49,7 @@ class Conversations:
         return written
 
     def message(self, message: ChatMessage) -> Any:
-        """Return a message as plain data.
-
-        Raises:
-            ValueError: If it cannot be written.
-        """
+        """Return a message as plain data. Raises `ValueError` if it cannot be written."""
         key = message_key(message)
         if key is not None and key in self._messages:
             return self._messages[key]

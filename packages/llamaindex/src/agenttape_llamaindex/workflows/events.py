@@ -83,12 +83,7 @@ class _Written:
         return {**self.bare, "value": filled(self.bare["value"], self.messages)} if self.messages else self.bare
 
     def shared(self, plain: Any, other: Any) -> int:
-        """Return the number of messages at the beginning of its conversations that another event's conversations share.
-
-        Args:
-            plain: Its plain data.
-            other: That of the other event.
-        """
+        """Return how many messages its conversations share at their beginning with another event's."""
         lists = [name for name, item in self.messages.items() if type(item) is list]
         return sum(in_common(plain["value"][name], other["value"].get(name) or []) for name in lists)
 
@@ -115,8 +110,7 @@ class EventWriter:
     def refer(self, event: Event) -> dict[str, int]:
         """Return the reference to an event, which is written when it is first seen, and when its fields have changed.
 
-        Raises:
-            ValueError: If it cannot be written.
+        Raises `ValueError` if it cannot be written.
         """
         key, content = id(event), _content(event)
         known = self._known.get(key)

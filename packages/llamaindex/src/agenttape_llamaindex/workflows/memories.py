@@ -58,11 +58,7 @@ def written_settings(memory: BaseMemory) -> dict[str, Any]:
 
 
 def read_memory(plain: Mapping[str, Any]) -> BaseMemory:
-    """Return the memory of plain data.
-
-    Raises:
-        ValueError: If its class is unknown.
-    """
+    """Return the memory of plain data. Raises `ValueError` if its class is unknown."""
     settings, messages = plain["settings"], plain["messages"]
     if plain[MEMORY] == ChatMemoryBuffer.__name__:
         store, key = SimpleChatStore(), settings["chat_store_key"]

@@ -146,8 +146,7 @@ def steps_of(cassette: str | Path, *, run: int | None = None) -> list[RecordedSt
 def recorded_runs(cassette: str | Path) -> list[RecordedRun]:
     """Return the recorded runs of workflows, in the order in which they began.
 
-    Raises:
-        ConfigurationError: If there is none.
+    Raises `ConfigurationError` if there is none.
     """
     found = runs_in(record for record in open_cassette(cassette).records() if isinstance(record, Step))
     runs = [run for run in found if run.has_steps]
@@ -165,11 +164,7 @@ def recorded_runs(cassette: str | Path) -> list[RecordedRun]:
 
 
 def runs_in(steps: Iterable[Step]) -> list[RecordedRun]:
-    """Return the runs of workflows of which steps have the ticks.
-
-    Args:
-        steps: The steps of a cassette, in its order.
-    """
+    """Return the runs of workflows of which steps have the ticks."""
     runs: dict[str, _Reader] = {}
     for step in steps:
         if isinstance(step.data, dict) and TICK in step.data:
@@ -180,8 +175,7 @@ def runs_in(steps: Iterable[Step]) -> list[RecordedRun]:
 def recorded_run(cassette: str | Path, run: int) -> RecordedRun:
     """Return a recorded run of a workflow: 0 is the first, -1 the last.
 
-    Raises:
-        ConfigurationError: If there's no such run.
+    Raises `ConfigurationError` if there's no such run.
     """
     runs = recorded_runs(cassette)
     if not -len(runs) <= run < len(runs):

@@ -120,8 +120,7 @@ class RunRecord:
     def record(self, received: ReceivedTick) -> None:
         """Record a tick: right away, or with the next one if it only delivers a step's returned or sent event.
 
-        Raises:
-            AgentTapeError: If it cannot be written.
+        Raises `AgentTapeError` if it cannot be written.
         """
         session, tick = self._session(), received.tick
         self._redactor = session.redactor

@@ -37,8 +37,7 @@ class ReadingSerializer(JsonSerializer):
     def resolve_class(self, qualified_name: str) -> type[Any]:
         """Return the class that a recording names; it is not imported for that.
 
-        Raises:
-            ValueError: If no module of this program has it.
+        Raises `ValueError` if no module of this program has it.
         """
         module, _, name = qualified_name.rpartition(".")
         found = self._events.get(qualified_name) or loaded_class(f"{module}:{name}")

@@ -84,12 +84,7 @@ def plain_value(value: Any) -> Any:
 def plain_event(event: Event, places: Mapping[str, Any]) -> dict[str, Any]:
     """Return an event that only has the fields of its class, in the framework's serialized form.
 
-    Args:
-        event: The event.
-        places: The values that are in some of its fields in place of theirs.
-
-    Raises:
-        ValueError: If it cannot be written.
+    `places` has values that are in some of its fields in place of theirs. Raises `ValueError` if it cannot be written.
     """
     cls = type(event)
     try:
@@ -111,13 +106,8 @@ def is_arrival(tick: WorkflowTick) -> TypeGuard[TickAddEvent]:
 def tick_fields(tick: WorkflowTick, refer: Refer, redact: Callable[[Any], Any]) -> dict[str, Any]:
     """Return the fields of a tick that say something. The step of a result is left out: it is the subject of the tick.
 
-    Args:
-        tick: The tick.
-        refer: Returns the reference to an event.
-        redact: Replaces the secrets in plain data.
-
-    Raises:
-        ValueError: If it cannot be written.
+    `refer` returns the reference to an event; `redact` replaces the secrets in plain data. Raises `ValueError` if it
+    cannot be written.
     """
     try:
         fields = _said(tick, refer, redact)

@@ -11,12 +11,7 @@ _TIMES = frozenset({"stamped_at", "failed_at", "first_attempt_at", "last_failed_
 
 
 def shifted(tick: Any, by: float) -> Any:
-    """Return a tick as plain data with its times moved.
-
-    Args:
-        tick: The tick, or a part of it.
-        by: The shift in seconds.
-    """
+    """Return a tick as plain data with its times moved. `tick` may be a part of one; `by` is in seconds."""
     if not isinstance(tick, dict):
         return tick
     if _TIMES.isdisjoint(tick) and "result" not in tick:

@@ -64,11 +64,7 @@ class Slack:
 
 
 def read_slack(text: str) -> dict[str, Slack]:
-    """Return the slack that an option gives: `tokens=10%,calls=1`.
-
-    Raises:
-        ConfigurationError: If it is malformed.
-    """
+    """Return the slack that an option gives: `tokens=10%,calls=1`. Raises `ConfigurationError` if it is malformed."""
     found = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         what, _, amount = part.partition("=")
@@ -131,11 +127,7 @@ class Baseline:
 
 
 def read_baseline(path: Path | str, slack: Mapping[str, Slack]) -> Baseline:
-    """Read a baseline.
-
-    Raises:
-        ConfigurationError: If it cannot be read, or is none.
-    """
+    """Read a baseline. Raises `ConfigurationError` if it cannot be read, or is none."""
     problem = f"{shown_path(path)}: no baseline: "
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -156,11 +148,7 @@ def facts_of(run: Run) -> dict[str, Any]:
 
 
 def baseline_text(facts: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the baseline of runs: sorted, so that it is the same bytes for the same runs.
-
-    Args:
-        facts: The figures by the name of the run.
-    """
+    """Return the baseline of runs: sorted, so that it is the same bytes for the same runs."""
     return json.dumps({"baseline": _VERSION, "runs": facts}, indent=2, sort_keys=True) + "\n"
 
 

@@ -33,14 +33,9 @@ Opener = Callable[[], Cassette]
 def cassettes_at(revision: str, paths: Sequence[str]) -> dict[str, Opener]:
     """Return the cassettes of a revision, by their paths from the current folder.
 
-    A file with a cassette's name counts as one only if it can be read; opening the others raises.
-
-    Args:
-        revision: A commit, branch or tag, in git's words.
-        paths: Files and folders; by default the current folder.
-
-    Raises:
-        ConfigurationError: If git can't find the revision, or this isn't a repository.
+    A file with a cassette's name counts as one only if it can be read; opening the others raises. `revision` is in
+    git's words; `paths` are files and folders, by default the current folder. Raises `ConfigurationError` if git can't
+    find the revision, or this isn't a repository.
     """
     base = Revision(revision, "--base")
     listed = base.tell("ls-tree", "-r", "-z", "--name-only", revision, "--", *(paths or ["."]))
@@ -50,8 +45,7 @@ def cassettes_at(revision: str, paths: Sequence[str]) -> dict[str, Opener]:
 def cassettes_here(paths: Sequence[str]) -> dict[str, Opener]:
     """Return the cassettes of the working tree, by their paths from the current folder.
 
-    Args:
-        paths: Files and folders; by default the current folder.
+    `paths` are files and folders, by default the current folder.
     """
     files = [each for path in map(Path, paths or ["."]) for each in (files_below(path) if path.is_dir() else [path])]
     return {file.as_posix(): _reader(file) for file in files if _may_be(file.as_posix()) and file.is_file()}

@@ -156,12 +156,7 @@ def _listed(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
 def write_trace(found: Sequence[Found], output: str) -> int:
     """Write the JSONL trace of cassettes, and return the number of its lines.
 
-    Args:
-        found: The cassettes.
-        output: The file, or `-` for standard output.
-
-    Raises:
-        CassetteWriteError: If it cannot be written.
+    `-` is standard output. Raises `CassetteWriteError` if it cannot be written.
     """
     return _write(output, _trace(found, output))
 

@@ -50,12 +50,8 @@ class Planned(NamedTuple):
 def importers(tool: str = AUTO, framework: str = AUTO) -> dict[str, Importer]:
     """Return the importer of a tool, or all importers, which loads their packages.
 
-    Args:
-        tool: The tool.
-        framework: The framework whose calls they make; by default the first by name that has an importer of the tool.
-
-    Raises:
-        ConfigurationError: There is none.
+    By default, `framework` is the first by name that has an importer of the tool. Raises `ConfigurationError` if there
+    is none.
     """
     points = sorted(entry_points(group=GROUP), key=_framework_of, reverse=True)
     if not points:
@@ -86,8 +82,7 @@ def _framework_of(point: EntryPoint) -> str:
 def sources_in(paths: Sequence[str]) -> list[tuple[Source, bool]]:
     """Return the files behind paths, and whether each was given itself; from a folder, those that aren't cassettes.
 
-    Raises:
-        CassetteNotFoundError: If a path doesn't exist.
+    Raises `CassetteNotFoundError` if a path doesn't exist.
     """
     found: dict[Path, tuple[Source, bool]] = {}
     for path in map(Path, paths):
@@ -103,22 +98,12 @@ def sources_in(paths: Sequence[str]) -> list[tuple[Source, bool]]:
 
 
 def recognised(path: Path, known: Mapping[str, Importer]) -> str | None:
-    """Return the tool that wrote a file, if an importer recognizes it.
-
-    Args:
-        path: The file.
-        known: The importers, by the name of their tool.
-    """
+    """Return the tool that wrote a file, if an importer recognizes it."""
     return next((tool for tool, importer in known.items() if importer.recognises(path)), None)
 
 
 def keeper_of(text: str, known: Mapping[str, Importer]) -> str | None:
-    """Return the tool that keeps a recording elsewhere under a name that no file has; None if it is of none.
-
-    Args:
-        text: The name.
-        known: The importers, by the name of their tool.
-    """
+    """Return the tool that keeps a recording elsewhere under a name that no file has; None if it is of none."""
     if Path(text).exists():
         return None
     return next((tool for tool, importer in known.items() if importer.names is not None and importer.names(text)), None)
@@ -143,8 +128,7 @@ def target_of(source: Source, out: str | None, cassette_dir: str) -> Path:
 def check_targets(planned: Sequence[Planned]) -> None:
     """Refuse to write two files into one cassette, or a cassette over its own source.
 
-    Raises:
-        ConfigurationError: That would happen.
+    Raises `ConfigurationError` for such targets.
     """
     taken: dict[Path, Path] = {}
     for plan in planned:

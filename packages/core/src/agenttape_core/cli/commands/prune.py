@@ -47,13 +47,8 @@ _TOLD = 2_000
 def cassettes_of_no_test(tests: Sequence[str]) -> list[Path]:
     """Collect tests with pytest, in a separate process, and return the cassettes that belong to none of them.
 
-    Only cassettes that are named after a test are looked at: the users of any other name are not known.
-
-    Args:
-        tests: What pytest is given: files and folders.
-
-    Raises:
-        ConfigurationError: If the tests can't be collected, so that their cassettes are unknown.
+    Only cassettes that are named after a test are looked at: the users of any other name are not known. Raises
+    `ConfigurationError` if the tests can't be collected, so that their cassettes are unknown.
     """
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder, "found.json")
@@ -111,11 +106,7 @@ class Garbage:
 def cassettes_around(path: Path) -> list[Path]:
     """Return the cassettes, there or gone, whose files beside them are to be looked at.
 
-    Args:
-        path: A cassette, or a folder to be looked through with all below it but hidden folders.
-
-    Returns:
-        Absolute paths, without links.
+    `path` may be a folder, which is searched without hidden folders. Returns absolute paths, without links.
     """
     path = Path(os.path.realpath(path))
     if not path.is_dir():
@@ -131,12 +122,8 @@ def cassettes_around(path: Path) -> list[Path]:
 def garbage_of(cassette: Path, *, is_locked: bool = False) -> list[Garbage]:
     """Return the unneeded files next to a cassette; none while it is being recorded.
 
-    Args:
-        cassette: The cassette, whether or not it is there.
-        is_locked: Whether the caller holds its lock.
-
-    Raises:
-        CassetteError: If the cassette can't be read, so that its needs are unknown.
+    With `is_locked`, the caller holds the cassette's lock. Raises `CassetteError` if the cassette can't be read, so
+    that its needs are unknown.
     """
     if cassette.is_symlink() or (not is_locked and recording_process(cassette) is not None):
         return []
@@ -150,8 +137,7 @@ def garbage_of(cassette: Path, *, is_locked: bool = False) -> list[Garbage]:
 def remove_garbage_of(cassette: Path) -> list[Garbage]:
     """Remove the unneeded files next to a cassette, while no session can record to it; return them.
 
-    Raises:
-        CassetteError: If the cassette cannot be read, or something cannot be removed.
+    Raises `CassetteError` if the cassette cannot be read, or something cannot be removed.
     """
     before = [garbage for garbage in garbage_of(cassette) if garbage.is_removable]
     if not before:
@@ -173,11 +159,7 @@ def remove_garbage_of(cassette: Path) -> list[Garbage]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or an empty folder.
-
-    Raises:
-        CassetteError: If it cannot be removed.
-    """
+    """Remove a file or an empty folder. Raises `CassetteError` if it cannot be removed."""
     try:
         if path.is_dir():
             path.rmdir()

@@ -38,9 +38,7 @@ def recover(path: Path, *, dry_run: bool, as_json: bool) -> int:
 def _journals(path: Path) -> list[Path]:
     """Return the journals that a path or a name means.
 
-    Raises:
-        CassetteNotFoundError: If there's no cassette of this name.
-        UsageError: If several have it.
+    Raises `CassetteNotFoundError` if there's no cassette of this name, and `UsageError` if several have it.
     """
     if path.is_dir():
         return journals_in(path)

@@ -146,14 +146,9 @@ class _Restart(NamedTuple):
 def restart_of(asked: Again, *, is_live: bool = False) -> _Restart:
     """Return the command that begins a recorded run again, after checking all that can be checked before it runs.
 
-    Args:
-        asked: The run.
-        is_live: Whether options of the command line make calls live; settings may do so as well.
-
-    Raises:
-        UsageError: If not exactly one of `app` and `asgi` is given, or the input isn't JSON.
-        ConfigurationError: If the recording has no input.
-        CassetteError: If the recording doesn't exist, or can't be read.
+    `is_live` means that options of the command line make calls live; settings may do so as well. Raises `UsageError` if
+    not exactly one of `app` and `asgi` is given, or the input isn't JSON, `ConfigurationError` if the recording has no
+    input, and `CassetteError` if the recording doesn't exist, or can't be read.
     """
     source, app, asgi, thread_id, given, headers = asked
     if (app is None) == (asgi is None):

@@ -126,13 +126,7 @@ def walked(
 ) -> list[tuple[Pending, list[str], list[str]]]:
     """Show each waiting call and read the decision on it; no file is written.
 
-    Args:
-        waiting: What waits.
-        prices: The prices of tokens.
-        read: Returns the next key that is pressed.
-
-    Returns:
-        What waits, with the keys of the calls that are accepted and of those that are rejected.
+    `read` returns the next key that is pressed. Returns what waits, with the keys of accepted and of rejected calls.
     """
     decisions: list[tuple[Pending, list[str], list[str]]] = []
     for pending in waiting:
@@ -244,8 +238,7 @@ def _asked(read: Callable[[], str]) -> str:
 def _keys() -> Iterator[Callable[[], str]]:
     """Yield a function that returns the next key pressed, including one pressed before it was called.
 
-    Raises:
-        Abort: From the yielded function: at Ctrl-C, and if the terminal is gone.
+    Raises `Abort` from the yielded function: at Ctrl-C, and if the terminal is gone.
     """
     if sys.platform == "win32":
         yield lambda: _key(click.getchar())
@@ -297,9 +290,8 @@ def _headline(pending: Pending) -> str:
 def _chosen(keys: Sequence[str], *, everything: bool) -> list[tuple[Pending, list[str]]]:
     """Return what waits with the keys that are meant of it.
 
-    Raises:
-        UsageError: If a key is unknown, or an address names several calls.
-        CassetteError: If a file cannot be read.
+    Raises `UsageError` if a key is unknown, or an address names several calls, and `CassetteError` if a file cannot be
+    read.
     """
     if everything == bool(keys):
         raise click.UsageError(

@@ -218,13 +218,7 @@ def _row_of(cells: Sequence[str], label: int) -> str:
 
 
 def bar_of(row: Row, total_ms: float, width: int) -> str:
-    """Return the bar of a row.
-
-    Args:
-        row: The row.
-        total_ms: The time that the whole width represents.
-        width: The number of columns.
-    """
+    """Return the bar of a row. The whole width represents `total_ms`."""
     cells = [" "] * width
     first, last = _column(row.start_ms, total_ms, width), _column(row.end_ms, total_ms, width)
     cells[first : last + 1] = [_CALL if row.word == "interaction" else _STEP] * (last + 1 - first)

@@ -33,15 +33,9 @@ _OPTIONS = {name: value for name, value in PLANNING.items() if name != "mode"}
 def plan_of_command(words: Sequence[str], cassette: str | None = None) -> list[Plan]:
     """Return the plan for updating the cassettes of a command: of its main process, and of each further one.
 
-    The command is replayed, without any real call. Its exit code doesn't count.
-
-    Args:
-        words: The words of the command, as for `run`.
-        cassette: The cassette of its main process; by default named after the command.
-
-    Raises:
-        CassetteError: A cassette is not there, or cannot be read.
-        ConfigurationError: If the command doesn't exist.
+    The command is replayed, without any real call. Its exit code doesn't count. `cassette` is its main process's, by
+    default named after the command. Raises `CassetteError` if a cassette is not there, or cannot be read, and
+    `ConfigurationError` if the command doesn't exist.
     """
     outcome = run(words, mode="replay", cassette=cassette, options=dict(_OPTIONS), apart=True, is_check=True)
     settings = project_settings()
@@ -70,14 +64,8 @@ def update_command(
 ) -> list[Outcome]:
     """Run a command, make the changed calls for real, and replay it.
 
-    Args:
-        words: The words of the command, as for `run`.
-        cassette: The cassette of its main process; by default named after the command.
-        apart: Whether the command's standard output goes to standard error.
-        pending: Whether its recording waits for review.
-
-    Returns:
-        The outcomes of the run and of the replay; if the recording waits for review, there's no replay.
+    With `apart`, the command's standard output goes to standard error. Returns the outcomes of the run and of the
+    replay; if the recording waits for review (`pending`), there's no replay.
     """
     options = {"review": True} if pending else {}
     updated = run(words, mode="update", cassette=cassette, options=options, apart=apart)

@@ -53,11 +53,8 @@ EXPERIMENTS: Mapping[str, str] = {
 def experiment(example: str, *options: Option) -> Callable[[Function], click.Command]:
     """Make a command of an experiment on one program, from a function of the program and the recording.
 
-    The function takes each option by its name, and `on_run`, which shows the progress; it returns the result.
-
-    Args:
-        example: An example command line.
-        options: Its options, in addition to the recording and the result files, which all have.
+    The function takes each option by its name, and `on_run`, which shows the progress; it returns the result. The
+    result files are added to its `options`.
     """
 
     def made(function: Function) -> click.Command:
@@ -165,8 +162,7 @@ with_plan: Option = click.option("--dry-run", is_flag=True, help="Show what it w
 def recording_of(cassette: str | None) -> str | Path | None:
     """Return the recording that a command line names; `None` if it names none.
 
-    Raises:
-        UsageError: If it is standard input.
+    Raises `UsageError` if it is standard input.
     """
     if cassette == STDIN:
         raise click.UsageError("a cassette that is replayed many times can't be read from standard input")
@@ -176,11 +172,7 @@ def recording_of(cassette: str | None) -> str | Path | None:
 def finished(found: Result, reports: tuple[str, ...], *, as_json: bool, text: str | None = None) -> int:
     """Print the result of an experiment, write it to files, and return the exit code.
 
-    Args:
-        found: The result.
-        reports: The files.
-        as_json: Whether it is printed as JSON.
-        text: A text to print instead of the result's.
+    `text` is printed instead of the result's.
     """
     text = str(found) if text is None else text
     if as_json:
@@ -204,13 +196,8 @@ def found_in_tests(
 ) -> tuple[dict[str, Any], int]:
     """Return the results of this command's experiment on tests, in a run of pytest, and the exit code of that.
 
-    Args:
-        tests: Files, folders and ids; all that pytest finds if there are none.
-        lab: The experiment and its options, as for `--cassette-lab`; by default those of this command.
-        options: More options of pytest.
-
-    Raises:
-        ConfigurationError: If pytest finds no test, or ends with an error.
+    Without `tests`, all that pytest finds are run. `lab` has the experiment and its options, as for `--cassette-lab`.
+    Raises `ConfigurationError` if pytest finds no test, or ends with an error.
     """
     context = click.get_current_context()
     if lab is None:

@@ -49,8 +49,7 @@ def read_source(path: Path) -> bytes:
 def parse_yaml(path: Path, data: bytes) -> Any:
     """Return the one document of a YAML file. JSON is valid YAML.
 
-    Raises:
-        CassetteFormatError: If it isn't YAML, or has a tag for a Python object.
+    Raises `CassetteFormatError` if it isn't YAML, or has a tag for a Python object.
     """
     try:
         return _load_yaml(_text(path, data))

@@ -49,8 +49,7 @@ def operation_of(span: Span) -> str:
 def genai_call(span: Span) -> Convention | None:
     """Return the call that a span describes; None if it isn't a call of a model, a tool or a retriever.
 
-    Raises:
-        NotImportableError: If its content is not in the trace.
+    Raises `NotImportableError` if its content is not in the trace.
     """
     operation = operation_of(span)
     if operation in CHATS:
@@ -136,7 +135,11 @@ def _parts(value: Any) -> list[dict[str, Any]]:
 
 
 def _numbered(told: Mapping[str, Any], prefix: str) -> list[Message]:
-    """Return messages whose parts are attributes one by one: `gen_ai.prompt.0.role`."""
+    """Return messages whose parts are attributes one by one: `gen_ai.prompt.0.role`.
+
+    `standing_for` has numbers of parents that aren't entries, with the numbers that they refer to: of records carried
+    over or kept.
+    """
     messages: list[Message] = []
     while any(f"{prefix}.{len(messages)}.{key}" in told for key in ("role", "content", "tool_calls.0.name")):
         own = f"{prefix}.{len(messages)}"

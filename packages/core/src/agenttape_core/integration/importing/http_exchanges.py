@@ -108,10 +108,8 @@ def _json_object(body: bytes) -> dict[str, Any] | None:
 def decoded(body: bytes, headers: Mapping[str, str]) -> bytes:
     """Return a body without its content encoding (RFC 9110 §8.4), if it still has one.
 
-    Recorders often keep the header of a body that they have decoded, so the bytes decide.
-
-    Raises:
-        ValueError: If its encoding is unknown here, it is broken, or it is larger than `MAX_BODY_BYTES`.
+    Recorders often keep the header of a body that they have decoded, so the bytes decide. Raises `ValueError` if its
+    encoding is unknown here, it is broken, or it is larger than `MAX_BODY_BYTES`.
     """
     encoding = headers.get("content-encoding", "").lower().strip()
     try:

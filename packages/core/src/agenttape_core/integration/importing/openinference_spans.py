@@ -34,8 +34,7 @@ _NOT_SENT = frozenset({"messages", "tools", "functions", "_type", "stream"})
 def openinference_call(span: Span) -> Convention | None:
     """Return the call that a span describes; None if it isn't a call of a model, a tool or a retriever.
 
-    Raises:
-        NotImportableError: If its content is not in the trace.
+    Raises `NotImportableError` if its content is not in the trace.
     """
     kind = span.text(KIND).upper()
     if kind == "LLM":
@@ -151,7 +150,11 @@ def _given_tools(given: Any) -> list[Mapping[str, Any]]:
 
 
 def _numbered(told: Mapping[str, Any], prefix: str, each: str) -> list[dict[str, Any]]:
-    """Return the items of a list whose fields are attributes one by one: `prefix.0.each.field`."""
+    """Return the items of a list whose fields are attributes one by one: `prefix.0.each.field`.
+
+    `standing_for` has numbers of parents that aren't entries, with the numbers that they refer to: of records carried
+    over or kept.
+    """
     items: dict[int, dict[str, Any]] = {}
     for name, value in told.items():
         if name.startswith(f"{prefix}."):

@@ -33,10 +33,8 @@ class Traffic:
     def take(self, exchange: Exchange, retried_in: str = "") -> Graded:
         """Record an exchange, if possible, and grade it.
 
-        Args:
-            exchange: The exchange.
-            retried_in: The place of the exchange in which the client itself tried again, if it did: the program got
-                the outcome of that one, and never knew of this.
+        `retried_in` is the place of the exchange in which the client itself tried again: the program got the outcome of
+        that one, and never knew of this.
         """
         exchange = _addressed(exchange)
         if retried_in:

@@ -110,9 +110,7 @@ def _pairs(path: Path, data: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]
 def _exchange(path: Path, place: str, where: str, request: dict[str, Any], response: dict[str, Any]) -> Exchange:
     """Return one exchange.
 
-    Raises:
-        CassetteFormatError: If it has not the form of vcrpy.
-        ValueError: If a body cannot be decoded.
+    Raises `CassetteFormatError` if it has not the form of vcrpy, and `ValueError` if a body cannot be decoded.
     """
     if not isinstance(request.get("uri"), str) or not isinstance(request.get("method"), str):
         raise malformed(path, f"{where}.request", "a method and a uri", request.get("uri"))

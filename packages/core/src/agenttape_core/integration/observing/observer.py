@@ -91,8 +91,7 @@ class ObservedFile:
     def all_ended(self) -> None:
         """Write the cassette when no run is open, if there is enough to write or a `flush` waits for it.
 
-        Raises:
-            CassetteError: As of `flush`.
+        Raises `CassetteError` as `flush` does.
         """
         write = self.observation.flush if self._must_flush else self.observation.run_ended
         self._must_flush = False
@@ -104,8 +103,7 @@ class ObservedFile:
     def noting(self, *, again: bool = False) -> Iterator[None]:
         """Keep our errors out of the observed run, and not lose them.
 
-        Args:
-            again: Whether a failure here is one that was noted before.
+        With `again`, a failure here is one that was noted before.
         """
         try:
             yield

@@ -9,9 +9,8 @@ from agenttape_core.storage import Cassette, Location, open_cassette
 def named_cassette(cassette: str | Location | Cassette) -> Cassette:
     """Return the opened cassette of a name.
 
-    Raises:
-        CassetteError: If the cassette doesn't exist, or can't be read.
-        ConfigurationError: If the name is malformed.
+    Raises `CassetteError` if the cassette doesn't exist, or can't be read, and `ConfigurationError` if the name is
+    malformed.
     """
     if isinstance(cassette, Cassette):
         return cassette

@@ -44,9 +44,7 @@ _PROVIDERS = (
 def provider_name(named: str | None, class_name: str) -> str:
     """Return the conventions' name of a provider, or the framework's if they have none.
 
-    Args:
-        named: The provider as the answer names it, if it does.
-        class_name: The class of the model.
+    `named` is the provider as the answer names it.
     """
     for name in filter(None, (named, class_name)):
         plain = name.lower().replace("_", "").replace("-", "")
@@ -82,12 +80,7 @@ class Placed(NamedTuple):
 def placed_in(cassette: Cassette, timeline: Timeline | None = None) -> Iterator[Placed]:
     """Yield the records of a cassette in its order, each after the one that it happened in; none of them is kept.
 
-    Args:
-        cassette: The cassette.
-        timeline: Its timeline, if the caller has it.
-
-    Raises:
-        CassetteFormatError: If a record is malformed.
+    Raises `CassetteFormatError` if a record is malformed.
     """
     timeline = timeline if timeline is not None else timeline_of(cassette)
     is_nested = any(entry.parent is not None for entry in cassette.entries)

@@ -131,11 +131,7 @@ class Collector:
 def sdk_spans(spans: Iterable[Span]) -> Iterator[ReadableSpan]:
     """Yield our spans as spans of the SDK, in their order; none is kept.
 
-    Args:
-        spans: The spans of a trace, each after its parent.
-
-    Raises:
-        ConfigurationError: If the SDK is switched off.
+    A parent comes before its children. Raises `ConfigurationError` if the SDK is switched off.
     """
     tracer, ids = _tracer()
     for span in spans:

@@ -37,9 +37,6 @@ def tool_call_ids(interactions: Iterable[Interaction]) -> dict[int, str]:
 
     A recording does not connect the two. A tool's interaction belongs to the request with the same tool name whose id
     it names, or else to the earliest one with the same arguments. Each request has one interaction.
-
-    Args:
-        interactions: Those of a cassette, in its order.
     """
     open_calls: list[_Request] = []
     found: dict[int, str] = {}
@@ -74,9 +71,7 @@ _DOCUMENT = {"id": ("id", "id_", "node_id"), "content": ("page_content", "text")
 def content_of(record: Interaction | Step, order: int) -> dict[str, str]:
     """Return the content of a record by the names of its attributes.
 
-    Args:
-        record: An interaction or a step.
-        order: Its place among the records of the cassette.
+    `order` is its place among the records of the cassette.
     """
     if isinstance(record, Step):
         content = {"agenttape.input": record.input, "agenttape.output": record.output, "agenttape.data": record.data}

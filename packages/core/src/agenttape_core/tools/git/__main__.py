@@ -8,14 +8,7 @@ from agenttape_core.tools.git.filtered import filtered
 
 
 def main(words: list[str]) -> int:
-    """Do the task that git passes.
-
-    Args:
-        words: As git's settings give them, which `agenttape init` writes.
-
-    Returns:
-        The exit code.
-    """
+    """Do the task that git passes, as `agenttape init` has set up; return the exit code."""
     match words:
         case ["textconv", file]:
             sys.stdout.buffer.write(_diffable(file))

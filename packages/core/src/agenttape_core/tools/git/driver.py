@@ -102,18 +102,8 @@ def merged(base: Cassette | None, ours: Cassette, theirs: Cassette) -> Merged | 
 
     A record that one side changed, added or removed is taken from there. If both did, in different ways, you have to
     choose; even if a record of one side was made with a text that the other side's recording no longer has, since such
-    a run never happened.
-
-    Args:
-        base: What both were made of, if there was something.
-        ours: One side.
-        theirs: The other.
-
-    Returns:
-        The merged cassette; `None` if the headers exclude it.
-
-    Raises:
-        CassetteFormatError: If a record is malformed.
+    a run never happened. Returns `None` if the headers exclude a merge. Raises `CassetteFormatError` if a record is
+    malformed.
     """
     sides = _Side(base), _Side(ours), _Side(theirs)
     header = _merged_header(*(side.header for side in sides))
@@ -244,15 +234,9 @@ CLEAN, CONFLICTS, UNABLE = 0, 1, 3
 def merge_files(base: Path, ours: Path, theirs: Path, *, marker: int, name: str) -> tuple[int, str]:
     """Merge three files as git's merge drivers do: into ours.
 
-    Args:
-        base: What both sides were made of; empty if both added the file.
-        ours: Our side, and where the result is written.
-        theirs: Their side.
-        marker: How long the markers of conflicts are.
-        name: The path of the file in the repository, whose suffix determines its format.
-
-    Returns:
-        `CLEAN`; `CONFLICTS`, if the file has markers in it; or `UNABLE`, if it's unchanged. And what to tell the user.
+    `base` is empty if both sides added the file; the result is written to `ours`, and `marker` is the length of
+    conflict markers. The suffix of `name`, the path in the repository, determines the format. Returns `CLEAN`;
+    `CONFLICTS`, if the file has markers in it; or `UNABLE`, if it's unchanged; and what to tell the user.
     """
     try:
         target = Path(name)

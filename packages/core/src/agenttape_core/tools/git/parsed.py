@@ -38,11 +38,7 @@ def parsed(data: bytes) -> bytes | None:
 
 
 def text_of_records(records: Collection[dict[str, Any]]) -> Iterator[str]:
-    """Yield the text of records, streams joined: the cuts between chunks aren't a difference.
-
-    Args:
-        records: All records of a cassette in their stored form.
-    """
+    """Yield the text of records, streams joined: the cuts between chunks aren't a difference."""
     for said in stamped([_joined(record) for record in records]).records:
         yield f"--- {' '.join(_one_line(said[key]) for key in HEADING)}\n"
         if rest := {key: item for key, item in said.items() if key not in _UNSAID}:

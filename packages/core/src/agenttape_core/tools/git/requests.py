@@ -27,8 +27,7 @@ class Revision:
     def ask(self, *words: str) -> bytes:
         """Return what git prints.
 
-        Raises:
-            ConfigurationError: If git can't find the revision, or this isn't a repository.
+        Raises `ConfigurationError` if git can't find the revision, or this isn't a repository.
         """
         try:
             ended = subprocess.run(["git", *words], capture_output=True, check=False)  # noqa: S603, S607

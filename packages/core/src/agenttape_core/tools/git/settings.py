@@ -42,9 +42,6 @@ def clone_settings(python: str = sys.executable) -> dict[str, str]:
     """Return the settings that each clone needs, which git does not keep in the repository.
 
     If this Python is gone, both commands do the same as git without them, so that `git diff` always works.
-
-    Args:
-        python: The interpreter that AgentTape is installed for.
     """
     ours = f"{quote(PurePath(python).as_posix())} -P -m agenttape_core.tools.git"  # -P: no module of the repository
     return {
@@ -88,11 +85,7 @@ _Origin = Mapping[str, Any]
 
 
 def advice(origins: Mapping[str, _Origin]) -> str:
-    """Return how a workflow gets packages that are on this machine alone; empty if it needs no help.
-
-    Args:
-        origins: The origins of AgentTape's distributions by their names.
-    """
+    """Return how a workflow gets packages that are on this machine alone; empty if it needs no help."""
     if not are_local(origins.values()):
         return ""
     folders = [url2pathname(urlsplit(str(one["url"])).path) for one in origins.values() if "dir_info" in one]
@@ -115,11 +108,7 @@ def installed_origins() -> dict[str, _Origin]:
 
 
 def steps_from(origins: Mapping[str, _Origin]) -> Iterator[str]:
-    """Yield the lines of a workflow's step that installs the packages that came from a repository here, if any.
-
-    Args:
-        origins: The origins of distributions by their names.
-    """
+    """Yield the lines of a workflow's step that installs the packages that came from a repository here, if any."""
     wanted = [_requirement(name, origin) for name, origin in origins.items() if "vcs_info" in origin]
     if wanted:
         yield "# AgentTape, from where it is installed here."

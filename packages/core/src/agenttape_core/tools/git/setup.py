@@ -62,23 +62,14 @@ _SET_UP = f"""\
 def workflow(install: Sequence[str], folder: str, where: PurePath) -> str:
     """Return a workflow of GitHub Actions: cassettes can be read, hold no secret, and answer all that the tests ask.
 
-    Args:
-        install: The lines of the steps that install the project.
-        folder: What folders with cassettes are called.
-        where: The folder of the project in its repository.
+    `install` has the lines of the steps that install the project.
     """
     head, tail = _frame(folder, where)
     return head + "".join(f"      {line}\n" for line in install) + tail
 
 
 def is_ours(text: str, folder: str, where: PurePath) -> bool:
-    """Return whether a workflow is such a one, whatever it installs: that step belongs to the project once written.
-
-    Args:
-        text: The workflow that is there.
-        folder: What folders with cassettes are called.
-        where: The folder of the project in its repository.
-    """
+    """Return whether a workflow is such a one, whatever it installs: that step belongs to the project once written."""
     head, tail = _frame(folder, where)
     return text.startswith(head) and text.endswith(tail)
 
@@ -117,12 +108,7 @@ def hooks(folder: str) -> str:
 def with_hooks(text: str, entry: str) -> str | None:
     """Return the text of a pre-commit configuration with our entry in it.
 
-    Args:
-        text: The configuration; empty if there is none.
-        entry: Our entry of its `repos`.
-
-    Returns:
-        The text, unchanged if it has our hooks already; `None` if there is no obvious place for the entry.
+    Returns it unchanged if it has our hooks already, and `None` if there is no obvious place for the entry.
     """
     if not text.strip():
         return f"repos:\n{entry}"
@@ -200,8 +186,7 @@ _UNKNOWN = "Add what your tests import besides: the files of the project do not 
 def install_steps(project: Path) -> list[str]:
     """Return the lines of a workflow's steps that install a project with its tests.
 
-    Raises:
-        ConfigurationError: If a file of it cannot be read.
+    Raises `ConfigurationError` if a file of it cannot be read.
     """
     files = {}
     for name in _FILES:
@@ -222,11 +207,7 @@ def install_steps(project: Path) -> list[str]:
 
 
 def key_steps(used: Collection[str]) -> Iterator[str]:
-    """Yield the lines of the step that gives a key of no use to clients which refuse to be made without one.
-
-    Args:
-        used: The distributions that the project needs, or that its cassettes were recorded with.
-    """
+    """Yield the lines of the step that gives a key of no use to clients which refuse to be made without one."""
     variables = [name for name, packages in _KEYS.items() if not packages.isdisjoint(used)]
     if variables:
         yield "# Clients of providers aren't made without a key. In a replay any text will do: no call is sent."
@@ -254,10 +235,8 @@ def _recorded_with(project: Path) -> Iterator[str]:
 def steps_for(declared: Mapping[str, Any], files: Mapping[str, str], *, with_wheels: bool = False) -> Iterator[str]:
     """Yield the lines of the steps.
 
-    Args:
-        declared: What `pyproject.toml` holds.
-        files: The texts of the files that are there, by their names.
-        with_wheels: Whether AgentTape is on no registry, so that its wheels are in the project.
+    `declared` is the content of `pyproject.toml`. With `with_wheels`, AgentTape is on no registry, so its wheels are in
+    the project.
     """
     extras = _chosen(_table(declared, "project", "optional-dependencies"))
     groups = _chosen(_table(declared, "dependency-groups"))
@@ -360,15 +339,8 @@ def files_to_change(
 ) -> list[Change]:
     """Decide on the changes of a project's files. Existing content is never changed.
 
-    Args:
-        project: Its folder.
-        root: That of the repository, where automation belongs.
-        folder: The name of folders with cassettes.
-        automated: Whether it gets a workflow and hooks.
-        generated: Whether forges are to fold cassettes in a review.
-
-    Raises:
-        ConfigurationError: If a file is there and cannot be read.
+    `root` is the repository's folder, where automation belongs; with `generated`, forges fold cassettes in a review.
+    Raises `ConfigurationError` if a file is there and cannot be read.
     """
     changes = [
         _lines(
@@ -381,11 +353,7 @@ def files_to_change(
 
 
 def write_files(changes: Sequence[Change]) -> None:
-    """Write the files that change.
-
-    Raises:
-        ConfigurationError: If one cannot be written.
-    """
+    """Write the files that change. Raises `ConfigurationError` if one cannot be written."""
     for change in changes:
         if change.state in {"written", "extended"}:
             path = Path(change.what)
@@ -399,8 +367,7 @@ def write_files(changes: Sequence[Change]) -> None:
 def set_clone_settings(root: Path) -> list[Change]:
     """Set what this clone of a repository needs, and return what became of each setting.
 
-    Raises:
-        ConfigurationError: If git does not take it.
+    Raises `ConfigurationError` if git does not take it.
     """
     changes = []
     for name, value in settings.clone_settings().items():
@@ -414,8 +381,7 @@ def set_clone_settings(root: Path) -> list[Change]:
 def folder_name(cassette_dir: str) -> str:
     """Return what folders with cassettes are called: the last part of the setting.
 
-    Raises:
-        ConfigurationError: If git's patterns could not name it.
+    Raises `ConfigurationError` if git's patterns could not name it.
     """
     name = PurePath(cassette_dir).name
     if "://" in cassette_dir or not _FOLDER.fullmatch(name):

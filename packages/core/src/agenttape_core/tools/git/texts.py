@@ -18,11 +18,7 @@ from agenttape_core.tools.git.parsed import text_of_records
 def diffable(path: Path) -> bytes:
     """Return the text of a cassette for `git diff`: unpacked, streams joined, without numbers and times.
 
-    Args:
-        path: The file, which git may have copied to another name.
-
-    Returns:
-        The text; for a file that can't be read as a cassette, its content.
+    Git may have copied the file to another name. If it can't be read as a cassette, returns its content.
     """
     try:
         with path.open("rb") as stream:

@@ -205,8 +205,7 @@ def _entry(path: Path | str, number: int, raw: Any) -> Entry:
 def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the members of a JSON object, as `object_pairs_hook`. Canonical JSON has each name once.
 
-    Raises:
-        ValueError: If a name occurs twice: languages differ on which of the values counts.
+    Raises `ValueError` if a name occurs twice: languages differ on which of the values counts.
     """
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -399,12 +398,8 @@ def _distance(recorded: Any, asked: Any) -> int:
 def fakes_of(where: str, cassettes: Iterable[Path | str | None]) -> dict[str, Any]:
     """Return options of `use_cassette` with which an oracle answers calls of tools without a recording.
 
-    Args:
-        where: A file that `agenttape export --format oracle` has written, or the URL of `agenttape serve`.
-        cassettes: The recordings whose tools a server offers.
-
-    Raises:
-        ConfigurationError: If the file can't be read.
+    `where` is a file that `agenttape export --format oracle` has written, or the URL of `agenttape serve`. Raises
+    `ConfigurationError` if the file can't be read.
     """
     if "://" not in where:
         return {"fakes": ToolOracle(read_oracle(where)).functions()}

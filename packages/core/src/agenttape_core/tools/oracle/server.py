@@ -166,9 +166,8 @@ class _Handler(BaseHTTPRequestHandler):
 def _found(oracle: ToolOracle, body: bytes) -> Entry | Unknown:
     """Return the answer to the call in the body of a request.
 
-    Raises:
-        ValueError: If it doesn't have the form in the module's docstring.
-        ConfigurationError: If the arguments have no canonical JSON.
+    Raises `ValueError` if it doesn't have the form in the module's docstring, and `ConfigurationError` if the arguments
+    have no canonical JSON.
     """
     if body.count(b"[") + body.count(b"{") > _MAX_PARTS:
         raise ValueError(f"expected at most {_MAX_PARTS:,} lists and objects")

@@ -53,8 +53,7 @@ class Command(NamedTuple):
 def refuse_cassette(words: Sequence[str]) -> None:
     """Refuse a cassette in place of a command, or of the first test.
 
-    Raises:
-        ConfigurationError: The first of them is a cassette.
+    Raises `ConfigurationError` if the first of them is a cassette.
     """
     first = next(iter(words), "")
     if first and is_cassette(Path(first)):
@@ -68,11 +67,8 @@ def refuse_cassette(words: Sequence[str]) -> None:
 def command_of(given: Sequence[str]) -> Command:
     """Return the command to run.
 
-    Args:
-        given: The words of a command; or one that names a function, `module:function` or `path/to/file.py:function`.
-
-    Raises:
-        ConfigurationError: If the command doesn't exist, or AgentTape can't be loaded into it.
+    `given` may also name a function, `module:function` or `path/to/file.py:function`. Raises `ConfigurationError` if
+    the command doesn't exist, or AgentTape can't be loaded into it.
     """
     words = tuple(given)
     if len(words) == 1 and _FUNCTION.fullmatch(words[0]) and shutil.which(words[0]) is None:

@@ -60,15 +60,9 @@ def merged(
 ) -> list[Merged]:
     """Make the cassettes of a run.
 
-    Args:
-        reports: The reports of its processes.
-        config: The configuration of the run.
-        replaces: Whether an existing cassette is replaced. If not, the recording is written beside it.
-        derives: Whether a replay made them, which does not change its cassettes.
-        waits: Whether a new recording waits for review beside an existing cassette.
-
-    Raises:
-        CassetteError: One cannot be read or written. The parts are kept.
+    If `replaces` is false, a recording is written beside the present cassette; with `derives`, a replay made them,
+    which does not change its cassettes; with `waits`, a recording waits for review. Raises `CassetteError` if one
+    cannot be read or written; the parts are kept.
     """
     parts: defaultdict[str, list[Path]] = defaultdict(list)
     only_new = set()
@@ -431,9 +425,7 @@ class Findings(NamedTuple):
 def findings_of(reports: Sequence[ProcessReport], recorded: Mapping[str, Sequence[tuple[int, str, str]]]) -> Findings:
     """Judge a replay.
 
-    Args:
-        reports: The reports of its processes.
-        recorded: By address, the recordings of its cassette: number, fingerprint, and a line about each.
+    `recorded` has, by address, the recordings of its cassette: number, fingerprint, and a line about each.
     """
     by_address: dict[str, list[ProcessReport]] = {}
     for report in reports:

@@ -63,9 +63,8 @@ class RestartSpec:
 def main(words: str) -> int:
     """Begin a run again, and print its answer.
 
-    Returns:
-        The exit code: 2 if it can't begin, 1 if a server answered differently than in the recording, or, if calls are
-        live, with a status of 500 or more.
+    Returns 2 if it can't begin; and 1 if a server answered differently than in the recording, or, if calls are live,
+    with a status of 500 or more.
     """
     spec = RestartSpec(**json.loads(words))
     try:

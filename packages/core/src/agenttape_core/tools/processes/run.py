@@ -76,18 +76,8 @@ def run_child(
     """Run a command to its end, and return its exit code.
 
     An interruption also reaches the command from the terminal; this waits for the command's reaction. A termination is
-    forwarded to it.
-
-    Args:
-        command: Its words.
-        folder: The folder of the run.
-        extra: Further environment variables for it.
-        apart: Whether its standard output goes to the standard error.
-        is_replay: Whether it is replayed.
-        keeps_output: Whether its output goes to files in the folder of the run, and it reads no input.
-
-    Raises:
-        ConfigurationError: It cannot be started.
+    forwarded to it. With `apart`, its standard output goes to the standard error; with `keeps_output`, its output goes
+    to files in the folder, and it reads no input. Raises `ConfigurationError` if it cannot be started.
     """
     children: list[subprocess.Popen[bytes]] = []
     streams: dict[str, Any] = {"stdout": _STDERR if apart else None}
@@ -363,11 +353,7 @@ def _missing(reports: Sequence[ProcessReport]) -> dict[str, str]:
 
 
 def path_of(cassette: str) -> Path:
-    """Return the cassette of the main process of a command.
-
-    Raises:
-        ConfigurationError: If it isn't a local file.
-    """
+    """Return the cassette of the main process of a command. Raises `ConfigurationError` if it isn't a local file."""
     path = cassette_path(cassette, load_settings().cassette_dir)
     if not isinstance(path, Path):
         raise ConfigurationError(
@@ -390,12 +376,8 @@ def _checked(path: Path, options: dict[str, Any]) -> Settings:
 def recorded_of(path: Path, command: Command) -> dict[str, Cassette]:
     """Open all cassettes of a replay, so that a broken one is known before anything runs.
 
-    Returns:
-        The cassettes by the addresses of their processes.
-
-    Raises:
-        CassetteNotFoundError: If there are none.
-        CassetteError: If one cannot be read.
+    Returns them by the addresses of their processes. Raises `CassetteNotFoundError` if there are none, and
+    `CassetteError` if one cannot be read.
     """
     recorded = {address: open_cassette(own) for address, own in cassettes_of(path)}
     if not recorded:

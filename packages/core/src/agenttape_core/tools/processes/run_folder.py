@@ -145,11 +145,8 @@ class RunFolder:
     ) -> None:
         """Write the configuration for the processes.
 
-        Args:
-            config: For those that open a session.
-            allow_hosts: What they may reach in a replay before they open one.
-            watched: The modules whose import needs a session.
-            command: The words of the command.
+        `allow_hosts` is what the processes may reach in a replay before they open a session; `watched` are the modules
+        whose import needs one.
         """
         for folder in (_REPORTS, _CLAIMED):
             (self.folder / folder).mkdir()
@@ -178,9 +175,7 @@ class RunFolder:
     def write_report(self, name: str, report: ProcessReport) -> None:
         """Write a report, whole or not at all: the process may be killed meanwhile.
 
-        Args:
-            name: The name of the report; an earlier one of that name is replaced.
-            report: The state of its session so far.
+        It replaces an earlier report of that name.
         """
         if not (self.folder / _REPORTS).is_dir():
             return  # the command ended before this process, and nobody reads its folder any more
@@ -223,9 +218,7 @@ def folder_of(cassette: Path) -> Path:
 def cassette_of(cassette: Path, address: str) -> Path:
     """Return the cassette of a process of a run.
 
-    Args:
-        cassette: That of the main process, whose layout and packing it has too.
-        address: The address of the process.
+    `cassette` is the main process's, whose layout and compression it has too.
     """
     if not address:
         return cassette

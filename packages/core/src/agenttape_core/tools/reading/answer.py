@@ -101,11 +101,7 @@ class Answer:
 
 
 def last_answer(interactions: Iterable[Interaction]) -> str:
-    """Return the text of the last answer of a model; empty if there is none.
-
-    Args:
-        interactions: The run's, in its order. A call inside another call isn't an answer to the run.
-    """
+    """Return the text of the last answer of a model; empty if there is none."""
     answers = [item for item in interactions if item.kind in MODEL_KINDS and item.parent is None]
     return Answer(answers[-1].outcome).text if answers else ""
 

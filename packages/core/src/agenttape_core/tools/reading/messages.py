@@ -43,12 +43,7 @@ def tool_definitions(request: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def message_of(message: Mapping[str, Any], role: str = "user") -> dict[str, Any]:
-    """Return a message of a request or an answer.
-
-    Args:
-        message: The message as an integration records it.
-        role: The role of a message that names none.
-    """
+    """Return a message of a request or an answer. `role` is the role of a message that names none."""
     own_role = str(message.get("role") or message.get("type") or role)
     content = message.get("blocks", message.get("content"))
     if own_role == "tool":

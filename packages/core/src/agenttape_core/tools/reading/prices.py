@@ -40,10 +40,8 @@ class Prices(Protocol):
     def cost(self, model: str, provider: str, usage: Usage) -> float | None:
         """Return the cost of a call in US dollars; None if the model has no known price.
 
-        Args:
-            model: Its name in requests to the provider, optionally with the provider before it: `openai/gpt-5`.
-            provider: The class of the model, whose name identifies the provider if the model's name doesn't.
-            usage: The tokens of the call.
+        `provider` is the class of the model, which identifies the provider if the model's name (`openai/gpt-5`)
+        doesn't.
         """
 
 
@@ -108,12 +106,9 @@ class NoPrices:
 def load_prices(path: Path | str | None = None) -> Prices:
     """Return the prices of a project.
 
-    Args:
-        path: A JSON file that maps models to `{"input": 1.25, "output": 10.0}`, in US dollars per million tokens; by
-            default the list prices of genai-prices, if that is installed.
-
-    Raises:
-        ConfigurationError: If the file can't be read, or isn't such a table.
+    The file maps models to `{"input": 1.25, "output": 10.0}`, in US dollars per million tokens; without one, the list
+    prices of genai-prices count, if that is installed. Raises `ConfigurationError` if the file can't be read, or isn't
+    such a table.
     """
     if path is None:
         return _installed()
@@ -128,12 +123,7 @@ def load_prices(path: Path | str | None = None) -> Prices:
 
 
 def how_to_price(models: Iterable[str], prices: Prices) -> str:
-    """Return how to make the costs of calls known, as the last lines of a message.
-
-    Args:
-        models: The models of the calls, as far as these name one.
-        prices: The prices, which have none of some of these models.
-    """
+    """Return how to make the costs of calls known, as the last lines of a message."""
     if not prices.are_there:
         return INSTALL
     one = Usage(input_tokens=1, output_tokens=1)
@@ -144,11 +134,7 @@ def how_to_price(models: Iterable[str], prices: Prices) -> str:
 
 
 def names_of(model: str) -> tuple[str, str]:
-    """Return the names that a table may list a model under: its own, and the one without the date of a snapshot.
-
-    Args:
-        model: Its name in requests to the provider, optionally with the provider before it.
-    """
+    """Return the names that a table may list a model under: its own, and the one without the date of a snapshot."""
     name = model.rpartition("/")[2].lower()
     return name, _SNAPSHOT.sub("", name)
 

@@ -69,9 +69,7 @@ class Overview:
 def cost_of(item: Interaction, prices: Prices) -> float | None:
     """Return the cost of a call in US dollars; None if its model has no known price or its tokens were not counted.
 
-    Args:
-        item: A call of one of the kinds `MODELS`.
-        prices: The prices.
+    `item` is of one of the kinds `MODELS`.
     """
     model, usage = model_of(item), item.outcome.usage
     return prices.cost(model, item.name, usage) if model is not None and usage is not None else None
@@ -92,9 +90,7 @@ def model_of(item: Interaction) -> str | None:
 def tried_with(item: Interaction, candidate: object) -> Interaction:
     """Return a recorded call as one that a candidate was asked.
 
-    Args:
-        item: The call.
-        candidate: The candidate's label; with anything but a text, and for the program's own model, the call stays.
+    If `candidate` isn't a label, or is the program's own model, the call stays.
     """
     if not isinstance(candidate, str) or candidate == OWN:
         return item
@@ -102,11 +98,7 @@ def tried_with(item: Interaction, candidate: object) -> Interaction:
 
 
 def overview_of(cassette: Cassette, prices: Prices) -> Overview:
-    """Read a whole cassette and return its overview.
-
-    Raises:
-        CassetteFormatError: If a record is malformed.
-    """
+    """Read a whole cassette and return its overview. Raises `CassetteFormatError` if a record is malformed."""
     kinds, tools, models, found = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     dollars = 0.0
     for item in cassette.interactions():

@@ -99,8 +99,7 @@ class Timeline:
 def timeline_of(cassette: Cassette) -> Timeline:
     """Return the timeline of a cassette. No request is parsed.
 
-    Raises:
-        CassetteFormatError: If its timings, a step or an outcome are malformed.
+    Raises `CassetteFormatError` if its timings, a step or an outcome are malformed.
     """
     records = list(cassette.rows())
     tree = CallTree(records)

@@ -50,9 +50,6 @@ def turns_of(interactions: Iterable[Interaction]) -> list[Turn]:
 
     A turn begins with each outermost run (`agent`, `agent#2`, …). Calls of models outside of any run, as in a
     hand-written loop, belong to one turn as long as they continue from the same message of a user.
-
-    Args:
-        interactions: The calls, in the order of the run.
     """
     turns: list[Turn] = []
     known: dict[str, Turn] = {}  # by the outermost run: parallel ones take turns in the order of the calls
@@ -104,8 +101,7 @@ def _continues(messages: list[dict[str, Any]], asked: int | None, prompt: str) -
 def conversation_of(last: Interaction | None) -> list[dict[str, Any]]:
     """Return the messages of a conversation with its last answer.
 
-    Args:
-        last: The call of the model that gave the last answer; `None` if there was none.
+    `last` is the call of the model that gave the last answer.
     """
     if last is None:
         return []
@@ -204,11 +200,7 @@ class Group:
 
 
 def add_to(groups: dict[str, Group], way: str, cassette: Cassette, shown: str, prices: Prices) -> None:
-    """Add the calls of a cassette to groups.
-
-    Raises:
-        CassetteFormatError: If a record is malformed.
-    """
+    """Add the calls of a cassette to groups. Raises `CassetteFormatError` if a record is malformed."""
     timings = cassette.header.volatile.timings
     records = list(cassette.records())
     items = [record for record in records if isinstance(record, Interaction)]

@@ -92,11 +92,7 @@ def change_of(
 ) -> Change | None:
     """Return the change of a recording; `None` if there is no cassette at this path, neither before nor now.
 
-    Args:
-        path: The file.
-        before: Opens the old recording; `None` if there was none.
-        now: Opens the present recording; `None` if there is none.
-        prices: The prices of tokens.
+    `before` and `now` open the old and the present recording.
     """
     problems = []
     runs: list[tuple[Cassette, Trajectory] | None] = []
@@ -159,9 +155,7 @@ _MOST = 65_000
 def markdown(changes: Sequence[Change], base: str) -> str:
     """Return the report.
 
-    Args:
-        changes: The changes of all recordings that were compared, the same ones among them.
-        base: The revision that they are compared with.
+    `changes` includes recordings that are the same; `base` is the revision that they are compared with.
     """
     totals = Totals.of(changes)
     different = [one for one in changes if one.state != "same"]

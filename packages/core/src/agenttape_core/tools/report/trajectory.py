@@ -32,21 +32,12 @@ class Trajectory:
 
 
 def trajectory_of(cassette: Cassette, prices: Prices) -> Trajectory:
-    """Return the path of a recorded run.
-
-    Raises:
-        CassetteFormatError: If a record is malformed.
-    """
+    """Return the path of a recorded run. Raises `CassetteFormatError` if a record is malformed."""
     return path_of(cassette.interactions(), prices)
 
 
 def path_of(interactions: Iterable[Interaction], prices: Prices) -> Trajectory:
-    """Return the path that the calls of a recorded run make.
-
-    Args:
-        interactions: The calls, in the order of the file.
-        prices: The prices of tokens.
-    """
+    """Return the path that the calls of a recorded run make."""
     calls, tokens, dollars = [], 0, 0.0
     for item in interactions:
         if item.kind not in PURE_KINDS:

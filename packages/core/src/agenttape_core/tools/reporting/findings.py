@@ -170,14 +170,7 @@ class Checked:
 
 
 def judged_by(rule: str, name: str, path: str, findings: Iterable[Finding]) -> Checked:
-    """Return a run of which one thing was judged.
-
-    Args:
-        rule: The word of the check, which all findings get.
-        name: The name of the run.
-        path: Its file; empty if it has none.
-        findings: The findings, those without a file about this one.
-    """
+    """Return a run of which one thing was judged. All findings get `rule`; those without a file are about this one."""
     found = tuple(replace(each, rule=rule, path=each.path or path) for each in findings)
     return Checked(name, path, "", (Judged(rule, name, found),))
 

@@ -86,7 +86,10 @@ def headline(checked: Sequence[Checked]) -> str:
 
 
 def markdown(checked: Sequence[Checked]) -> str:
-    """Return the report: the runs that have findings first, each with them."""
+    """Return the report: the runs that have findings first, each with them.
+
+    `changes` includes recordings that are the same; `base` is the revision that they are compared with.
+    """
     lines = [f"### AgentTape: {headline(checked)}", ""]
     told = [run for run in checked if run.findings]
     if not told:
@@ -110,8 +113,7 @@ def markdown(checked: Sequence[Checked]) -> str:
 def junit(checked: Iterable[Checked]) -> str:
     """Return the report: a suite for each run, in it a case for each check.
 
-    Raises:
-        ConfigurationError: If the library is not installed.
+    Raises `ConfigurationError` if the library is not installed.
     """
     try:
         from junitparser import JUnitXml, TestSuite
@@ -290,12 +292,7 @@ def write_report(
 ) -> None:
     """Write a result to a file, in the form of its suffix, and make its folder.
 
-    Args:
-        file: The file.
-        checked: The findings.
-        plain: The result as plain data.
-        text: The result as text.
-        has_table: Whether that is more than the findings, so that it also belongs into Markdown.
+    With `has_table`, the text is more than the findings, so that it also belongs into Markdown.
     """
     path = Path(file)
     if path.suffix == ".json":

@@ -110,11 +110,7 @@ def sort_of(path: str) -> Sort:
 def calls_of(shown: str, compared: Iterable[Compared], before: Cassette, now: Cassette) -> list[PendingCall]:
     """Return the calls that have changed, in the order of the run.
 
-    Args:
-        shown: The cassette, as its keys begin.
-        compared: All that was compared of the two cassettes.
-        before: The cassette.
-        now: The recording that waits.
+    `shown` is the cassette, as the calls' keys begin.
     """
     return list(_calls(shown, compared, before, now))
 

@@ -30,13 +30,8 @@ def mixed(
 ) -> tuple[Header, list[Record]]:
     """Return the header and the records of a cassette with some calls of a new recording.
 
-    The header comes from the new recording: a call with an unchanged request doesn't depend on it.
-
-    Args:
-        compared: All that was compared of the two, steps too.
-        before: The cassette.
-        now: The new recording.
-        taken: The changed calls that are taken from it.
+    The header comes from the new recording: a call with an unchanged request doesn't depend on it. `taken` are the
+    changed calls that are taken from the new recording.
     """
     governed = _Governed(compared, {id(one) for one in taken})
     places: list[tuple[Compared, bool]] = []
@@ -160,12 +155,8 @@ class Decided:
 def accept(pending: Pending, keys: Collection[str] | None = None) -> Decided:
     """Let calls of a new recording take the place of the recorded ones, with all that hangs together with them.
 
-    Args:
-        pending: What waits.
-        keys: The keys of the calls; `None` for all.
-
-    Raises:
-        CassetteError: A file has changed since it was read, is being recorded, or can't be written; no file changed.
+    Without `keys`, all are accepted. Raises `CassetteError` if a file has changed since it was read, is being recorded,
+    or can't be written; no file changed.
     """
     return decide(pending, accepted=[call.key for call in pending.calls] if keys is None else keys)
 
@@ -178,13 +169,7 @@ def reject(pending: Pending, keys: Collection[str] | None = None) -> Decided:
 def decide(pending: Pending, accepted: Collection[str] = (), rejected: Collection[str] = ()) -> Decided:
     """Accept calls, and reject others. What is in one group is rejected if any of it is.
 
-    Args:
-        pending: What waits.
-        accepted: The keys of calls that are accepted.
-        rejected: The keys of calls that are rejected.
-
-    Raises:
-        CassetteError: As for `accept`.
+    Raises `CassetteError` as for `accept`.
     """
     dropped = pending.with_dependents([key for key in rejected if key in pending.dependents])
     taken = [

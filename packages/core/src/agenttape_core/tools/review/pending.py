@@ -105,10 +105,7 @@ class _Call:
 def groups_of_dependents(calls: Sequence[PendingCall], before: TimingOf, now: TimingOf) -> list[list[int]]:
     """Return the calls that can only be taken together, as places in the sequence; each call is in one group.
 
-    Args:
-        calls: The calls that have changed.
-        before: Returns the times of a recorded call by its number.
-        now: Returns the new texts of a waiting call.
+    `before` returns the times of a recorded call by its number, and `now` the new texts of a waiting call.
     """
     joined_up = _Joined(len(calls))
     both = [_Call(call) for call in calls]
@@ -164,10 +161,7 @@ def _join_roots(place: int, calls: Sequence[_Call], timings: tuple[TimingOf, Tim
 def may_come_from(call: PendingCall, root: PendingCall, timings: tuple[TimingOf, TimingOf]) -> bool:
     """Return whether one call may have caused another, in either recording.
 
-    Args:
-        call: The call.
-        root: The other one.
-        timings: Return the times of a recorded call, and of one that waits, by its number.
+    `timings` return the times of a recorded call, and of one that waits, by its number.
     """
     sides = ((call.before, root.before, timings[0]), (call.now, root.now, timings[1]))
     both = [(mine, theirs, timing_of) for mine, theirs, timing_of in sides if mine is not None and theirs is not None]
@@ -274,11 +268,7 @@ class Pending:
         return [call for call in self.calls if call.key in together]
 
     def needs(self, taken: Sequence[PendingCall]) -> list[PendingCall]:
-        """Return the calls that would have to be taken as well so that the program that recorded this replays.
-
-        Args:
-            taken: The calls that are taken, with their dependents.
-        """
+        """Return the calls that would have to be taken as well so that the program that recorded this replays."""
         left = [call for call in self.calls if call not in taken]
         timings = self.before.header.volatile.timings.get, self.now.header.volatile.timings.get
         asking = [call for call in taken if call.asks_anew]
@@ -314,11 +304,7 @@ class Pending:
 def pending_of(path: Path) -> Pending:
     """Read what waits for review beside a cassette.
 
-    Args:
-        path: The cassette, or the file that waits.
-
-    Raises:
-        CassetteError: If no recording waits, or a file can't be read.
+    Raises `CassetteError` if no recording waits, or a file can't be read.
     """
     path = waits_for(path) if is_pending(path.name) else path
     waiting = pending_path(path)
@@ -345,11 +331,8 @@ def digest_of(path: Path) -> str:
 def pending_in(paths: Sequence[str | Path] = (".",)) -> list[Path]:
     """Return the cassettes beside which a recording waits for review, sorted.
 
-    Args:
-        paths: Cassettes, files that wait, and folders to be looked through with all below them but hidden ones.
-
-    Raises:
-        ConfigurationError: If there's no recording at a path.
+    `paths` may be cassettes, files that wait, and folders, searched without their hidden folders. Raises
+    `ConfigurationError` if there's no recording at a path.
     """
     found: dict[Path, None] = {}
     for path in map(Path, paths or (".",)):

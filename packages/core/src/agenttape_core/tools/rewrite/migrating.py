@@ -43,11 +43,8 @@ def migration_of(cassette: Cassette) -> Migration:
 def migrate(path: Location) -> Migration:
     """Rewrite a cassette if its format is older than the one it would be written in now. Others are not touched.
 
-    What it holds stays the same.
-
-    Raises:
-        CassetteVersionError: It is of a newer format than is known.
-        CassetteError: It cannot be read or written, or it is being recorded. It doesn't change.
+    What it holds stays the same. Raises `CassetteVersionError` if it is of a newer format than is known, and
+    `CassetteError` if it cannot be read or written, or it is being recorded; it doesn't change.
     """
     real = real_location(path)
     if not (found := migration_of(open_cassette(real))).is_due:

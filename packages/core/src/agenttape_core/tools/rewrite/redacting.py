@@ -60,9 +60,7 @@ class Proof:
     def of_records(self, header: Header, records: Iterable[Record]) -> list[Leak]:
         """Return the secrets left in records that aren't written yet.
 
-        Args:
-            header: The header that will stand before them.
-            records: All of the cassette.
+        `header` is the one that will be written before them.
         """
         return list(Scan(self._redactor()).leaks(header, records))
 
@@ -140,8 +138,7 @@ class _Plan(NamedTuple):
 def check_values(values: Sequence[str]) -> None:
     """Refuse values that would be found everywhere.
 
-    Raises:
-        ConfigurationError: One is too short. The error does not tell it.
+    Raises `ConfigurationError` if one is too short; the error does not tell it.
     """
     if any(len(value) < _SHORTEST for value in values):
         problem = f"a value to redact has less than {_SHORTEST} characters, so it would be found everywhere"
@@ -158,20 +155,10 @@ def would_redact(cassette: Cassette, settings: Settings, values: Sequence[str] =
 def redact(path: Location, settings: Settings, values: Sequence[str] = ()) -> Redacted:
     """Replace the secrets in a cassette and its assets by pseudonyms made with its own key, and prove them gone.
 
-    If no secret is found, the cassette isn't touched. A changed one is written atomically; then all its bytes
-    are read again and searched for the replaced secrets.
-
-    Args:
-        path: The cassette.
-        settings: The rules of the project, and the key if it is not in the cassette.
-        values: What else is secret, wherever and however it stands.
-
-    Returns:
-        The secrets replaced, and the ones left.
-
-    Raises:
-        CassetteError: It can't be read or written, or it's being recorded. It's unchanged.
-        ConfigurationError: Its key is not given, or a value is too short.
+    If no secret is found, the cassette isn't touched. A changed one is written atomically; then all its bytes are read
+    again and searched for the replaced secrets. `values` are further secrets, wherever they are. Returns the secrets
+    replaced, and the ones left. Raises `CassetteError` if it can't be read or written, or it's being recorded; it's
+    unchanged, and `ConfigurationError` if its key is not given, or a value is too short.
     """
     real = real_location(path)
     open_cassette(real)  # what is not there gets no lock beside it

@@ -60,12 +60,7 @@ class Scan:
         self._replacing = Replacing(redactor, Ignored.of(()), Values((), redactor))
 
     def leaks(self, header: Header, records: Iterable[Record]) -> Iterator[Leak]:
-        """Yield the secrets of a cassette or a journal, record by record.
-
-        Args:
-            header: Its header.
-            records: All that it holds, in its order.
-        """
+        """Yield the secrets of a cassette or a journal, record by record."""
         text = self._redactor.text
         new_header = self._replacing.header(header)
         pairs = list(self._replacing.records(records))
@@ -121,11 +116,7 @@ def leaks_of_threads(stored: Iterable[Stored], redactor: Redactor) -> Iterator[L
 
 
 def read_leftover(journal: Path) -> tuple[Header, list[Record]]:
-    """Return the content of a journal.
-
-    Raises:
-        CassetteFormatError: It cannot be read.
-    """
+    """Return the content of a journal. Raises `CassetteFormatError` if it cannot be read."""
     try:
         content = journal.read_bytes()
     except OSError as error:

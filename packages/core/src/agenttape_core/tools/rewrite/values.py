@@ -39,12 +39,7 @@ class FoundSecret(NamedTuple):
 
 
 def differing(before: object, after: object) -> list[FoundSecret]:
-    """Return the places in which data differs after redaction.
-
-    Args:
-        before: Plain data.
-        after: The same with pseudonyms. A key that was replaced is shown under its new name.
-    """
+    """Return the places in which data differs after redaction. A key that was replaced is shown under its new name."""
     found = list(_walked(before, after, ""))
     # The pseudonym of a secret in pieces stands where it begins; what is gone from later chunks is no other secret.
     whole = [place for place in found if place.kind]

@@ -14,12 +14,7 @@ _UNITS = {"h": timedelta(hours=1), "": timedelta(days=1), "d": timedelta(days=1)
 def parse_age(text: str, option: str = "--cassette-max-age") -> timedelta:
     """Return an age such as `90`, `90d`, `12h` or `6w`.
 
-    Args:
-        text: The age.
-        option: Where it was given, for the error.
-
-    Raises:
-        ConfigurationError: If it is none.
+    `option` is where it was given, for the error. Raises `ConfigurationError` if it is none.
     """
     match = _AGE.fullmatch(text.strip())
     if match is None:

@@ -33,11 +33,7 @@ class _File(BaseModel):
 
 
 def checksums_of(path: Path) -> Checksums:
-    """Return the checksums of a cassette.
-
-    Raises:
-        CassetteError: If there is none, or it cannot be unpacked.
-    """
+    """Return the checksums of a cassette. Raises `CassetteError` if there is none, or it cannot be unpacked."""
     return {name: sha256(text.encode()).hexdigest()[:_DIGITS] for name, text in _parts(path)}
 
 
@@ -59,8 +55,7 @@ def broken(recorded: Checksums, found: Checksums) -> list[str]:
 def read_checksums(file: Path) -> dict[str, Checksums]:
     """Return the checksums in a file by the paths of their cassettes, from its folder; none if the file doesn't exist.
 
-    Raises:
-        ConfigurationError: If it isn't a file of checksums.
+    Raises `ConfigurationError` if it isn't a file of checksums.
     """
     if not file.is_file():
         return {}

@@ -56,11 +56,7 @@ class Facts:
 
 
 def facts_of(path: str, cassette: Cassette) -> Facts:
-    """Read a whole cassette and return its facts.
-
-    Raises:
-        CassetteFormatError: If a record is malformed.
-    """
+    """Read a whole cassette and return its facts. Raises `CassetteFormatError` if a record is malformed."""
     volatile = cassette.preface.volatile
     is_derived = cassette.preface.derived_from is not None
     facts = Facts(path, recorded_at(volatile.created), volatile.packages, is_derived=is_derived)
@@ -105,11 +101,8 @@ class Retirements:
 def load_retirements(path: Path | str | None = None) -> Retirements:
     """Return a table of retirements.
 
-    Args:
-        path: A JSON file that maps models to dates: `{"gpt-4": "2026-10-23"}`; by default an empty table.
-
-    Raises:
-        ConfigurationError: If the file can't be read, or isn't such a table.
+    The file maps models to dates: `{"gpt-4": "2026-10-23"}`; without one, the table is empty. Raises
+    `ConfigurationError` if the file can't be read, or isn't such a table.
     """
     if path is None:
         return Retirements({})
@@ -154,10 +147,7 @@ def outdated_in(facts: Sequence[Facts]) -> Iterator[Outdated]:
 
     A text is older than another one if it was last recorded more than an hour before the other one first was. So a
     difference by design, such as the name of a user, doesn't count as a change as long as both forms are recorded
-    together.
-
-    Args:
-        facts: What the cassettes say; one that does not say when it was recorded takes no part.
+    together. A cassette without a time of recording takes no part.
     """
     for (_, *tools), texts in _texts(facts, lambda each: each.prompts).items():
         where = f" with the tools {', '.join(tools)}" if tools else ""
@@ -255,14 +245,8 @@ def stale_among(
 ) -> list[Finding]:
     """Return the changes since cassettes were recorded, by cassette.
 
-    Args:
-        facts: What the cassettes say. They are also compared with each other.
-        now: The time.
-        max_age: The limit of their age; `None` for any age.
-        retirements: When models are taken away.
-        installed: Returns the version of an installed package, or `None`.
-        checks: What to look at.
-        verified: When cassettes were last compared with a run for real, by their names.
+    The cassettes are also compared with each other. `retirements` has when models are taken away; `installed` returns
+    the version of an installed package; `verified` has when cassettes were last compared with a real run.
     """
     found = [finding for each in facts for finding in _alone(each, now, max_age, retirements, installed)]
     found += [Finding(*change) for change in outdated_in(facts)]

@@ -34,11 +34,7 @@ def note_verified(root: Path, cassettes: Iterable[str], now: datetime) -> None:
 def verified_in(start: Path) -> Mapping[Path, datetime]:
     """Return when cassettes were last verified, by their full paths.
 
-    Args:
-        start: The folder to start from. The nearest file at or above it counts.
-
-    Raises:
-        ConfigurationError: If the file cannot be read.
+    The nearest file at or above `start` counts. Raises `ConfigurationError` if the file cannot be read.
     """
     for root in (start, *start.parents):
         file = root / FOLDER / _FILE

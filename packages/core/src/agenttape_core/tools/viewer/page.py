@@ -53,14 +53,8 @@ def page_of(
 ) -> str:
     """Return the page. The same cassettes and prices give the same bytes.
 
-    Args:
-        cassettes: One or two cassettes, each with its name.
-        prices: The prices of tokens.
-        comparison: The comparison of the two, if there are two.
-        flow: The edges between the calls of one, as plain data, if replays have shown them.
-
-    Raises:
-        CassetteFormatError: If a record is malformed.
+    `comparison` is of the two cassettes, if there are two; `flow` has the edges between the calls of one, if replays
+    have shown them. Raises `CassetteFormatError` if a record is malformed.
     """
     records = [tuple(cassette.records()) for _, cassette in cassettes]
     runs = [run_of(cassette, held, prices) for (_, cassette), held in zip(cassettes, records, strict=True)]

@@ -99,12 +99,7 @@ def is_main(words: Sequence[str], command: Sequence[str]) -> bool:
 
 
 def why_unguarded(words: Sequence[str], environment: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the reason why something might run without our code, and whether it's a Python that surely would.
-
-    Args:
-        words: The command line.
-        environment: Its variables.
-    """
+    """Return the reason why something might run without our code, and whether it's a Python that surely would."""
     try:
         _judge(words, dict(environment))
     except _UnguardedError as found:
@@ -113,12 +108,7 @@ def why_unguarded(words: Sequence[str], environment: Mapping[str, str]) -> tuple
 
 
 def why_deaf(words: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Return the reason why our code would surely not run in a Python that a command starts; empty if it may.
-
-    Args:
-        words: The command line.
-        environment: Its variables.
-    """
+    """Return the reason why our code would surely not run in a Python that a command starts; empty if it may."""
     reason, is_deaf = why_unguarded(words, environment)
     return reason if is_deaf else ""
 
@@ -265,8 +255,7 @@ _PUNCTUATION = "();<>|&\n"
 def _commands(text: str) -> Iterator[list[str]]:
     """Yield the words of each simple command in the text of a shell.
 
-    Raises:
-        ValueError: It has parts that can't be read in this way.
+    Raises `ValueError` if it has parts that can't be read in this way.
     """
     import shlex  # only here: few processes start a shell
 
