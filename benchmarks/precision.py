@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agenttape_core.redaction import Redactor
 from agenttape_core.redaction.detection.findings import Span
-from agenttape_core.redaction.detection.normal import normalised
+from agenttape_core.redaction.detection.views import normalised
 
 _PACKAGES = ("langgraph*", "langchain*", "llama_index*", "openai*")
 _PERSONAL = ("[REDACTED:email:", "[REDACTED:phone:")

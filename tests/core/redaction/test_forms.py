@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agenttape_core.redaction import Redactor, Rule
 from agenttape_core.redaction.detection.personal import passes_luhn
-from agenttape_core.redaction.recognition import holds_pseudonym, kinds_in
+from agenttape_core.redaction.pseudonyms import holds_pseudonym, kinds_in
 
 MAIL = "Ann.Lee@acme-mail.com"
 ARMOUR = "-----BEGIN PRI" + "VATE KEY-----\n{}\n-----END PRI" + "VATE KEY-----"

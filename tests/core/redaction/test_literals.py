@@ -7,8 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core.redaction.detection.normal import Normal
-from agenttape_core.redaction.detection.views import LONG, View, holds, places, places_among
+from agenttape_core.redaction.detection.views import LONG, Normal, View, holds, places, places_among
 
 FEW = st.text("ab", max_size=30).map(str.encode)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.redaction import PSEUDONYM, Redactor, Rule
-from agenttape_core.redaction.detection.normal import normalised
+from agenttape_core.redaction.detection.views import normalised
 
 KEY = "gh" + "p_" + "RJzRYRQx4oJavnfHaqcuOscD5LW1Zig8SU9J"
 UNSEEN = [

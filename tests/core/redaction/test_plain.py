@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from agenttape_core.redaction import Redactor, Rule
-from agenttape_core.redaction.detection.normal import Normal
 from agenttape_core.redaction.detection.runs import may_be_key
-from agenttape_core.redaction.detection.views import View
+from agenttape_core.redaction.detection.views import Normal, View
 
 MESSAGE = {"role": "user", "content": "When does the first flight to Rome leave?"}
 

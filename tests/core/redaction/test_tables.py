@@ -9,10 +9,9 @@ import pytest
 
 from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.redaction import Redactor
-from agenttape_core.redaction.detection.normal import Normal
-from agenttape_core.redaction.detection.tables import TABLES
-from agenttape_core.redaction.detection.tables.row import WORD, Row, Tables, row
-from agenttape_core.redaction.detection.views import View, places
+from agenttape_core.redaction.detection.tables import WORD, Row, Tables, row
+from agenttape_core.redaction.detection.views import Normal, View, places
+from agenttape_core.redaction.scanner import TABLES
 
 SECRET = "Zq7jCIejlCJr"
 

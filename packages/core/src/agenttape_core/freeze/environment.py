@@ -78,7 +78,7 @@ class Environment:
             if name in self._before:
                 return live
             if name in self._recorded:
-                from agenttape_core.redaction.recognition import holds_pseudonym  # the session has imported it
+                from agenttape_core.redaction.pseudonyms import holds_pseudonym  # the session has imported it
 
                 recorded = self._recorded[name]
                 # What a pseudonym stands for is not in the cassette; whoever has a secret of that name uses it.

@@ -15,7 +15,7 @@ from agenttape_core.matching import (
     recorded_request,
 )
 from agenttape_core.redaction import Redactor
-from agenttape_core.redaction.recognition import holds_pseudonym
+from agenttape_core.redaction.pseudonyms import holds_pseudonym
 from agenttape_core.session import CallRecord, why_not_run
 from agenttape_core.storage import Cassette, Location, write_cassette
 

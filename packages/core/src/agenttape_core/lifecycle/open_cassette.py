@@ -426,7 +426,7 @@ def _note_of_unrestored(session: Session, source: Source) -> str | None:
 
 
 def _kinds(value: Any, name: str) -> Iterator[str]:
-    from agenttape_core.redaction.recognition import kind_of_formed, kinds_in
+    from agenttape_core.redaction.pseudonyms import kind_of_formed, kinds_in
 
     if isinstance(value, dict):
         for key, item in value.items():

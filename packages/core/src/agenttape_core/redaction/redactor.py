@@ -9,15 +9,21 @@ from agenttape_core.locks import cached_property
 from agenttape_core.redaction.detection.encoded import Data, decode, encode_like, tells_pseudonym
 from agenttape_core.redaction.detection.findings import BASE64, NUMBER, SECRET, Span, render, without_overlaps
 from agenttape_core.redaction.detection.names import demand_of
-from agenttape_core.redaction.detection.normal import Normal
 from agenttape_core.redaction.detection.values import is_placeholder
-from agenttape_core.redaction.detection.views import View
+from agenttape_core.redaction.detection.views import Normal, View
 from agenttape_core.redaction.everywhere import Everywhere, told
 from agenttape_core.redaction.forms import form_of, is_example, is_pseudonym
 from agenttape_core.redaction.memo import PLAIN, Memo
 from agenttape_core.redaction.path_placeholders import Places, Writing
-from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms, may_hold, number_of, places_of_pseudonyms
-from agenttape_core.redaction.recognition import unsparing_scanner
+from agenttape_core.redaction.pseudonyms import (
+    MARK,
+    PSEUDONYM,
+    Pseudonyms,
+    may_hold,
+    number_of,
+    places_of_pseudonyms,
+    unsparing_scanner,
+)
 from agenttape_core.redaction.rehydration import Rehydrator, urls_in
 from agenttape_core.redaction.streams import redact_chunks
 from agenttape_core.redaction.walk import TELLING, InTexts, redact_value

@@ -28,14 +28,25 @@ from agenttape_core.redaction.detection.fields import (
     places_of_fields,
 )
 from agenttape_core.redaction.detection.findings import BASE64, Finding, without_overlaps
-from agenttape_core.redaction.detection.names import Names
-from agenttape_core.redaction.detection.normal import Normal, beyond_ascii, is_normal, normalised
+from agenttape_core.redaction.detection.names import STEMS, Names
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 from agenttape_core.redaction.detection.runs import find_keys, find_pem, may_be_key
-from agenttape_core.redaction.detection.tables import TABLES
-from agenttape_core.redaction.detection.views import LONG, View, holds, places
-from agenttape_core.redaction.detection.vocabulary import STEMS
+from agenttape_core.redaction.detection.tables import Tables
+from agenttape_core.redaction.detection.tables.code import CODE, DATABASES
+from agenttape_core.redaction.detection.tables.command_lines import COMMAND_LINES
+from agenttape_core.redaction.detection.tables.network import DEVICES, PROTOCOLS, URLS
+from agenttape_core.redaction.detection.tables.sentences import SENTENCES
+from agenttape_core.redaction.detection.views import (
+    LONG,
+    Normal,
+    View,
+    beyond_ascii,
+    holds,
+    is_normal,
+    normalised,
+    places,
+)
 from agenttape_core.redaction.memo import PLAIN
 
 if TYPE_CHECKING:
@@ -44,6 +55,8 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.path_placeholders import Places
     from agenttape_core.redaction.rules import Rule
 
+TABLES = Tables(CODE + COMMAND_LINES + DATABASES + PROTOCOLS + DEVICES + URLS + SENTENCES)
+"""All rows of all tables."""
 _SHORTEST = 4
 """No detector of ours finds anything in a shorter text."""
 _MAX_PLAIN = 4_096

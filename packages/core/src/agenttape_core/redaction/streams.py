@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core.redaction.detection.encoded import BYTES, Data
 from agenttape_core.redaction.detection.findings import Span, render
-from agenttape_core.redaction.tokens import are_tokens, cut, token_of
-from agenttape_core.redaction.walk import FIELDS, denied_kind, kind_below, redact_denied, redact_value, with_tokens
+from agenttape_core.redaction.walk import (
+    FIELDS,
+    are_tokens,
+    cut,
+    denied_kind,
+    kind_below,
+    redact_denied,
+    redact_value,
+    token_of,
+    with_tokens,
+)
 from agenttape_core.schema.plain import Path, place_below_tag, place_in_list
 
 if TYPE_CHECKING:

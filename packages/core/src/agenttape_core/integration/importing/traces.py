@@ -27,7 +27,7 @@ from agenttape_core.integration.object_settings import MODEL_SETTINGS
 from agenttape_core.lifecycle.imported import CallFacts, Graded, Importing, ImportReport
 from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule
-from agenttape_core.redaction.recognition import ANY_PSEUDONYM
+from agenttape_core.redaction.pseudonyms import ANY_PSEUDONYM
 from agenttape_core.schema import HEADER_ATTRIBUTE, RECORD_ATTRIBUTE, Header, Interaction, Step
 from agenttape_core.session import ExecutedCall
 

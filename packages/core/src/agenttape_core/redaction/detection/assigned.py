@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.findings import NUMBER, SECRET
-from agenttape_core.redaction.detection.names import Demand, demand_of, words_of
+from agenttape_core.redaction.detection.names import HEADERS, PASSWORDS, Demand, demand_of, words_of
 from agenttape_core.redaction.detection.values import (
     is_about,
     is_alternating,
@@ -19,7 +19,6 @@ from agenttape_core.redaction.detection.values import (
     is_type_name,
     satisfies,
 )
-from agenttape_core.redaction.detection.vocabulary import HEADERS, PASSWORDS
 
 if TYPE_CHECKING:
     from agenttape_core.redaction.detection.findings import Finding

@@ -16,12 +16,7 @@ from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.assigned import Assignment, find_value
 from agenttape_core.redaction.detection.fields import Tables
 from agenttape_core.redaction.detection.findings import SECRET
-from agenttape_core.redaction.detection.names import Demand, Names, demand_of, words_of
-from agenttape_core.redaction.detection.nested import Nested, find_indented
-from agenttape_core.redaction.detection.normal import beyond_ascii
-from agenttape_core.redaction.detection.values import is_alternating, is_opaque
-from agenttape_core.redaction.detection.views import VOCABULARY, places, places_among
-from agenttape_core.redaction.detection.vocabulary import (
+from agenttape_core.redaction.detection.names import (
     FIRST_WORDS,
     FOREIGN,
     HEADERS,
@@ -32,7 +27,14 @@ from agenttape_core.redaction.detection.vocabulary import (
     PASSWORDS,
     SECOND_WORDS,
     STEMS,
+    Demand,
+    Names,
+    demand_of,
+    words_of,
 )
+from agenttape_core.redaction.detection.nested import Nested, find_indented
+from agenttape_core.redaction.detection.values import is_alternating, is_opaque
+from agenttape_core.redaction.detection.views import VOCABULARY, beyond_ascii, places, places_among
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

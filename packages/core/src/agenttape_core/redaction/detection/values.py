@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.encoded import has_pseudonym
-from agenttape_core.redaction.detection.names import Demand, is_denied, words_of
-from agenttape_core.redaction.detection.vocabulary import STATES
+from agenttape_core.redaction.detection.names import STATES, Demand, is_denied, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -19,7 +19,7 @@ from agenttape_core.matching import (
     differing_leaves,
     spelled,
 )
-from agenttape_core.redaction.recognition import ANY_PSEUDONYM, kind_of_formed
+from agenttape_core.redaction.pseudonyms import ANY_PSEUDONYM, kind_of_formed
 from agenttape_core.schema import Interaction, Outcome, Plain, Step
 
 _ID_PLACES = re.compile(

@@ -10,7 +10,7 @@ from shlex import quote
 from typing import Any
 
 from agenttape_core.errors import AgentTapeError
-from agenttape_core.redaction.recognition import ANY_PSEUDONYM
+from agenttape_core.redaction.pseudonyms import ANY_PSEUDONYM
 from agenttape_core.schema import Header, Interaction, Plain, Step, StepTiming, Timing, Volatile
 from agenttape_core.schema.plain import leaves
 from agenttape_core.storage import Cassette, pieces_of, read_cassette

@@ -15,7 +15,7 @@ from agenttape_core.matching import Ignored, recorded_request
 from agenttape_core.redaction import Redactor
 from agenttape_core.redaction.detection.encoded import Data, has_pseudonym, sub_encoded
 from agenttape_core.redaction.detection.findings import SECRET
-from agenttape_core.redaction.recognition import kind_of_whole, kinds_in
+from agenttape_core.redaction.pseudonyms import kind_of_whole, kinds_in
 from agenttape_core.schema import Header, Interaction, Outcome, Plain, RecordedError, SideEffect, Step
 from agenttape_core.session import redacted_effects
 

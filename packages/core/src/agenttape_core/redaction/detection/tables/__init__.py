@@ -1,13 +1,223 @@
-"""Tables of rules: a row for each way in which text gives a secret away, with an example of it."""
+r"""A row of a table: a literal, the text around it, and the secret in that text.
+
+To add a row, find the literal that each such text holds, write the pattern of what follows it, and give one example
+with the secret in `⟦⟧` and one that looks like it and stays. The examples are the row's tests.
+
+A text is split into windows and words once, for all rows: a literal is looked for only in the windows that have its
+words. Digits and underscores are part of a word; see `View.windows`.
+
+Patterns are linear: each repetition has a bound, and no two that may match the same characters stand side by side.
+`\\{0,3}` before a quote is the escape of JSON within JSON.
+"""
 
 from __future__ import annotations
 
-from agenttape_core.redaction.detection.tables.code import CODE
-from agenttape_core.redaction.detection.tables.command_lines import COMMAND_LINES
-from agenttape_core.redaction.detection.tables.databases import DATABASES
-from agenttape_core.redaction.detection.tables.network import DEVICES, PROTOCOLS, URLS
-from agenttape_core.redaction.detection.tables.row import Tables
-from agenttape_core.redaction.detection.tables.sentences import SENTENCES
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
-TABLES = Tables(CODE + COMMAND_LINES + DATABASES + PROTOCOLS + DEVICES + URLS + SENTENCES)
-"""All rows of all tables."""
+from agenttape_core.lazy_patterns import Lazy
+from agenttape_core.redaction.detection.findings import SECRET
+from agenttape_core.redaction.detection.values import is_alternating, is_placeholder, is_type_name
+from agenttape_core.redaction.detection.views import VOCABULARY, Window, places_among
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from agenttape_core.redaction.detection.findings import Finding
+    from agenttape_core.redaction.detection.views import View
+
+QUOTED = r"""\\{0,3}(?P<quote>["'`])(?P<secret>(?:(?!(?P=quote))[^\\\n]){1,256}+)\\{0,3}(?P=quote)"""
+"""A secret in quotes."""
+TEXT = r"""\\{0,3}(?:"[^"\n]{0,200}+"|'[^'\n]{0,200}+')"""
+"""Another text in quotes."""
+WORD = r"""(?P<quote>\\{0,3}["'])?(?P<secret>(?(quote)[^"'\\\n]{1,256}|(?!-)[^\s"'\\;|&<>()`]{3,256}))"""
+"""A secret as a word of a command, in quotes or not."""
+SPACE = r"(?:\s|\\n){0,40}"
+"""Blanks and line breaks in code, which JSON may have escaped."""
+
+_REACH = 240
+"""The number of characters that `before` sees."""
+_SIGN, _DIGIT_OR_SIGN = Lazy("[!@#$%^&*?]"), Lazy("[0-9!@#$%^&*?]")
+_STANDARD = Lazy(r"[A-Z]{2,8}-?\d{1,5}|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\S*|\S*(?:://|\.\w{2,4}/)\S*")
+"""`RFC-4226`, a date, or an address."""
+_LEAST_DIGITS = 3
+_WORD = re.compile(rb"[A-Za-z0-9_]+")
+_WHOLE_WORD = re.compile(rb"(?<![A-Za-z0-9_])[A-Za-z0-9_]+(?:\(|(?=[^A-Za-z0-9_(]))")
+"""A word with something else behind it in a literal, so that it's a word of the text, too."""
+
+
+class Row(NamedTuple):
+    """One way in which text gives a secret away.
+
+    Args:
+        literals: Each such text holds one of them; in small letters, unless `exact`.
+        after: What follows the literal. The secret is the group `secret` in it, or in `before`.
+        before: What stands before the literal, up to its end, within 240 characters; nothing in particular by default.
+        is_secret: Whether what was found is a secret. Placeholders never are.
+        words: The literals to look for, by the words of which each such text has one.
+        needs: The words that a text must have, all of them, by the literals that are made of more than one word.
+        exact: Whether the literals are meant as they are written, in capitals.
+        found: A text with the secret in `⟦⟧`.
+        kept: A text that looks like it, and has none.
+    """
+
+    literals: tuple[bytes, ...]
+    after: Lazy[str]
+    before: Lazy[str] | None
+    is_secret: Callable[[str], bool]
+    words: Mapping[bytes, frozenset[bytes]]
+    needs: Mapping[bytes, frozenset[bytes]]
+    exact: bool
+    found: str
+    kept: str
+
+    def find(self, view: View, literal: bytes, places: Iterable[int]) -> Iterator[Finding]:
+        """Find the secrets of this row in a text, at the places of one of its literals."""
+        done = 0
+        for start in places:
+            behind = self.after.match(view.text, start + len(literal)) if start >= done else None
+            span = None if behind is None else self._secret(view.text, start, behind)
+            if behind is None or span is None:
+                continue
+            secret = view.text[slice(*span)]
+            if not is_placeholder(secret) and self.is_secret(secret):
+                done = behind.end()
+                yield view.finding(*span, SECRET)
+
+    def _secret(self, text: str, at: int, behind: re.Match[str]) -> tuple[int, int] | None:
+        if self.before is None:
+            return behind.span("secret")
+        first = max(0, at - _REACH)
+        ahead = self.before.search(text[first:at])
+        if ahead is None:
+            return None
+        if "secret" in behind.re.groupindex:
+            return behind.span("secret")
+        return first + ahead.start("secret"), first + ahead.end("secret")
+
+
+def row(
+    literals: str | tuple[str, ...],
+    after: str,
+    found: str,
+    kept: str,
+    *,
+    before: str = "",
+    is_secret: Callable[[str], bool] | None = None,
+    words: str = "",
+    exact: bool = False,
+) -> Row:
+    """Return a row; see `Row`.
+
+    Args:
+        literals: As in `Row`.
+        after: Likewise, as a regular expression.
+        found: Likewise.
+        kept: Likewise.
+        before: Likewise, as a regular expression.
+        is_secret: Likewise; whatever stands there by default.
+        words: Words of which each such text has one, or signs, separated by blanks; by default the longest word of
+            each literal.
+        exact: As in `Row`.
+    """
+    literals = (literals,) if isinstance(literals, str) else literals
+    encoded = tuple(literal.encode("latin-1") for literal in literals)
+    given = [word.encode() for word in (words.upper() if exact else words).split()]
+    of_word = {word: frozenset(lit for lit in encoded if _is_of(word, lit)) or frozenset(encoded) for word in given}
+    for literal in () if words else encoded:
+        word = max(_WORD.findall(literal), key=len)
+        word += b"(" if literal.endswith(word + b"(") else b""
+        of_word[word] = of_word.get(word, frozenset()) | {literal}
+    needs = {
+        literal: frozenset(
+            found[0] for found in _WHOLE_WORD.finditer(literal) if found.start() or not _is_end(found[0], given)
+        )
+        for literal in encoded
+    }
+    before_it = Lazy(before + r"\Z") if before else None
+    return Row(encoded, Lazy(after), before_it, is_secret or is_any, of_word, needs, exact, found, kept)
+
+
+def _is_of(word: bytes, literal: bytes) -> bool:
+    """Return True if a word that a row names is one for this of its literals."""
+    return word in literal or any(part in word for part in _WORD.findall(literal))
+
+
+def _is_end(part: bytes, words: Sequence[bytes]) -> bool:
+    """Return True if the first part of a literal may be the end of a word, by the words that its row names."""
+    return part.endswith(b"(") or any(word.endswith(part) and word != part for word in words)
+
+
+class Tables:
+    """Rows, by the words of which their texts have one.
+
+    Args:
+        rows: The rows.
+    """
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.rows = tuple(rows)
+        self._of_word: dict[bytes, list[tuple[Row, bytes, frozenset[bytes]]]] = {}
+        for each in self.rows:
+            for word, literals in each.words.items():
+                looked_for = ((each, literal, each.needs[literal]) for literal in each.literals if literal in literals)
+                self._of_word.setdefault(word, []).extend(looked_for)
+        self._words = frozenset(self._of_word).union(*(need for each in self.rows for need in each.needs.values()))
+        self._signs = [word for word in self._words if not word[:1].isalnum()]
+        self._reader = VOCABULARY.add(self._meant)
+
+    def near(self, view: View) -> Iterator[tuple[Row, bytes, Sequence[int]]]:
+        """Yield the rows of which a text has a word, with each of their literals and its places."""
+        found: dict[tuple[int, bytes], tuple[Row, list[Window]]] = {}
+        for window in view.windows:
+            known = {word for _, meanings in window.words for word in meanings[self._reader] or ()}
+            for word in known:
+                for each, literal, needs in self._of_word.get(word, ()) if known else ():
+                    windows = found.setdefault((id(each), literal), (each, []))[1] if needs <= known else [window]
+                    if not (windows and windows[-1] is window):
+                        windows.append(window)
+        for sign in (sign for sign in self._signs if sign in view.raw):
+            for each, literal, _ in self._of_word[sign]:
+                found[id(each), literal] = each, [Window(0, len(view.raw), [])]
+        for (_, literal), (each, windows) in found.items():
+            if at := list(places_among(view.raw if each.exact else view.low, literal, windows)):
+                yield each, literal, at
+
+    def _meant(self, word: bytes) -> frozenset[bytes] | None:
+        """Return the words of rows that a word of a text is, or has between hyphens."""
+        parts = _WORD.findall(word) + _WORD.findall(word.lower())
+        called = (parts[-1] + b"(",) if parts and word.endswith(b"(") else ()
+        return self._words.intersection((*parts, *called)) or None
+
+    def find(self, view: View) -> Iterator[Finding]:
+        """Find the secrets of all rows in a text."""
+        for each, literal, at in self.near(view):
+            yield from each.find(view, literal, at)
+
+
+def is_any(_: str) -> bool:
+    """Return True: whatever stands there is a secret."""
+    return True
+
+
+def has_digit_or_sign(secret: str) -> bool:
+    """Return True if there is a digit or a sign, as no word has."""
+    return _DIGIT_OR_SIGN.search(secret) is not None
+
+
+def is_no_number(secret: str) -> bool:
+    """Return True if there is more than digits: a port, a date, a count."""
+    return not secret.isdigit()
+
+
+def is_made_up(secret: str) -> bool:
+    """Return True if letters and digits alternate, or if there is a digit and a sign."""
+    return is_alternating(secret) or (has_digit_or_sign(secret) and _SIGN.search(secret) is not None)
+
+
+def is_said(secret: str) -> bool:
+    """Return True if a word of a sentence is no English: `Zebra-4471`, but not `SHA-256`, `v2.1` or a date."""
+    bare = secret.rstrip(".!?)")
+    if any(map(is_type_name, bare.split("-"))) or _STANDARD.fullmatch(bare) or not any(map(str.isalpha, bare)):
+        return False
+    return is_made_up(bare) or sum(map(str.isdigit, bare)) >= _LEAST_DIGITS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agenttape_core.redaction.detection.tables.row import WORD, Row, has_digit_or_sign, is_no_number, row
+from agenttape_core.redaction.detection.tables import WORD, Row, has_digit_or_sign, is_no_number, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 from agenttape_core.lazy_patterns import Lazy
-from agenttape_core.redaction.detection.tables.row import QUOTED, WORD, Row, has_digit_or_sign, row
+from agenttape_core.redaction.detection.tables import QUOTED, WORD, Row, has_digit_or_sign, row
 from agenttape_core.redaction.detection.values import is_opaque
 
 _LEVEL = r"(?:[05-9][ ])?"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agenttape_core.redaction.detection.tables.row import Row, has_digit_or_sign, is_made_up, is_said, row
+from agenttape_core.redaction.detection.names import STATES
+from agenttape_core.redaction.detection.tables import Row, has_digit_or_sign, is_made_up, is_said, row
 from agenttape_core.redaction.detection.values import is_type_name
-from agenttape_core.redaction.detection.vocabulary import STATES
 
 _CODE = r"(?P<secret>\d{3}[ -]\d{3}|\d{4,8})"
 _NO_CODES = (
