@@ -151,13 +151,8 @@ _CLOUD_SERVICES = (
     token("launchdarkly", "sdk- api-", r"(?:sdk|api)-" + _UUID + AFTER),
     token("plaid", "access-", r"access-(?:sandbox|development|production)-" + _UUID + AFTER),
     token("razorpay", "rzp_", r"rzp_(?:live|test)_[A-Za-z0-9]{14}" + AFTER),
-    token(
-        "putty",
-        "Private-Lines:",
-        r"Private-Lines:[ ]\d{1,3}(?:\r?\n|\\n)"
-        r"(?P<secret>[A-Za-z0-9+/=]{40,64}(?:\r?\n|\\n)(?:[A-Za-z0-9+/=]{4,64}(?:\r?\n|\\n)?){1,64})",
-        near="around",
-    ),
+    token("putty", "Private-Lines:", r"Private-Lines:[ ]\d{1,3}(?:\r?\n|\\n)"
+        r"(?P<secret>[A-Za-z0-9+/=]{40,64}(?:\r?\n|\\n)(?:[A-Za-z0-9+/=]{4,64}(?:\r?\n|\\n)?){1,64})", near="around"),
     token(
         SECRET,
         "SSWS",
@@ -166,7 +161,7 @@ _CLOUD_SERVICES = (
         near="around",
     ),  # of Okta: https://developer.okta.com/docs/guides/create-an-api-token
     token("password_hash", "$2a$ $2b$ $2y$", r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}(?![./A-Za-z0-9])", near="around"),
-)
+)  # fmt: skip
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _HEADS = ("5H", "5J", "5K", "Kw", "Kx", "Ky", "Kz", "L1", "L2", "L3", "L4", "L5")
 _WIF = " ".join(f"{head}{char}" for head in _HEADS for char in _BASE58)
@@ -174,15 +169,11 @@ _WIF = " ".join(f"{head}{char}" for head in _HEADS for char in _BASE58)
 
 _WALLETS = (
     token("wallet", "xprv yprv zprv tprv", r"[xyzt]prv[1-9A-HJ-NP-Za-km-z]{100,112}" + AFTER),  # BIP 32
-    token(
-        "wallet",
-        _WIF,
-        r"(?:5[HJK][1-9A-HJ-NP-Za-km-z]{49}|(?:K[w-z]|L[1-5])[1-9A-HJ-NP-Za-km-z]{50})" + AFTER,
-        check=has_digit,
-    ),
+    token("wallet", _WIF, r"(?:5[HJK][1-9A-HJ-NP-Za-km-z]{49}|(?:K[w-z]|L[1-5])[1-9A-HJ-NP-Za-km-z]{50})" + AFTER,
+        check=has_digit),
     token("nostr", "nsec1", r"nsec1[02-9ac-hj-np-z]{58}" + AFTER),  # NIP 19
     token("asana", "/12", r"[12]/12\d{8,18}:[0-9a-f]{32}" + AFTER, back=1, near="lead"),
-)
+)  # fmt: skip
 _GITLEAKS = (
     token("onepassword", "A3-", r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}" + AFTER),
     token("adobe", "p8e-", r"p8e-[A-Za-z0-9]{32}" + AFTER),
@@ -206,12 +197,8 @@ _GITLEAKS = (
     token("infracost", "ico-", r"ico-[A-Za-z0-9]{32}" + AFTER),
     token("intra42", "s-s4t2", r"s-s4t2(?:ud|af)-[0-9a-f]{64}" + AFTER),
     token("maxmind", "_mmk", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk" + AFTER, back=36, near="around"),
-    token(
-        "teams_webhook",
-        "webhookb2/",
-        r"webhookb2/(?P<secret>[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-z]{32}/[0-9a-f-]{36})",
-        near="around",
-    ),
+    token("teams_webhook", "webhookb2/",
+        r"webhookb2/(?P<secret>[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-z]{32}/[0-9a-f-]{36})", near="around"),
     token("octopus", "API-", r"API-[A-Z0-9]{26}" + AFTER, check=has_digit),
     token("openshift", "sha256~", r"sha256~[\w-]{43}(?![\w-])", near="lead"),
     token("readme", "rdme_", r"rdme_[a-z0-9]{70}" + AFTER),
@@ -222,7 +209,7 @@ _GITLEAKS = (
     token("sourcegraph", "sgp_", r"sgp_(?:(?:[0-9a-fA-F]{16}|local)_)?[0-9a-fA-F]{40}" + AFTER),
     token("typeform", "tfp_", r"tfp_[\w.=-]{59}(?![\w-])", near="around"),
     token("yandex", "AQVN", r"AQVN[\w-]{35,38}(?![\w-])"),
-)
+)  # fmt: skip
 
 SERVICE_KEYS = _AGENTS + _CLOUD_SERVICES + _WALLETS + _GITLEAKS
 """Each of these secrets holds an unbroken run of `views.LONG` token characters, or stands near one."""
@@ -232,12 +219,8 @@ _MODEL_PROVIDERS = (
     token("anthropic", "sk-ant-", r"sk-ant-[\w-]{20,}+", check=has_digit),
     token("openrouter", "sk-or-", r"sk-or-(?:v\d-)?[A-Za-z0-9]{32,}+"),
     token("langfuse", "sk-lf-", r"sk-lf-[0-9a-f-]{36}" + AFTER),
-    token(
-        "openai",
-        "sk-proj- sk-svcacct- sk-admin- sk-None-",
-        r"sk-(?:proj|svcacct|admin|None)-[\w-]{20,}+",
-        check=has_digit,
-    ),
+    token("openai", "sk-proj- sk-svcacct- sk-admin- sk-None-", r"sk-(?:proj|svcacct|admin|None)-[\w-]{20,}+",
+        check=has_digit),
     token("openai", "sk-", r"sk-[A-Za-z0-9]{20,}+(?![\w-])", check=has_digit),
     token("google", "AIza", r"AIza[\w-]{35}(?![\w-])"),
     token("google_oauth", "GOCSPX-", r"GOCSPX-[\w-]{28}" + AFTER),
@@ -259,7 +242,7 @@ _MODEL_PROVIDERS = (
     token("firecrawl", "fc-", r"fc-[0-9a-f]{32}" + AFTER),
     token("e2b", "e2b_", r"e2b_[0-9a-f]{40}" + AFTER),
     token("langsmith", "lsv2_ ls__", r"(?:lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}|ls__[0-9a-f]{32})" + AFTER),
-)
+)  # fmt: skip
 _CLOUDS = (
     token("aws", "AKIA ASIA", r"A[KS]IA(?:[A-Z0-9]{16}" + AFTER + r"|(?=[A-Z]*\d)[A-Z0-9]{16}(?![A-Z0-9]))"),
     token("aws", "ABSK", r"ABSK[A-Za-z0-9+/]{100,}+={0,2}", near="around"),
@@ -278,19 +261,14 @@ _CLOUDS = (
     token("age", "AGE-SECRET-KEY-", r"AGE-SECRET-KEY-1[A-Z0-9]{58}" + AFTER),
     token("onepassword", "ops_", r"ops_eyJ[\w-]{100,}+={0,2}"),
     token("dynatrace", "dt0", r"dt0[a-z]\d\d\.[A-Z0-9]{24}\.[A-Z0-9]{64}" + AFTER, near="lead"),
-    token(
-        "doppler",
-        "dp.",
-        r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}" + AFTER,
-        near="lead",
-    ),
-)
+    token("doppler", "dp.", r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}" + AFTER,
+        near="lead"),
+)  # fmt: skip
 _CODE_HOSTS = (
     token("github", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[opusr]_[A-Za-z0-9]{36,255}" + AFTER),
     token("github", "github_pat_", r"github_pat_\w{36,255}" + AFTER),
-    token(
-        "gitlab", "glpat- gldt- glrt- glptt- glcbt- glsoat-", r"gl(?:pat|[dr]t|ptt|cbt|soat)-[\w-]{20,}+(?:\.[\w-]+)*+"
-    ),
+    token("gitlab", "glpat- gldt- glrt- glptt- glcbt- glsoat-",
+        r"gl(?:pat|[dr]t|ptt|cbt|soat)-[\w-]{20,}+(?:\.[\w-]+)*+"),
     token("npm", "npm_", r"npm_[A-Za-z0-9]{36}" + AFTER),
     token("pypi", "pypi-", r"pypi-[\w-]{70,}+"),
     token("rubygems", "rubygems_", r"rubygems_[0-9a-f]{48}" + AFTER),
@@ -301,21 +279,13 @@ _CODE_HOSTS = (
     token("linear", "lin_", r"lin_(?:api|oauth)_[A-Za-z0-9]{40,}+"),
     token("notion", "ntn_ secret_", r"(?:ntn_[A-Za-z0-9]{40,}+|secret_[A-Za-z0-9]{43}" + AFTER + ")"),
     token("airtable", "pat", r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}" + AFTER, near="lead"),
-)
+)  # fmt: skip
 _BOT = r"(?:(?<![\w%])|(?<=/bot)|(?<=%[0-9A-Fa-f]{2})|(?<=\\[nrt]))"
 _MESSAGING = (
-    token(
-        "slack",
-        " ".join([*(f"xox{letter}" for letter in ascii_lowercase), "xapp-", "xwfp-"]),
-        r"(?:xox[a-z](?:\.xox[a-z])?|xapp|xwfp)-[A-Za-z0-9-]{15,}+",
-        check=has_digit,
-    ),
-    token(
-        "slack_webhook",
-        "hooks.slack.com/",
-        r"hooks\.slack\.com/\w{4,20}/(?P<secret>T\w{5,20}/\w{5,20}/\w{16,40})",
-        near="around",
-    ),
+    token("slack", " ".join([*(f"xox{letter}" for letter in ascii_lowercase), "xapp-", "xwfp-"]),
+        r"(?:xox[a-z](?:\.xox[a-z])?|xapp|xwfp)-[A-Za-z0-9-]{15,}+", check=has_digit),
+    token("slack_webhook", "hooks.slack.com/", r"hooks\.slack\.com/\w{4,20}/(?P<secret>T\w{5,20}/\w{5,20}/\w{16,40})",
+        near="around"),
     token("discord_webhook", "webhooks/", r"webhooks/(?P<secret>\d{15,22}/[\w-]{50,100})", near="around"),
     *(
         Detector(
@@ -331,7 +301,7 @@ _MESSAGING = (
     token("sendgrid", "SG.", r"SG\.[\w-]{22}\.[\w-]{43}" + AFTER, near="lead"),
     token("mailgun", "key-", r"key-[0-9a-f]{32}" + AFTER),
     token("mailchimp", "-us", r"[0-9a-f]{32}-us\d{1,2}" + AFTER, back=32, near="around"),
-)
+)  # fmt: skip
 _COMMERCE = (
     token("stripe", "sk_live_ sk_test_ rk_live_ rk_test_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+"),
     token("webhook_secret", "whsec_", r"whsec_[A-Za-z0-9+/]{24,}+={0,2}", near="base64"),
