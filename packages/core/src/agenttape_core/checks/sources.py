@@ -159,7 +159,7 @@ def made_of(
 ) -> Run:
     """Return a run made of its records; several turns are combined, as in a trace.
 
-    `names` are its name and its file; `lacking` is what is not known of it; `as_recorded` returns an expected value
+    `names` are its name and its file; `lacking` has its unknown parts; `as_recorded` returns an expected value
     with pseudonyms instead of secrets.
     """
     seen = list(_seen(records))

@@ -44,9 +44,11 @@ def assemble(
 
     New records come after the kept ones. But a run whose steps are among both was taken once more. If it made new
     calls, its new recording replaces the old one, together with the interactions that it no longer made. If it made
-    none, the old steps stay. The header's timings are from `keep`, the unchanged records that come first, by their old
-    numbers. `standing_for` has numbers that name parents of new records, with the old numbers of the records they mean;
-    `retaken` is the part that the kept records have in the new ones.
+    none, the old steps stay.
+
+    The header's timings are from `keep`, the unchanged records that come first, by their old numbers. `standing_for`
+    has numbers that name parents of new records, with the old numbers of the records they mean; `retaken` is the part
+    that the kept records have in the new ones.
     """
     old = header.volatile
     kept = [

@@ -310,12 +310,13 @@ class Frozen:
 
         The time in versions 1, 6 and 7 is the session's beginning in milliseconds plus the number of such ids that the
         scope has taken before, from any maker: within a scope these ids sort in the order in which they were made. Ids
-        of different scopes are not ordered among each other, because no order between them is deterministic. `maker` is
-        the name of what asks, such as `uuid.uuid4`; each has its own count. `version` is 1, 4, 6 or 7. `node` (48 bits)
-        and `clock_seq` (14 bits) replace derived ones in versions 1 and 6; `milliseconds` is a time since the epoch
-        that the caller chose for versions 1, 6 and 7, and `after` a time that the id's own must be later than. `scope`
-        replaces the current one: ids drawn in one scope are in order. Raises `ConfigurationError` if the version is
-        none of these.
+        of different scopes are not ordered among each other, because no order between them is deterministic.
+
+        `maker` is the name of what asks, such as `uuid.uuid4`; each has its own count. `version` is 1, 4, 6 or 7.
+        `node` (48 bits) and `clock_seq` (14 bits) replace derived ones in versions 1 and 6; `milliseconds` is a time
+        since the epoch that the caller chose for versions 1, 6 and 7, and `after` a time that the id's own must be
+        later than. `scope` replaces the current one: ids drawn in one scope are in order. Raises `ConfigurationError`
+        if the version is none of these.
         """
         if version not in VERSIONS:
             raise ConfigurationError(f"cannot derive ids of UUID version {version}; expected one of {VERSIONS}")

@@ -167,10 +167,11 @@ def freezing(lookup: Lookup, kinds: Collection[str] = ()) -> Iterator[None]:
     """Keep the stand-ins in place, for the whole process, during the block.
 
     Blocks may nest and overlap, in any threads; the last one out restores everything. The stand-ins ask the lookup at
-    every call and call the real thing when it gives `None` or a `Frozen` without that kind. `lookup` returns the frozen
-    state of the calling context's session, and is the same for all blocks that are open together. `env` is put in place
-    only while a session that freezes it is open, because everything in the process reads the environment. Raises
-    `SessionStateError` if a block with another lookup is open.
+    every call and call the real thing when it gives `None` or a `Frozen` without that kind.
+
+    `lookup` returns the frozen state of the calling context's session, and is the same for all blocks that are open
+    together. `env` is put in place only while a session that freezes it is open, because everything in the process
+    reads the environment. Raises `SessionStateError` if a block with another lookup is open.
     """
     with_variables = "env" in kinds
     _installation.enter(lookup, with_variables=with_variables)

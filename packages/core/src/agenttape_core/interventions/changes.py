@@ -251,7 +251,7 @@ def always(change: Change) -> Change:
 def checked(change: Any, what: str) -> Change:
     """Return a change that was given.
 
-    `what` is what it was given to, in words. Raises `ConfigurationError` if it is none.
+    `what` names its target in words. Raises `ConfigurationError` if it is none.
     """
     if isinstance(change, Change):
         return change

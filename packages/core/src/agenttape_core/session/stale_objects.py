@@ -83,7 +83,7 @@ _others = _Table()
 def note_replayed_write(state: Any, written: ReplayedWrite) -> None:
     """Note that a write was replayed; of several on one object the first counts.
 
-    `state` is what the object shares with its aliases: its `__dict__`, or the object itself without one.
+    The object shares `state` with its aliases: its `__dict__`, or the object itself without one.
     """
     if type(state) is dict:
         state.setdefault(_NOTE, tuple(written))

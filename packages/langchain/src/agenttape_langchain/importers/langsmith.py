@@ -63,8 +63,8 @@ _REPR = re.compile(r"^([A-Za-z_]\w*)\(")
 def import_run(importing: Importing, run: _ForeignRun) -> str:
     """Record a run of a model, a tool or a retriever.
 
-    Returns what is lost, and why; empty if it is exact. Raises `NotImportableError` if no interaction can be made of
-    it.
+    Returns the losses with their reasons; empty if it is exact. Raises `NotImportableError` if no interaction can be
+    made of it.
     """
     boundary, name, body, losses = _request(run)
     value: Any = None

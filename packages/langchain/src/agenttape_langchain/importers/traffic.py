@@ -54,8 +54,8 @@ _NAME = "OpenAIEmbeddings"
 def import_embedding(importing: Importing, exchange: Exchange, options: Options) -> str:
     """Record an exchange with OpenAI's embeddings, by any compatible service.
 
-    One text is taken for a query, several for documents: over the wire the two look the same. Returns what is lost, and
-    why; empty if it is exact. Raises `NotImportableError` if no interaction can be made of it.
+    One text is taken for a query, several for documents: over the wire the two look the same. Returns the losses with
+    their reasons; empty if it is exact. Raises `NotImportableError` if no interaction can be made of it.
     """
     request = exchange.json
     if request is None or not isinstance(request.get("model"), str):
@@ -99,8 +99,8 @@ def _vectors(model: Any, texts: list[str]) -> tuple[list[Any], Exception | None]
 def import_chat(importing: Importing, exchange: Exchange, options: Options, history: History) -> str:
     """Record an exchange with a chat model.
 
-    `history` has the answers before it; this one is added. Returns what is lost, and why; empty if it is exact. Raises
-    `NotImportableError` if no interaction can be made of it.
+    `history` has the answers before it; this one is added. Returns the losses with their reasons; empty if it is exact.
+    Raises `NotImportableError` if no interaction can be made of it.
     """
     service = service_of(exchange)
     try:

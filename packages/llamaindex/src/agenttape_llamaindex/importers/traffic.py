@@ -54,8 +54,8 @@ from agenttape_llamaindex.tools import TOOL
 def import_embedding(importing: Importing, exchange: Exchange, options: Options) -> str:
     """Record an exchange with embeddings of OpenAI, Azure, or any compatible service.
 
-    One text is taken for a query, several for texts of documents: over the wire the two look the same. Returns what is
-    lost, and why; empty if it is exact. Raises `NotImportableError` if no interaction can be made of it.
+    One text is taken for a query, several for texts of documents: over the wire the two look the same. Returns the
+    losses with their reasons; empty if it is exact. Raises `NotImportableError` if no interaction can be made of it.
     """
     request = exchange.json
     if request is None or not isinstance(request.get("model"), str):

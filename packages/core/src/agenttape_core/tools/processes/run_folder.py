@@ -145,7 +145,7 @@ class RunFolder:
     ) -> None:
         """Write the configuration for the processes.
 
-        `allow_hosts` is what the processes may reach in a replay before they open a session; `watched` are the modules
+        The processes may reach `allow_hosts` in a replay before they open a session; `watched` are the modules
         whose import needs one.
         """
         for folder in (_REPORTS, _CLAIMED):
