@@ -58,6 +58,17 @@ def test_links_and_make_commands_lead_somewhere(page: Path) -> None:
             assert anchor in anchors_of(linked), f"{name_of(page)} links to #{anchor}, which {name_of(linked)} lacks"
 
 
+@pytest.mark.parametrize("framework", ["langchain", "langgraph", "llamaindex"])
+def test_a_framework_page_begins_with_forty_lines_that_are_enough(framework: str) -> None:
+    """Each of these pages has "Start here" as its first section: installation, a recording and its replay."""
+    page = (ROOT / f"docs/{framework}.md").read_text(encoding="utf-8")
+    first, section, *_ = re.split(r"^## (?=[A-Z])", page, flags=re.MULTILINE)
+    assert len(first.splitlines()) <= 5
+    assert section.startswith("Start here\n")
+    assert len(section.splitlines()) <= 40
+    assert all(word in section for word in ("pip install", 'mode="once"', "cassette.report", "(pytest.md)"))
+
+
 def test_names_are_where_their_links_lead() -> None:
     """A name that is linked to a module is a function or a class of it: pages that walk through the code stay true."""
     seen = 0

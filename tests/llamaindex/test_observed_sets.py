@@ -91,7 +91,7 @@ def test_facts_of_an_observed_property_graph(tmp_path: Path) -> None:
     with pytest.raises(CassetteMissError) as missed, use_cassette(tmp_path / "seen.jsonl"):
         graph(World())
     assert "PYTHONHASHSEED=1 " in str(missed.value)
-    assert "or record it with use_cassette" in str(missed.value)
+    assert "record it with use_cassette:" in str(missed.value)
     assert "random number" not in str(missed.value)
 
 

@@ -46,12 +46,59 @@ def test_a_miss_shows_both_zones(tmp_path: Path, in_zone: Callable[[str], None])
     in_zone(UTC_ZONE)
     with pytest.raises(CassetteMissError) as caught, use_cassette(tmp_path / "c.yaml"):
         ask(f"It is {datetime.now().isoformat()}")  # noqa: DTZ005 - as above
-    said = "recorded in the time zone +0530 IST, replayed in +0000 UTC: local times differ; replay with TZ="
-    assert f"zone      {said}'<+0530>-05:30'" in str(caught.value)
+    lines = str(caught.value).splitlines()
+    assert [line.strip() for line in lines[-6:-3]] == [
+        "zone      recorded in the time zone +0530 IST, replayed in +0000 UTC: local times differ",
+        "",
+        "Any of these helps:",
+    ]
+    assert [line.partition(":  ")[0].strip() for line in lines[-3:]] == [
+        "replay in its zone",
+        "record it in this zone",
+        "leave it out of the comparison",
+    ]
+    assert lines[-3].endswith(" TZ='<+0530>-05:30'")
+    assert lines[-1].endswith(' ignore=["arguments.question"]')
+    assert "outside the session" not in str(caught.value)
     in_zone("<+0530>-05:30")
     with use_cassette(tmp_path / "c.yaml") as cassette:
         ask(f"It is {datetime.now().isoformat()}")  # noqa: DTZ005 - as above
     assert cassette.report.entropy == ()
+
+
+SHOWN: dict[str, Callable[[], str]] = {
+    "an hour": lambda: time.strftime("It's %H:%M"),
+    "an hour of twelve": lambda: time.strftime("It's %I:%M %p"),
+    "with its zone": lambda: time.strftime("It's %Y-%m-%d %H:%M %Z"),
+    "with its offset": lambda: datetime.now().astimezone().isoformat(),
+    "as C shows it": lambda: f"It's {time.ctime()}",
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_miss_recognizes_local_times(name: str, tmp_path: Path, in_zone: Callable[[str], None]) -> None:
+    """In another zone, a request that differs in its times alone is explained by that."""
+    in_zone(TOKYO)
+    with use_cassette(tmp_path / "c.yaml", mode="record"):
+        ask(SHOWN[name]())
+    in_zone(UTC_ZONE)
+    with pytest.raises(CassetteMissError, match="replay in its zone") as caught, use_cassette(tmp_path / "c.yaml"):
+        ask(SHOWN[name]())
+    assert "Did you mean" not in str(caught.value)
+
+
+def test_another_zone_is_no_reason_for_another_word(tmp_path: Path, in_zone: Callable[[str], None]) -> None:
+    """A request that differs otherwise has the usual advice, and the zones are a fact beside it."""
+    in_zone(TOKYO)
+    with use_cassette(tmp_path / "c.yaml", mode="record"):
+        ask("Paris")
+    in_zone(UTC_ZONE)
+    with (
+        pytest.raises(CassetteMissError, match="Did you mean to change this") as caught,
+        use_cassette(tmp_path / "c.yaml"),
+    ):
+        ask("Rome")
+    assert "zone      recorded in the time zone +0900 JST, replayed in +0000 UTC" in str(caught.value)
 
 
 LOCAL: list[Callable[[], Any]] = [

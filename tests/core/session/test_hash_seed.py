@@ -67,10 +67,10 @@ def test_equal_values_are_no_permutation() -> None:
 @pytest.mark.parametrize(
     ("recorded", "mine", "advice"),
     [
-        (None, None, "this recording names none"),
+        (None, None, "PYTHONHASHSEED=0 pytest"),
         (7, None, "PYTHONHASHSEED=7 pytest"),
         (7, "8", "PYTHONHASHSEED=7 pytest"),
-        (7, "7", "sets of objects go by addresses, which no seed decides"),
+        (7, "7", ""),
     ],
 )
 def test_the_seed_is_in_the_advice(
@@ -89,7 +89,8 @@ def test_the_seed_is_in_the_advice(
             with use_cassette(path, mode="all"):
                 ask(["b", "a"])
             assert open_cassette(path).header.volatile.hash_seed == recorded
-    assert advice in _asked(path, ["a", "b"])
+    message = _asked(path, ["a", "b"])
+    assert (advice in message) if advice else ("PYTHONHASHSEED" not in message)
 
 
 @pytest.mark.parametrize("seed", ["random", "-1", "4294967296", "x"])

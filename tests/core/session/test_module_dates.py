@@ -188,3 +188,14 @@ def test_miss_in_more_than_a_date_is_no_matter(module: Any, tmp_path: Path) -> N
     with pytest.raises(CassetteMissError) as missed, use_cassette(tmp_path / "c.yaml"):
         chat("Today is January 4, 2020. Be rude.")
     assert "only a date differs" not in str(missed.value)
+
+
+def test_an_edited_date_of_a_module_is_an_edit(module: Any, tmp_path: Path) -> None:
+    """A day long gone in a module is one that you wrote, so the miss shows how to record the change."""
+    with use_cassette(tmp_path / "c.yaml", mode="record"):
+        chat("On 2019-05-01")
+    prompts = module("ASKED = 'On 2019-05-02'")
+    miss = pytest.raises(CassetteMissError, match="yes, record only what changed")
+    with miss as missed, use_cassette(tmp_path / "c.yaml"):
+        chat(prompts.ASKED)
+    assert "drew it" not in str(missed.value)

@@ -97,8 +97,8 @@ def _on_new_call(live: bool | Collection[str]) -> OnNewCall:
 
 def _remedy(_: bool) -> list[str]:
     return [
-        "every call needs a recording up to the point of divergence, and after it those that may not be live:",
-        "undo the change, record the run again, or make this call for real: live={...} with its kind or name;",
+        "a call before the first change needs a recording:  undo the change in the program, or record the run again",
+        "a call after it can be made for real:  live={...} with its kind or name",
         "live=True calls models, embeddings and retrievals, but no tools: after a change, their effects are unknown",
     ]
 

@@ -28,7 +28,7 @@ class Nearest(NamedTuple):
         same: Whether it has the fingerprint of the call.
         found: Its differences from the call's request.
         is_permuted: Whether they are only in the order of parts.
-        drawn: The paths that differ, if all of them hold values drawn in each run, such as a random token.
+        leaves: The path of each value that differs, for `ignore`, and both values.
     """
 
     row: IndexRow
@@ -36,7 +36,12 @@ class Nearest(NamedTuple):
     same: bool
     found: Sequence[Difference]
     is_permuted: bool = False
-    drawn: Sequence[str] = ()
+    leaves: Sequence[tuple[str, Plain, Plain]] = ()
+
+    @property
+    def is_drawn(self) -> bool:
+        """All differing values look drawn again in each run, such as random tokens."""
+        return bool(self.leaves) and all(_is_drawn(old, new) for _, old, new in self.leaves)
 
     def lines(self) -> list[str]:
         """Return the explanation, a line each."""
@@ -81,10 +86,9 @@ def nearest(
     def near(row: IndexRow, why: str) -> Nearest:
         found = tuple(_by_tools(compared(row), asked))
         same = row.fingerprint == request.fingerprint
-        leaves = list(differing_leaves(compared(row), asked))
-        drawn = [_ignorable(path) for path, old, new in leaves] if all(_is_drawn(*one[1:]) for one in leaves) else []
+        leaves = [(_ignorable(path), old, new) for path, old, new in differing_leaves(compared(row), asked)]
         permuted = not same and is_permuted(compared(row), asked)
-        return Nearest(row, why, same=same, found=found, is_permuted=permuted, drawn=drawn)
+        return Nearest(row, why, same=same, found=found, is_permuted=permuted, leaves=leaves)
 
     same_kind = [row for row in rows if row.kind == request.kind]
     asked = ignored.stripped(request.body)

@@ -24,14 +24,11 @@ def hash_seed() -> int | None:
 
 
 def advice(recorded: int | None) -> list[str]:
-    """Return lines on what to do about a request that differs from its recording in the order of its parts."""
-    lines = ["if the order is that of a set, sort it before you iterate:  sorted(the_set)"]
-    if recorded is None:
-        return [*lines, f"or record and replay with one hash seed, such as {HASH_SEED}=0; this recording names none"]
-    if recorded == hash_seed():
-        return [
-            *lines,
-            "the hash seed is that of the recording: sets of objects go by addresses, which no seed decides",
-        ]
+    """Return lines on what to do about a request that differs from its recording in the order of a set."""
+    lines = ["sort it before you iterate:  sorted(the_set)"]
     command = "pytest" if "PYTEST_CURRENT_TEST" in os.environ else "<your command>"
-    return [*lines, f"or start the process with the hash seed of the recording:  {HASH_SEED}={recorded} {command}"]
+    if recorded is None:
+        return [*lines, f"record and replay with one hash seed:  {HASH_SEED}=0 {command}"]
+    if recorded == hash_seed():  # sets of objects go by addresses, which no seed decides
+        return lines
+    return [*lines, f"replay with the recording's hash seed:  {HASH_SEED}={recorded} {command}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isclose
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agenttape_core.engine import Refuse
@@ -23,15 +24,16 @@ _SHOWN = 10
 """The most unused recordings that are listed."""
 _UNFROZEN = (
     "the run was recorded by a handler, which freezes nothing: a request with a time or a random number in it is "
-    "another one now; record it with use_cassette instead"
+    "another one now"
 )
 _PICKED = (
     "so is one with elements picked from a set: their order goes by the hash seed (PYTHONHASHSEED), and by ids that "
     "were drawn at random"
 )
-_ORDERED = (
-    "or record it with use_cassette: a handler freezes no ids, and those in a set change its order under any hash seed"
-)
+_ORDERED = "record it with use_cassette:  a handler freezes no ids, and those in a set change its order under any seed"
+_FREEZING = "record it with use_cassette:  it freezes the clock, ids and random numbers"
+_ANY = "Any of these helps:"
+_ROUNDING = "The numbers differ in their last digits only, as on another machine or with another version of a library."
 _readers: list[Callable[[str], str | None]] = []
 _run_readers: list[Callable[[Any, str], Sequence[str]]] = []
 
@@ -185,39 +187,32 @@ def explanation(
     words = next((words for reader in _readers if (words := reader(address)) is not None), None)
     place = f" in {words}" if words is not None else "" if address == request.name else f" at {address}"
     is_permuted = not isinstance(near, str) and near.is_permuted
+    missing, was_observed = _missing(source, request, address, is_permuted=is_permuted)
+    zone_line = [f"{'zone':<10}{zone}"] if zone else []
+    if isinstance(near, str):
+        causes, todo = zone_line, _intents(remedy())
+    elif is_permuted:
+        causes, todo = zone_line, _on_order(hash_seed, remedy(), was_observed=was_observed)
+    else:
+        causes, todo = _on_values(near, request, remedy(), zone, was_observed=was_observed)
     return [
         f"{'call':<10}{request.kind} {request.name}{place}",
         *(f"{'run' if number == 0 else '':<10}{line}" for number, line in enumerate(around)),
         *([near] if isinstance(near, str) else near.lines()),
-        *(_dates(source, request, near) if not isinstance(near, str) and near.found else []),
-        *_missing(source, request, address, is_permuted=is_permuted),
-        *([f"{'zone':<10}{zone}"] if zone else []),
+        *missing,
+        *causes,
         "",
-        *([*_on_order(source, hash_seed), ""] if is_permuted else []),
-        *_remedies(near, remedy),
+        *todo,
     ]
 
 
-def _remedies(near: Nearest | str, remedy: Callable[[], Sequence[str]]) -> Sequence[str]:
-    """Return advice about a miss. A value that's new in every run would be new in another recording as well."""
-    if isinstance(near, str) or not near.drawn:
-        return _intents(remedy())
-    paths = ", ".join(f'"{path}"' for path in near.drawn)
-    return [
-        "This value is new in every run, so recording again doesn't help.",
-        *_aligned(
-            [f"leave it out of the comparison:  ignore=[{paths}]", "or freeze it:  use uuid, random or time.time"]
-        ),
-    ]
-
-
-def _intents(remedies: Sequence[str]) -> list[str]:
+def _intents(remedies: Sequence[str], *more: str) -> list[str]:
     """Return a command for each thing that a reader may want; `remedies` has the one that records all again first."""
-    if len(remedies) < _BOTH:
+    if len(remedies) != _BOTH:
         return _aligned(remedies)
-    again, update, *more = remedies
+    again, update = remedies
     undo = "undo the change; the traceback shows the line that made this call"
-    return ["Did you mean to change this?", *_aligned([f"yes, {update}", f"yes, {again}", f"no:  {undo}"]), *more]
+    return ["Did you mean to change this?", *_aligned([f"yes, {update}", f"yes, {again}", f"no:  {undo}", *more])]
 
 
 _BOTH = 2
@@ -231,19 +226,57 @@ def _aligned(lines: Sequence[str]) -> list[str]:
     return [f"  {f'{label}:':<{width}}{command}" if colon else f"  {label}" for label, colon, command in pairs]
 
 
-def _on_order(source: Source, hash_seed: int | None) -> list[str]:
+def _on_order(hash_seed: int | None, remedies: Sequence[str], *, was_observed: bool) -> list[str]:
     """Return what to do about the same parts in another order. A handler leaves one more cause than a session."""
-    try:
-        was_observed = any(step.kind == GAP for step in source.steps())
-    except CassetteError:  # as in `_missing`, which says so
-        was_observed = False
-    return [*advice(hash_seed), *([_ORDERED] if was_observed else [])]
+    yours = ["Did you change the order yourself?", *_aligned([f"yes, {line}" for line in reversed(remedies)])]
+    return [
+        "If it's the order of a set, recording it again doesn't help:",
+        *_aligned([*advice(hash_seed), *([_ORDERED] if was_observed else [])]),
+        *(yours if len(remedies) == _BOTH else []),
+    ]
 
 
-def _dates(source: Source, request: CanonicalRequest, near: Nearest) -> list[str]:
-    from agenttape_core.session.module_dates import advice_on_dates  # a miss is rare
+def _on_values(  # noqa: PLR0911 - a return for each cause
+    near: Nearest, request: CanonicalRequest, remedies: Sequence[str], zone: str, *, was_observed: bool
+) -> tuple[list[str], list[str]]:
+    """Return why values differ, as far as it shows, and only advice that helps against that."""
+    from agenttape_core.session.module_dates import INSIDE, clock_difference  # a miss is rare
 
-    return advice_on_dates(source.interaction(near.row.number).request, request.body)
+    clock = clock_difference(near.leaves, request.body)
+    causes = [f"{'zone':<10}{zone}"] if zone else []
+    paths = ", ".join(f'"{path}"' for path, _, _ in near.leaves)
+    leave_out = f"leave it out of the comparison:  ignore=[{paths}]"
+    if clock is None and not near.is_drawn:
+        return causes, _intents(remedies, *(["it's new in every run:  record it with use_cassette"] * was_observed))
+    if was_observed:
+        return causes, [_ANY, *_aligned([_FREEZING, leave_out])]
+    if clock is None:
+        if all(_is_close(old, new) for _, old, new in near.leaves):
+            return causes, [_ROUNDING, *_aligned(["round it before it's sent:  round(the_number, 6)", leave_out])]
+        new = "This value is new in every run, so recording again doesn't help."
+        return causes, [new, *_aligned([leave_out, "or freeze it:  use uuid, random or time.time"])]
+    part = "time" if ":" in clock.spelt else "date"
+    only = f"{part:<10}only a {part} differs, {clock.spelt!r}"
+    if clock.holder is None and zone and not clock.is_later:
+        differ, _, variable = zone.rpartition("; replay with ")
+        again = [f"record it in this zone:  {line.partition(':  ')[2]}" for line in remedies[:1] if ":  " in line]
+        todo = _aligned([f"replay in its zone:  {variable}", *again, leave_out])
+        return [only, f"{'zone':<10}{differ}"], [_ANY, *todo]
+    if clock.holder is None and not (clock.is_now or near.is_drawn):
+        return [only], _intents(remedies, f"it's new in every run:  {INSIDE}, or ignore=[{paths}]")
+    drew = "drew it when it was imported"
+    outside = "it was drawn outside the session, perhaps when a module was imported"
+    who = f"{clock.holder} {drew}" if clock.holder else outside
+    return [f"{only}: {who}"], [_ANY, *_aligned([f"have it replayed:  {INSIDE}", leave_out])]
+
+
+def _is_close(recorded: Any, asked: Any) -> bool:
+    """Return whether two numbers are equal but for rounding. Larger ones may be readings of a clock."""
+    are_small = all(isinstance(value, float) and abs(value) < _SMALL for value in (recorded, asked))
+    return are_small and isclose(recorded, asked, rel_tol=1e-7)
+
+
+_SMALL = 1000
 
 
 def unused_explanation(
@@ -264,22 +297,25 @@ def unused_explanation(
     return [*map(str, unused[:_SHOWN]), *more, f"last call made: {last}", *advice]
 
 
-def _missing(source: Source, request: CanonicalRequest, address: str, *, is_permuted: bool) -> list[str]:
-    """Return the missing calls that the cassette lists: the call at this location, or all calls of a kind.
+def _missing(source: Source, request: CanonicalRequest, address: str, *, is_permuted: bool) -> tuple[list[str], bool]:
+    """Return the missing calls that the cassette lists, and whether a handler observed the run.
 
-    What a handler froze doesn't matter where the same parts come in another order: the advice names the hash seed.
+    They are the call at this location, or all calls of a kind. What a handler froze doesn't matter where the same
+    parts come in another order: the advice names the hash seed.
     """
     try:
-        steps = [step for step in source.steps() if step.fidelity == "missing"]
+        steps = list(source.steps())
     except CassetteError as error:  # as in `nearest_to`
-        return [f"missing   unknown: {error}"]
+        return [f"missing   unknown: {error}"], False
+    was_observed = any(step.kind == GAP for step in steps)
     named = [
         step
         for step in steps
-        if (step.address == address and step.name.partition(".")[0] == request.name) or is_gap_of(step, request.kind)
+        if step.fidelity == "missing"
+        and ((step.address == address and step.name.partition(".")[0] == request.name) or is_gap_of(step, request.kind))
     ]
     if named:
-        return [f"missing   {step.fidelity_note}" for step in named]
-    if is_permuted or not any(step.kind == GAP for step in steps):
-        return []
-    return [f"observed  {_UNFROZEN}", f"{'':<10}{_PICKED}"]
+        return [f"missing   {step.fidelity_note}" for step in named], was_observed
+    if is_permuted or not was_observed:
+        return [], was_observed
+    return [f"observed  {_UNFROZEN}", f"{'':<10}{_PICKED}"], True

@@ -15,11 +15,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import time
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from agenttape_core.errors.warned import DateAtImportWarning
 from agenttape_core.guard.caller import is_library
-from agenttape_core.matching import differing_leaves
 from agenttape_core.schema import Plain
 
 _MONTHS = [
@@ -39,12 +38,15 @@ _MONTHS = [
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _DAY = rf"(?:(?:{'|'.join(_DAYS)}),? )?"
 _MONTH = rf"(?:{'|'.join(_MONTHS)}|{'|'.join(name[:3] for name in _MONTHS)}\b)\.?"
+_TIME = r"\d\d?:\d\d(?::\d\d(?:\.\d+)?)?(?: ?[AP]M)?(?:Z| ?[+-]\d\d:?\d\d)?(?: (?:UTC|GMT|[A-Z]{1,4}T)\b)?"
 _ANY = re.compile(
     rf"{_DAY}(?:\d{{4}}[-/.]\d\d?[-/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d{{4}}"
     rf"|{_MONTH} \d\d?(?:st|nd|rd|th)?(?:,? \d{{4}})?|\d\d?(?:st|nd|rd|th|\.)? (?:of )?{_MONTH}(?:,? \d{{4}})?)"
-    r"(?:(?:T|,? )\d\d?:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+    rf"(?:(?:T|,? ){_TIME})?|(?:{'|'.join(name[:3] for name in _DAYS)}) {_MONTH} +\d\d? {_TIME} \d{{4}}|{_TIME}"
 )
-"""A date in one of the usual spellings, with the day of the week and the time if they're there."""
+"""A date in one of the usual spellings, with the day of the week and the time if they're there, or a time alone."""
+_MOMENT = re.compile(r":\d\d\.\d")
+"""Fractions of a second, which no one writes into a prompt."""
 _FAR, _MOST, _WIDE = 8, 4000, 200
 """The steps from a global to a text, the objects of a module, and the items of a container that are looked at."""
 _LOGS = ("Message", "History", "Memory", "Saver", "Store", "Cache")
@@ -92,7 +94,8 @@ class ModuleDates:
                 )
 
 
-REMEDY = "build it inside a function, where the clock is replayed, or leave it out with ignore"
+INSIDE = "build it inside a function, where the clock is replayed"
+REMEDY = f"{INSIDE}, or leave it out with ignore"
 
 
 def _spellings(day: dt.date) -> str:
@@ -119,28 +122,49 @@ def _today() -> list[dt.date]:
     return sorted({dt.datetime.fromtimestamp(now, zone).date() for zone in (None, dt.UTC)})
 
 
-def _date_that_differs(recorded: Any, asked: Any) -> str | None:
-    """Return the date in an asked text that differs from the recorded text in dates only; `None` if more differs."""
+class ClockDifference(NamedTuple):
+    """A request that differs from the nearest recording only in dates and times.
+
+    Args:
+        spelt: The first of them, as the request has it.
+        holder: The global that drew it when its module was imported; `None` if none is known, or it's a day that you
+            may have written there.
+        is_now: Whether it's of the present day, which only code outside the session sees in a replay.
+        is_later: Whether it's so, and the recording is older than a day: no other time zone explains it.
+    """
+
+    spelt: str
+    holder: str | None
+    is_now: bool
+    is_later: bool
+
+
+def clock_difference(leaves: Iterable[tuple[str, Plain, Plain]], asked: Mapping[str, Plain]) -> ClockDifference | None:
+    """Return how a request differs from the nearest recording if it does so only in dates and times.
+
+    Args:
+        leaves: The values that differ: path, recorded, asked.
+        asked: The request.
+    """
+    pairs = [_times_that_differ(old, new) for _, old, new in leaves]
+    if not pairs or None in pairs:
+        return None
+    before, spelt = next(pair for pair in pairs if pair)
+    days = _today()
+    is_now = any(re.search(_spellings(day), spelt) for day in days)
+    recent = [day + dt.timedelta(days=more) for day in days for more in (-1, 0, 1)]
+    is_later = is_now and not any(re.search(_spellings(day), before) for day in recent)
+    is_drawn = is_now or _MOMENT.search(spelt) is not None
+    holder = _named_in(json.dumps(dict(asked)), _holders_of(spelt, days), spelt) if is_drawn else None
+    return ClockDifference(spelt, holder, is_now, is_later)
+
+
+def _times_that_differ(recorded: Any, asked: Any) -> tuple[str, str] | None:
+    """Return the first date or time that differs in two texts, as recorded and as asked; `None` if more differs."""
     if not (isinstance(recorded, str) and isinstance(asked, str)) or _ANY.sub("", recorded) != _ANY.sub("", asked):
         return None
     before, now = _ANY.findall(recorded), _ANY.findall(asked)
-    return next((new for old, new in zip(before, now, strict=False) if old != new), None)
-
-
-def advice_on_dates(recorded: Mapping[str, Plain], asked: Mapping[str, Plain]) -> list[str]:
-    """Return the lines of a miss for a request that differs from the nearest recording in dates only."""
-    found = [_date_that_differs(old, new) for _, old, new in differing_leaves(dict(recorded), dict(asked))]
-    if not found or not all(found):
-        return []
-    spelt = str(found[0])
-    holder = _named_in(json.dumps(dict(asked)), _holders_of(spelt, _today()), spelt)
-    who = (
-        f"{holder} drew it when it was imported"
-        if holder
-        else "it was drawn outside the session, perhaps when a module was imported"
-    )
-    part = "time" if ":" in spelt else "date"
-    return [f"{part:<10}only a {part} differs, {spelt!r}: {who}", f"{'':<10}{REMEDY}"]
+    return next(((old, new) for old, new in zip(before, now, strict=False) if old != new), None)
 
 
 def _holders_of(spelt: str, days: Iterable[dt.date]) -> Iterator[tuple[str, str]]:
