@@ -263,19 +263,13 @@ def _runs_tool() -> frozenset[CodeType]:
 
 
 class BeginningTool(NamedTuple):
-    """A tool that is firing `on_tool_start`: what callbacks do not receive of it.
-
-    Args:
-        tool: The tool.
-        arguments: Its arguments, also those that the framework injects.
-        config: The config that its run will pass on, once its callbacks are replaced; a copy of its caller's.
-        manager: The callback manager of this one run.
-    """
+    """A tool that is firing `on_tool_start`: what callbacks do not receive of it."""
 
     tool: BaseTool
-    arguments: Any
+    arguments: Any  # its arguments, also those that the framework injects
+    # The config that its run will pass on, once its callbacks are replaced; a copy of its caller's.
     config: RunnableConfig | None
-    manager: Any
+    manager: Any  # the callback manager of this one run
 
     @property
     def returns_artifact(self) -> bool:

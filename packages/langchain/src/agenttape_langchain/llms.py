@@ -49,13 +49,9 @@ _COUNTS = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"
 
 
 class AskedForText(NamedTuple):
-    """A candidate that completes prompts.
+    """A candidate that completes prompts."""
 
-    Args:
-        asked: The candidate. The parameters belong to a text model, and aren't passed on.
-    """
-
-    asked: Asked
+    asked: Asked  # the candidate. The parameters belong to a text model, and aren't passed on
 
     def generate(self, prompts: Sequence[str], stop: Any, manager: Any) -> LLMResult:
         """Complete each prompt."""

@@ -61,17 +61,11 @@ _DEEP = 4
 
 
 class _Channel(NamedTuple):
-    """The values of a channel in the inputs of nodes.
+    """The values of a channel in the inputs of nodes."""
 
-    Args:
-        superstep: The last superstep in which a node got it.
-        before: Its value in the superstep before that one.
-        now: Its value in that superstep.
-    """
-
-    superstep: int
-    before: Any
-    now: Any
+    superstep: int  # the last superstep in which a node got it
+    before: Any  # its value in the superstep before that one
+    now: Any  # its value in that superstep
 
 
 _ABSENT: Any = object()

@@ -66,22 +66,15 @@ class _Answer:
 
 @dataclass(slots=True)
 class MethodRun:
-    """A leaf method that is executed.
+    """A leaf method that is executed."""
 
-    Args:
-        session_call: Its call; a part of the outer one's where another leaf method of the same object has called it.
-        method: Its name.
-        outer: The leaf method of the same object that has called it.
-        inner: Those that it has called.
-        error: The error that it raised.
-        delegate: The inner one that it has delegated its call to, as far as that is known: it has ended.
-    """
-
+    # Its call; a part of the outer one's where another leaf method of the same object has called it.
     session_call: ExecutedCall
-    method: str
-    outer: MethodRun | None = None
-    inner: list[MethodRun] = field(default_factory=list)
-    error: BaseException | None = None
+    method: str  # its name
+    outer: MethodRun | None = None  # the leaf method of the same object that has called it
+    inner: list[MethodRun] = field(default_factory=list)  # those that it has called
+    error: BaseException | None = None  # the error that it raised
+    # The inner one that it has delegated its call to, as far as that is known: it has ended.
     delegate: MethodRun | None = None
     _answer: _Answer | None = None
 
@@ -125,20 +118,13 @@ class MethodRun:
 
 @dataclass(slots=True)
 class LeafCall:
-    """A leaf call whose method runs, so that it may call another leaf method of its object.
-
-    Args:
-        session_call: Its call.
-        methods: On replay, the leaf methods that the call has come through; the last one is running.
-        run: The method, where the call is executed; `None` on replay.
-        is_delegated: On replay, whether another method has taken the call over.
-        arrived: On replay, the number of arrivals when the method began, or was answered by that method.
-    """
+    """A leaf call whose method runs, so that it may call another leaf method of its object."""
 
     session_call: SessionCall
-    methods: tuple[str, ...] = ()
-    run: MethodRun | None = None
-    is_delegated: bool = False
+    methods: tuple[str, ...] = ()  # on replay, the leaf methods that the call has come through; the last one is running
+    run: MethodRun | None = None  # the method, where the call is executed; `None` on replay
+    is_delegated: bool = False  # on replay, whether another method has taken the call over
+    # On replay, the number of arrivals when the method began, or was answered by that method.
     arrived: int | None = None
     _executing: ExecutedCall | None = None
 

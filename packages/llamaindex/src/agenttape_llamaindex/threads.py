@@ -178,14 +178,9 @@ def script_of(cassette: str | Path, workflow: Workflow) -> Script | None:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """An event that came from outside.
+    """An event that came from outside."""
 
-    Args:
-        after: The number of events that the run had published by then.
-        event: The event.
-    """
-
-    after: int
+    after: int  # the number of events that the run had published by then
     event: Event
 
 

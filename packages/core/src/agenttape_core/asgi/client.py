@@ -33,17 +33,11 @@ _STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer of an ASGI application to a request that was sent again.
-
-    Args:
-        status: Its status.
-        body: Its body.
-        exchange: The recorded request, with the recorded answer.
-    """
+    """The answer of an ASGI application to a request that was sent again."""
 
     status: int
     body: bytes
-    exchange: Exchange
+    exchange: Exchange  # the recorded request, with the recorded answer
 
     @property
     def text(self) -> str:

@@ -119,15 +119,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class CheckFile:
-    """The checks of a file.
+    """The checks of a file."""
 
-    Args:
-        every: What must be true of each run.
-        cases: What must be true of the run with a prompt.
-    """
-
-    every: tuple[Check, ...] = ()
-    cases: tuple[Case, ...] = ()
+    every: tuple[Check, ...] = ()  # what must be true of each run
+    cases: tuple[Case, ...] = ()  # what must be true of the run with a prompt
 
 
 def read_checks(path: Path | str) -> CheckFile:

@@ -35,17 +35,11 @@ _RESULTS = frozenset({"tool", "retrieval"})
 
 
 class Scored(NamedTuple):
-    """One score that an evaluator gave.
+    """One score that an evaluator gave."""
 
-    Args:
-        name: Its name; empty if the evaluator has none for it.
-        value: The score; `None` if there is none.
-        comment: The words of the evaluator about it.
-    """
-
-    name: str
-    value: float | bool | None
-    comment: str = ""
+    name: str  # its name; empty if the evaluator has none for it
+    value: float | bool | None  # the score; `None` if there is none
+    comment: str = ""  # the words of the evaluator about it
 
 
 def ask(evaluator: Any, run: Run, reference: Any, of: str) -> Any:

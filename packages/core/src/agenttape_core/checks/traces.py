@@ -34,25 +34,17 @@ _FACTS = ("calls", "interactions", "steps", "tokens", "seconds", "dollars", "out
 
 @dataclass(frozen=True, slots=True)
 class TraceLine:
-    """A line of a trace.
+    """A line of a trace."""
 
-    Args:
-        line: Its number, 1-based.
-        prompt: What was asked.
-        response: What was answered.
-        model: The model.
-        provider: The provider.
-        meta: Facts of its maker. Of these, checks read `tool_calls` (each with `name`, `arguments` and perhaps
-            `error`), `nodes`, `calls`, `tokens`, `seconds` and `dollars`. An export writes all parts of a run, in the
-            words of `Run`, including `happened`, which replaces `tool_calls` and `nodes` when read, `messages`,
-            `models`, `uncounted`, `unpriced` and `lacking`.
-    """
-
-    line: int
-    prompt: str
-    response: str
+    line: int  # its number, 1-based
+    prompt: str  # what was asked
+    response: str  # what was answered
     model: str | None = None
     provider: str | None = None
+    # Facts of its maker. Of these, checks read `tool_calls` (each with `name`, `arguments` and perhaps `error`),
+    # `nodes`, `calls`, `tokens`, `seconds` and `dollars`. An export writes all parts of a run, in the words of `Run`,
+    # including `happened`, which replaces `tool_calls` and `nodes` when read, `messages`, `models`, `uncounted`,
+    # `unpriced` and `lacking`.
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

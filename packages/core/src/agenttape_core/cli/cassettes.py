@@ -36,16 +36,10 @@ paths_argument: Callable[[Callable[..., object]], Callable[..., object]] = click
 
 
 class Found(NamedTuple):
-    """A cassette that a path means.
+    """A cassette that a path means."""
 
-    Args:
-        shown: Its name in messages.
-        path: Its file; None for standard input and URLs.
-        open: Opens it.
-    """
-
-    shown: str
-    path: Path | None
+    shown: str  # its name in messages
+    path: Path | None  # its file; None for standard input and URLs
     open: Callable[[], Cassette]
 
     def look(self) -> Cassette:

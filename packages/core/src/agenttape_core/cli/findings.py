@@ -47,17 +47,11 @@ Made = Iterator[tuple[str, Judged]]
 
 
 class Paths(NamedTuple):
-    """The files that paths of a command line name.
-
-    Args:
-        cassettes: The cassettes.
-        threads: The files of `TapeSaver`.
-        journals: The journals of recordings that didn't end.
-    """
+    """The files that paths of a command line name."""
 
     cassettes: list[Found]
-    threads: list[Path]
-    journals: list[Path]
+    threads: list[Path]  # the files of `TapeSaver`
+    journals: list[Path]  # the journals of recordings that didn't end
 
 
 def files_in(paths: Sequence[str]) -> Paths:

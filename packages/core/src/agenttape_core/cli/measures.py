@@ -49,33 +49,21 @@ class _Task(NamedTuple):
 
 @dataclass(slots=True)
 class Coverage:
-    """The parts of a program that runs have exercised, counted.
+    """The parts of a program that runs have exercised, counted."""
 
-    Args:
-        offered: How often each tool was offered to a model.
-        called: How often each tool was called, or requested if its calls aren't recorded.
-        failed: How often a call of each tool failed.
-        nodes: How often each node ran.
-        edges: How often each edge was taken.
-        interrupts: How often each node waited for an answer.
-        graph_nodes: The nodes of the graph that the runs are held against.
-        graph_edges: Its edges.
-        events: How often an event of each type was seen, as far as recordings name events.
-        names_events: Whether all runs so far name their events.
-        graph_events: The types of events of a workflow that the runs are held against.
-    """
-
-    offered: Counter[str] = field(default_factory=Counter)
+    offered: Counter[str] = field(default_factory=Counter)  # how often each tool was offered to a model
+    # How often each tool was called, or requested if its calls aren't recorded.
     called: Counter[str] = field(default_factory=Counter)
-    failed: Counter[str] = field(default_factory=Counter)
-    nodes: Counter[str] = field(default_factory=Counter)
-    edges: Counter[Edge] = field(default_factory=Counter)
-    interrupts: Counter[str] = field(default_factory=Counter)
-    graph_nodes: tuple[str, ...] = ()
+    failed: Counter[str] = field(default_factory=Counter)  # how often a call of each tool failed
+    nodes: Counter[str] = field(default_factory=Counter)  # how often each node ran
+    edges: Counter[Edge] = field(default_factory=Counter)  # how often each edge was taken
+    interrupts: Counter[str] = field(default_factory=Counter)  # how often each node waited for an answer
+    graph_nodes: tuple[str, ...] = ()  # the nodes of the graph that the runs are held against
     graph_edges: tuple[Edge, ...] = ()
+    # How often an event of each type was seen, as far as recordings name events.
     events: Counter[str] = field(default_factory=Counter)
-    names_events: bool = True
-    graph_events: tuple[EventType, ...] = ()
+    names_events: bool = True  # whether all runs so far name their events
+    graph_events: tuple[EventType, ...] = ()  # the types of events of a workflow that the runs are held against
 
     def add(self, cassette: Cassette) -> None:
         """Add the tools and nodes that a recorded run has exercised.
@@ -247,15 +235,10 @@ _REMEDY = "delete the file, and score again"
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The scores of a run.
+    """The scores of a run."""
 
-    Args:
-        of: A hash of the scored recording: another recording has another.
-        values: The scores by their names.
-    """
-
-    of: str
-    values: Mapping[str, float | bool] = field(default_factory=dict)
+    of: str  # a hash of the scored recording: another recording has another
+    values: Mapping[str, float | bool] = field(default_factory=dict)  # the scores by their names
 
     def text(self) -> str:
         """Return the file: sorted, so that it is the same bytes for the same scores."""
@@ -310,17 +293,11 @@ _SAID = {
 
 
 class Measure(NamedTuple):
-    """A measure of recorded runs.
+    """A measure of recorded runs."""
 
-    Args:
-        plain: It as plain data.
-        show: Prints it.
-        failure: Why the check fails; empty if it doesn't.
-    """
-
-    plain: Any
-    show: Callable[[], None]
-    failure: str
+    plain: Any  # it as plain data
+    show: Callable[[], None]  # prints it
+    failure: str  # why the check fails; empty if it doesn't
 
 
 class _Scored(NamedTuple):

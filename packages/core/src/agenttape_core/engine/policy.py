@@ -23,33 +23,20 @@ _REPLAYED_WHOLE = frozenset({"call"})
 
 @dataclass(eq=False, repr=False)
 class Policy:
-    """The permissions of one session, and their consequences: computed once, since every call needs them.
+    """The permissions of one session, and their consequences: computed once, since every call needs them."""
 
-    Args:
-        mode: The mode it was opened in.
-        recorded: Whether a cassette was there when it was opened.
-        live: The calls that are executed for real in any mode.
-        replay_only: The calls that are only ever replayed, in any mode.
-        step_into: The calls that are stepped into, whatever they did; `None` if there is none, because it has no code.
-        on_repeat: The answer when a sequence of equal requests runs out.
-        match_on: How a recording is found, tried in turn.
-        on_miss: The answer to a call that has no recording.
-        accepts_lossy: True if recordings are replayed that hold less than the call returned.
-        repeats: The kinds of which a recording answers every equal request.
-        is_shared: Whether other runs may ask for what this one does not: the cassette serves several.
-    """
-
-    mode: Mode
-    recorded: bool
-    live: Selector = NO_CALLS
-    replay_only: Selector = NO_CALLS
+    mode: Mode  # the mode it was opened in
+    recorded: bool  # whether a cassette was there when it was opened
+    live: Selector = NO_CALLS  # the calls that are executed for real in any mode
+    replay_only: Selector = NO_CALLS  # the calls that are only ever replayed, in any mode
+    # The calls that are stepped into, whatever they did; `None` if there is none, because it has no code.
     step_into: Selector | None = NO_CALLS
-    on_repeat: OnRepeat = "fail"
-    match_on: MatchOn = STRICT
-    on_miss: OnMiss = "raise"
-    accepts_lossy: bool = False
-    repeats: frozenset[str] = PURE_KINDS
-    is_shared: bool = False
+    on_repeat: OnRepeat = "fail"  # the answer when a sequence of equal requests runs out
+    match_on: MatchOn = STRICT  # how a recording is found, tried in turn
+    on_miss: OnMiss = "raise"  # the answer to a call that has no recording
+    accepts_lossy: bool = False  # true if recordings are replayed that hold less than the call returned
+    repeats: frozenset[str] = PURE_KINDS  # the kinds of which a recording answers every equal request
+    is_shared: bool = False  # whether other runs may ask for what this one does not: the cassette serves several
     executable: Selector | None = None
     """The calls that may be executed if they have no recording; `None` if the mode alone decides."""
     unrecorded: frozenset[str] = frozenset()

@@ -85,21 +85,13 @@ def _step_key(line: Line[AnyRecord]) -> tuple[Any, str]:
 
 
 class _Entry(NamedTuple):
-    """A record of a cassette that is made.
+    """A record of a cassette that is made."""
 
-    Args:
-        record: The interaction or step, with the numbers that it has where it comes from.
-        timing: When it happened, if that is known.
-        source: The cassette that they are of, as in `Line`: a number means another interaction in each.
-        inside: The call that it lies inside, as in `Line`.
-        order: Its place in the order; `None` for a kept record with no part in this run.
-    """
-
-    record: AnyRecord
-    timing: Timing | StepTiming | None
-    source: int = 0
-    inside: int = 0
-    order: Sequence[Any] | None = None
+    record: AnyRecord  # the interaction or step, with the numbers that it has where it comes from
+    timing: Timing | StepTiming | None  # when it happened, if that is known
+    source: int = 0  # the cassette that they are of, as in `Line`: a number means another interaction in each
+    inside: int = 0  # the call that it lies inside, as in `Line`
+    order: Sequence[Any] | None = None  # its place in the order; `None` for a kept record with no part in this run
 
     @property
     def root(self) -> str:

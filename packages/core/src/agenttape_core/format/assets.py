@@ -44,14 +44,9 @@ _RIFF = {b"WAVE": ".wav", b"WEBP": ".webp"}
 
 
 class Found(NamedTuple):
-    """Binary data in a text.
+    """Binary data in a text."""
 
-    Args:
-        before: The text before it: empty, or the head of a `data:` URL.
-        data: The data.
-    """
-
-    before: str
+    before: str  # the text before it: empty, or the head of a `data:` URL
     data: bytes
 
 

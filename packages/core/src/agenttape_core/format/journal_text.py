@@ -30,20 +30,13 @@ RecordT_co = TypeVar("RecordT_co", bound=AnyRecord, covariant=True)
 
 
 class Line(NamedTuple, Generic[RecordT_co]):
-    """One interaction or step of a journal.
+    """One interaction or step of a journal."""
 
-    Args:
-        order: Where it belongs in the cassette.
-        record: The interaction or step.
-        timing: When it happened.
-        source: The number of the cassette that its numbers come from; 0 for the journal itself.
-        inside: The number, in the journal, of the call that one from a cassette lies inside; 0 for its own parent.
-    """
-
-    order: list[Any]
-    record: RecordT_co
-    timing: Timing | StepTiming
-    source: int = 0
+    order: list[Any]  # where it belongs in the cassette
+    record: RecordT_co  # the interaction or step
+    timing: Timing | StepTiming  # when it happened
+    source: int = 0  # the number of the cassette that its numbers come from; 0 for the journal itself
+    # The number, in the journal, of the call that one from a cassette lies inside; 0 for its own parent.
     inside: int = 0
 
 

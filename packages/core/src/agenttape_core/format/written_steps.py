@@ -16,17 +16,11 @@ _OPEN = '"status":"open"'
 
 
 class WrittenStep(NamedTuple):
-    """A step that was written by this process and is not parsed again.
+    """A step that was written by this process and is not parsed again."""
 
-    Args:
-        number: Its number among the steps.
-        address: Its address.
-        text: Its JSON, from behind its number.
-    """
-
-    number: int
+    number: int  # its number among the steps
     address: str
-    text: str
+    text: str  # its JSON, from behind its number
 
     @property
     def status(self) -> str:

@@ -37,21 +37,13 @@ _PASSING = frozenset(
 
 
 class RunInput(NamedTuple):
-    """The beginning of a wait.
+    """The beginning of a wait."""
 
-    Args:
-        since: The seconds by which the clock had passed by then.
-        branch: The branch that waits.
-        switches: The turns that branches had had by then.
-        calls: The number of calls that had begun by then.
-        beside_call: Whether a call was under way.
-    """
-
-    since: float
-    branch: Branch
-    switches: int
-    calls: int
-    beside_call: bool
+    since: float  # the seconds by which the clock had passed by then
+    branch: Branch  # the branch that waits
+    switches: int  # the turns that branches had had by then
+    calls: int  # the number of calls that had begun by then
+    beside_call: bool  # whether a call was under way
 
 
 class Frozen:

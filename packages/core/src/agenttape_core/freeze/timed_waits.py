@@ -38,17 +38,11 @@ _LOOPS = frozenset({__name__, "asyncio.base_events"})
 
 
 class Wait(NamedTuple):
-    """A wait that began.
+    """A wait that began."""
 
-    Args:
-        frozen: What is kept fixed for the session that waits.
-        begun: Its beginning.
-        seconds: The time after which it times out, rounded up.
-    """
-
-    frozen: Frozen
-    begun: RunInput
-    seconds: float
+    frozen: Frozen  # what is kept fixed for the session that waits
+    begun: RunInput  # its beginning
+    seconds: float  # the time after which it times out, rounded up
 
     def timed_out(self, *, is_own: bool = True) -> None:
         """Let the clock pass, unless a call is under way, or was meanwhile.

@@ -44,30 +44,20 @@ EVENTS = _SPAWNING | CONNECTING.keys() | _RESOLVING | _SIGNALLING.keys() | {NEW_
 
 
 class Attempt(NamedTuple):
-    """Something that was tried.
+    """Something that was tried."""
 
-    Args:
-        what: For the message, without secrets: command lines may hold some.
-        host: The host that it would have reached, or the word in `allow_hosts` that would allow it.
-        allowed: Whether a guard allows it.
-        sock: The socket that it would have used, which is of no more use: libraries only close theirs after an
-            `OSError`, and a leaked one warns later in someone else's code.
-        is_open: Whether that was connected before.
-        excused: Whether it is none of the program's own; asked last, as the answer costs time.
-        to: The address at the other end, for a connection.
-        port: The port at the host, if it is known.
-        advice: What else the user can do, where no boundary would help.
-    """
-
-    what: str
-    host: str
-    allowed: Callable[[Guard], bool]
+    what: str  # for the message, without secrets: command lines may hold some
+    host: str  # the host that it would have reached, or the word in `allow_hosts` that would allow it
+    allowed: Callable[[Guard], bool]  # whether a guard allows it
+    # The socket that it would have used, which is of no more use: libraries only close theirs after an `OSError`, and
+    # a leaked one warns later in someone else's code.
     sock: socket.socket | None = None
-    is_open: bool = False
+    is_open: bool = False  # whether that was connected before
+    # Whether it is none of the program's own; asked last, as the answer costs time.
     excused: Callable[[], bool] = in_socketpair
-    to: Any = None
-    port: int | None = None
-    advice: str = ""
+    to: Any = None  # the address at the other end, for a connection
+    port: int | None = None  # the port at the host, if it is known
+    advice: str = ""  # what else the user can do, where no boundary would help
 
 
 def attempt_of(event: str, args: tuple[Any, ...]) -> Attempt | None:

@@ -79,19 +79,12 @@ class Age:
 
 
 class Handover(NamedTuple):
-    """Work or data that's about to be handed over.
+    """Work or data that's about to be handed over."""
 
-    Args:
-        verb: The word for it, as it follows "an attempt to".
-        to: The words for what gets it.
-        is_older: Returns True if what gets it has no session, as it's older than this age.
-        advice: The remedy for the user, which ends before an option that allows it.
-    """
-
-    verb: str
-    to: str
-    is_older: Callable[[Age], bool]
-    advice: str
+    verb: str  # the word for it, as it follows "an attempt to"
+    to: str  # the words for what gets it
+    is_older: Callable[[Age], bool]  # returns True if what gets it has no session, as it's older than this age
+    advice: str  # the remedy for the user, which ends before an option that allows it
 
 
 Watcher = Callable[[Handover], object]

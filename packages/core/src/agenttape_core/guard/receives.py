@@ -40,19 +40,12 @@ task, which waits until something comes."""
 
 
 class Receipt(NamedTuple):
-    """Something that is about to come in.
+    """Something that is about to come in."""
 
-    Args:
-        how: How it comes.
-        sock: The socket, or the TLS connection that has none.
-        to: The address of the other end; for such a TLS connection, the name of the host.
-        reader: The name of the function of an event loop that reads; empty if the program's own code does.
-    """
-
-    how: Literal["data", "plain text", "datagram", "connection"]
-    sock: Any
-    to: Any
-    reader: str = ""
+    how: Literal["data", "plain text", "datagram", "connection"]  # how it comes
+    sock: Any  # the socket, or the TLS connection that has none
+    to: Any  # the address of the other end; for such a TLS connection, the name of the host
+    reader: str = ""  # the name of the function of an event loop that reads; empty if the program's own code does
 
     @property
     def is_of_loop(self) -> bool:

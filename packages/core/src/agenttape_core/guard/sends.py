@@ -29,16 +29,11 @@ _UNIX = getattr(socket, "AF_UNIX", None)
 
 
 class Send(NamedTuple):
-    """A send that is about to happen.
-
-    Args:
-        sock: The socket.
-        to: The address of the other end, as `getpeername` gives it, or as the call does.
-        is_open: True if the socket was connected before; false if the call gave the address, which is an audit event.
-    """
+    """A send that is about to happen."""
 
     sock: socket.socket
-    to: Any
+    to: Any  # the address of the other end, as `getpeername` gives it, or as the call does
+    # True if the socket was connected before; false if the call gave the address, which is an audit event.
     is_open: bool
 
     @property

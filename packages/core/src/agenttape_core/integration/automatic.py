@@ -77,24 +77,16 @@ class _Found(NamedTuple):
     """The methods of a family to wrap, and the data to check that they are still all of them.
 
     Every start of a session checks that, so the compared data is laid out for loops in C.
-
-    Args:
-        classes: The classes of the family.
-        declared: The number of classes that were declared to be in memory.
-        names: The namespaces of these classes and of those they inherit from.
-        sizes: The numbers of their names.
-        getters: How every attribute there that has the name of a leaf is read, and that name.
-        named: These attributes.
-        methods: The methods to wrap, each with its wrapper.
     """
 
-    classes: list[type]
-    declared: int
-    names: list[Mapping[str, Any]]
-    sizes: list[int]
+    classes: list[type]  # the classes of the family
+    declared: int  # the number of classes that were declared to be in memory
+    names: list[Mapping[str, Any]]  # the namespaces of these classes and of those they inherit from
+    sizes: list[int]  # the numbers of their names
+    # How every attribute there that has the name of a leaf is read, and that name.
     getters: list[tuple[Callable[[str], Any], str]]
-    named: list[Any]
-    methods: list[tuple[type, str, Any, Any]]
+    named: list[Any]  # these attributes
+    methods: list[tuple[type, str, Any, Any]]  # the methods to wrap, each with its wrapper
 
 
 _Method: TypeAlias = tuple[type, str, Any]

@@ -128,23 +128,16 @@ class _Known(NamedTuple):
 
     They are kept until it inherits from other classes, or the number of names in one of them changes. A class of
     pydantic takes longer to report that it has no such attribute than the rest of a request takes.
-
-    Args:
-        names: The names.
-        wanted: The same.
-        of_class: Those of them that are attributes of the class.
-        order: The hash of the order of inheritance: the classes themselves would live on.
-        sizes: By the place of a class in the order of inheritance, the number of its names; only for those that may
-            change. To look at each of them in a call takes longer than all else that's done here.
-        public: The names that tell models apart, besides those of known settings.
     """
 
     names: tuple[str, ...]
-    wanted: frozenset[str]
-    of_class: frozenset[str]
-    order: int
+    wanted: frozenset[str]  # the same
+    of_class: frozenset[str]  # those of them that are attributes of the class
+    order: int  # the hash of the order of inheritance: the classes themselves would live on
+    # By the place of a class in the order of inheritance, the number of its names; only for those that may change. To
+    # look at each of them in a call takes longer than all else that's done here.
     sizes: dict[int, int]
-    public: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()  # the names that tell models apart, besides those of known settings
 
     @classmethod
     def of(cls, asked: type, names: tuple[str, ...], base: type = object, public: tuple[str, ...] = ()) -> _Known:

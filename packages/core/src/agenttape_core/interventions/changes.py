@@ -129,11 +129,7 @@ class _Late(Change):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenOutcome(Change):
-    """An outcome as a cassette holds it.
-
-    Args:
-        given: The outcome.
-    """
+    """An outcome as a cassette holds it."""
 
     given: Outcome
 

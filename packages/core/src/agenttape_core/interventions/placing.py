@@ -28,14 +28,9 @@ class Recorded(Protocol):
 
 
 class Placed(NamedTuple):
-    """A change at its place.
+    """A change at its place."""
 
-    Args:
-        key: The key that selected the call.
-        change: The change.
-    """
-
-    key: Key
+    key: Key  # the key that selected the call
     change: Change
 
 

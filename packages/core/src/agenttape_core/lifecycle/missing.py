@@ -12,15 +12,10 @@ from agenttape_core.lifecycle.start_session import Opened
 
 
 class _Framework(NamedTuple):
-    """A framework that one of our packages records.
+    """A framework that one of our packages records."""
 
-    Args:
-        integration: The name under which our package registers itself.
-        package: What to install.
-    """
-
-    integration: str
-    package: str
+    integration: str  # the name under which our package registers itself
+    package: str  # what to install
 
 
 FRAMEWORKS = {

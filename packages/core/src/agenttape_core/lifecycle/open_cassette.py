@@ -221,15 +221,11 @@ def _fails_the_program(error: BaseException) -> bool:
 
 
 class Judgement(NamedTuple):
-    """The judgement on a run that has ended.
+    """The judgement on a run that has ended."""
 
-    Args:
-        error: The error to raise, if there is one.
-        warnings: The warnings to give if there is none.
-    """
-
+    # The error to raise, if there is one.
     error: UnusedInteractionsError | UnrecordedCallsError | ChangeNotReachedError | ConfigurationError | None = None
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[Warning, ...] = ()  # the warnings to give if there is none
 
 
 def judged(opened: Opened) -> Judgement:

@@ -19,35 +19,20 @@ if TYPE_CHECKING:  # most sessions change nothing, and no run was cut off before
 
 
 class Prepared(NamedTuple):
-    """A session before anything is written: all that is decided by the request, the settings and the file.
-
-    Args:
-        request: The request.
-        settings: The settings of the project, with the options of the request in their place.
-        path: The cassette.
-        cassette: Its recordings, if there are any to read.
-        is_broken: Whether there is a file that cannot be read, and is to be replaced.
-        policy: What the session allows.
-        redactor: Replaces secrets.
-        header: The header at the start.
-        began: When the run began, in seconds of `perf_counter`.
-        candidates: The models to try instead of the program's own.
-        changes: Other answers for recorded calls, by their numbers.
-        left_over: Calls that earlier runs have recorded over the cassette which did not end. They are replayed like its
-            own.
-    """
+    """A session before anything is written: all that is decided by the request, the settings and the file."""
 
     request: SessionRequest
-    settings: Settings
-    path: Location
-    cassette: Cassette | None
-    is_broken: bool
-    policy: Policy
-    redactor: Redactor
-    header: Header
-    began: float
-    candidates: Candidates | None = None
-    changes: Mapping[int, Placed] = {}
+    settings: Settings  # the settings of the project, with the options of the request in their place
+    path: Location  # the cassette
+    cassette: Cassette | None  # its recordings, if there are any to read
+    is_broken: bool  # whether there is a file that cannot be read, and is to be replaced
+    policy: Policy  # what the session allows
+    redactor: Redactor  # replaces secrets
+    header: Header  # the header at the start
+    began: float  # when the run began, in seconds of `perf_counter`
+    candidates: Candidates | None = None  # the models to try instead of the program's own
+    changes: Mapping[int, Placed] = {}  # other answers for recorded calls, by their numbers
+    # Calls that earlier runs have recorded over the cassette which did not end. They are replayed like its own.
     left_over: Sequence[LeftOver] = ()
 
     @property

@@ -21,19 +21,14 @@ _REPLAY: Mapping[str, Any] = {"mode": "replay", "live": (), "pace": 0.0}
 
 
 class Project(NamedTuple):
-    """The project that sessions belong to.
+    """The project that sessions belong to."""
 
-    Args:
-        folder: The folder whose settings hold and from which relative paths of recordings start; by default the
-            current folder, whichever that is when a cassette is opened.
-        replays_only: Whether its cassettes may only be replayed, whatever calls and settings say.
-        live: The kinds and names of calls that are executed in these replays all the same.
-        on_open: Called with each session of a run that is opened, before its run begins.
-    """
-
+    # The folder whose settings hold and from which relative paths of recordings start; by default the current folder,
+    # whichever that is when a cassette is opened.
     folder: Path | None = None
-    replays_only: bool = False
-    live: tuple[str, ...] = ()
+    replays_only: bool = False  # whether its cassettes may only be replayed, whatever calls and settings say
+    live: tuple[str, ...] = ()  # the kinds and names of calls that are executed in these replays all the same
+    # Called with each session of a run that is opened, before its run begins.
     on_open: Callable[[Session], object] | None = None
 
     def settings(self, options: Mapping[str, Any] | None = None) -> Settings:

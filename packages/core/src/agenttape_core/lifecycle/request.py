@@ -60,19 +60,15 @@ def checked_fakes(fakes: Mapping[str, Callable[..., Any]]) -> Mapping[str, Calla
 
 
 class Derivation(NamedTuple):
-    """The difference between a replay and a run that diverges from it.
+    """The difference between a replay and a run that diverges from it."""
 
-    Args:
-        origin: Returns a note for the header about the change, as plain data; called, and redacted, on writing.
-        on_reached: Called when a change is about to be reached; by default the run diverges there.
-        revise: Returns the step to keep, or `None` for one that the change itself broke off.
-        is_begun: Whether the run diverges as soon as it begins.
-    """
-
+    # Returns a note for the header about the change, as plain data; called, and redacted, on writing.
     origin: Callable[[], Plain] = _no_origin
+    # Called when a change is about to be reached; by default the run diverges there.
     on_reached: Callable[[], None] | None = None
+    # Returns the step to keep, or `None` for one that the change itself broke off.
     revise: Callable[[Step], Step | None] = unchanged
-    is_begun: bool = False
+    is_begun: bool = False  # whether the run diverges as soon as it begins
 
 
 def checked_target(to: str | Path | None, mode: str | Mode | None) -> str | Path | None:
@@ -90,81 +86,58 @@ def checked_target(to: str | Path | None, mode: str | Mode | None) -> str | Path
 
 
 class SessionRequest(NamedTuple):
-    """A session to open. The defaults match `use_cassette`.
+    """A session to open. The defaults match `use_cassette`."""
 
-    Args:
-        cassette: A bare name under the cassette folder, a path or a URL.
-        remedy: Returns how to record a missing call, a line each; empty if every call is made for real.
-        options: Explicit settings: they win over the project's.
-        selects: The names of the options whose selectors are meant for this cassette: each must select a recorded call.
-        added: Items that are added to settings that are lists, whoever gave those.
-        redact: The user's rules, or whether to redact at all.
-        places: Paths that differ in each run, by name: requests are compared without them, and answers get the paths of
-            this run.
-        mode: The mode, where no option and no setting may choose another one.
-        is_current: Whether the session surrounds a block of code, with freeze and guard. The session of a stand-in, a
-            cache or an observer doesn't: it has no live or replay-only calls, and doesn't freeze.
-        is_of_process: Whether all that the process does belongs to the session, in threads without a context too.
-        takes_strays: Whether a thread without a context belongs to the session where it is the only open one. For a
-            server's request it doesn't.
-        is_unique: Whether the name of the cassette was drawn for this recording, as for a request of a server.
-        auto: Whether integrations record objects in it that the user didn't wrap.
-        reads: Whether recordings that are there are opened; if not, they are replaced unread.
-        may_be_missing: Whether a replay without a cassette begins all the same: each call is then a miss.
-        leaves_empty: Whether to leave the file unchanged if no call was recorded or replayed.
-        has_others: Returns whether the run made calls in sessions it opened itself: an empty recording is whole then.
-        keeps_first: Returns whether a first recording is kept if its run failed like this. All its calls have ended.
-        write_to: The file to write; by default the cassette itself, or a derived one beside it.
-        shown_as: The cassette as messages name it; by default its path.
-        key: The key of pseudonyms for a new cassette; by default a new one.
-        clock: The time at which the clock of an imported program stood still, in seconds since the epoch.
-        process: The name of one of several processes that share the cassette: each has its own location and seed.
-        events: Receives events as they happen; by default as set in the settings.
-        project: The project; by default the current one.
-        derivation: How the run diverges from its recording, if it does.
-        candidate: The model to try instead of the program's own, or several by place; by default the setting.
-        fakes: Functions that answer calls without a recording, by the name of the boundary.
-        payload: The part of calls that is recorded: `full`, or `none` for their shape alone.
-        derived_as: The file of the derived cassette, as the user names it; by default beside the cassette.
-        changes: Other outcomes for recorded calls; `None` for a session without changes.
-        on_new_call: The answer to calls without a recording, once a change was reached.
-        judges_changes: Whether it is an error if a change isn't reached.
-        judges_unused: Whether the setting `on_unused` applies to unused recordings.
-        order: The calls in the order in which they are to be answered; by default the recorded one.
-    """
-
-    cassette: str | Path
+    cassette: str | Path  # a bare name under the cassette folder, a path or a URL
+    # Returns how to record a missing call, a line each; empty if every call is made for real.
     remedy: Remedy = no_remedy
-    options: Mapping[str, Any] = {}
+    options: Mapping[str, Any] = {}  # explicit settings: they win over the project's
+    # The names of the options whose selectors are meant for this cassette: each must select a recorded call.
     selects: Collection[str] = ()
-    added: Mapping[str, Sequence[str]] = {}
-    redact: bool | Sequence[Rule] = True
+    added: Mapping[str, Sequence[str]] = {}  # items that are added to settings that are lists, whoever gave those
+    redact: bool | Sequence[Rule] = True  # the user's rules, or whether to redact at all
+    # Paths that differ in each run, by name: requests are compared without them, and answers get the paths of this
+    # run.
     places: Mapping[str, str] = {}
-    mode: Mode | None = None
+    mode: Mode | None = None  # the mode, where no option and no setting may choose another one
+    # Whether the session surrounds a block of code, with freeze and guard. The session of a stand-in, a cache or an
+    # observer doesn't: it has no live or replay-only calls, and doesn't freeze.
     is_current: bool = True
+    # Whether all that the process does belongs to the session, in threads without a context too.
     is_of_process: bool = False
+    # Whether a thread without a context belongs to the session where it is the only open one. For a server's request
+    # it doesn't.
     takes_strays: bool = True
+    # Whether the name of the cassette was drawn for this recording, as for a request of a server.
     is_unique: bool = False
-    auto: bool = True
-    reads: bool = True
-    may_be_missing: bool = False
-    leaves_empty: bool = False
+    auto: bool = True  # whether integrations record objects in it that the user didn't wrap
+    reads: bool = True  # whether recordings that are there are opened; if not, they are replaced unread
+    may_be_missing: bool = False  # whether a replay without a cassette begins all the same: each call is then a miss
+    leaves_empty: bool = False  # whether to leave the file unchanged if no call was recorded or replayed
+    # Returns whether the run made calls in sessions it opened itself: an empty recording is whole then.
     has_others: Callable[[], bool] = bool
+    # Returns whether a first recording is kept if its run failed like this. All its calls have ended.
     keeps_first: Callable[[BaseException], bool] = _never
-    write_to: Location | None = None
-    shown_as: Location | None = None
-    key: str | None = None
+    write_to: Location | None = None  # the file to write; by default the cassette itself, or a derived one beside it
+    shown_as: Location | None = None  # the cassette as messages name it; by default its path
+    key: str | None = None  # the key of pseudonyms for a new cassette; by default a new one
+    # The time at which the clock of an imported program stood still, in seconds since the epoch.
     clock: float | None = None
+    # The name of one of several processes that share the cassette: each has its own location and seed.
     process: str = ""
-    events: EventsOption | None = None
-    project: Project | None = None
-    derivation: Derivation | None = None
-    candidate: Any = None
+    events: EventsOption | None = None  # receives events as they happen; by default as set in the settings
+    project: Project | None = None  # the project; by default the current one
+    derivation: Derivation | None = None  # how the run diverges from its recording, if it does
+    candidate: Any = None  # the model to try instead of the program's own, or several by place; by default the setting
+    # Functions that answer calls without a recording, by the name of the boundary.
     fakes: Mapping[str, Callable[..., Any]] = {}
+    # The part of calls that is recorded: `full`, or `none` for their shape alone.
     payload: Literal["full", "none"] = "full"
+    # The file of the derived cassette, as the user names it; by default beside the cassette.
     derived_as: str | Path | None = None
-    changes: Changes | None = None
-    on_new_call: OnNewCall = "stop"
-    judges_changes: bool = True
-    judges_unused: bool = True
+    changes: Changes | None = None  # other outcomes for recorded calls; `None` for a session without changes
+    on_new_call: OnNewCall = "stop"  # the answer to calls without a recording, once a change was reached
+    judges_changes: bool = True  # whether it is an error if a change isn't reached
+    judges_unused: bool = True  # whether the setting `on_unused` applies to unused recordings
+    # The calls in the order in which they are to be answered; by default the recorded one.
     order: Order | Imposing | None = None

@@ -24,18 +24,12 @@ class FailedBlock(NamedTuple):
     """A block with a cassette that has failed, or could not begin.
 
     It does not hold the error, which would keep alive all that the block has made.
-
-    Args:
-        cassette: The cassette.
-        session: The session of the block; `None` if it could not be opened.
-        said: The message of the failure, whether or not the program catches it.
-        file: The file with the code of the block.
     """
 
     cassette: str
-    session: Session | None
-    said: str
-    file: str
+    session: Session | None  # the session of the block; `None` if it could not be opened
+    said: str  # the message of the failure, whether or not the program catches it
+    file: str  # the file with the code of the block
 
     @property
     def line(self) -> str:
@@ -52,41 +46,31 @@ def _beside(_: Location) -> None:
 
 @dataclass(eq=False, repr=False, slots=True)
 class RunningTest:
-    """The test that runs, as far as it matters to sessions that it or its fixtures open.
+    """The test that runs, as far as it matters to sessions that it or its fixtures open."""
 
-    Args:
-        folder: The folder of the test's module, around which the settings are looked for.
-        started_in: The folder in which pytest was started.
-        mode_of: Returns the mode that the command line gives to a cassette; `None` leaves it to the settings.
-        leaves_pending: Whether the command line lets new recordings wait for review.
-        places: Returns the temporary folders that the test has so far, by the names of their fixtures.
-        reports: The reports of its sessions that have ended.
-        failed: Its blocks with a cassette that have failed, or could not begin.
-        pending: The recordings that wait for review since a session of the test, by their cassettes.
-        sessions: Its sessions that have ended, if a caller wants them.
-        options: The options of replays that it opens itself, which then need no cassette; `None` leaves them to the
-            program. One that names a mode keeps its own.
-        pace: The time that its replays take, if the command line sets it.
-        order: The order in which calls of its replays are answered, if the command line sets it.
-        varied: The differences of its replays from plain ones, the innermost last.
-        derive_to: Returns the file for a replay of a cassette with live calls; `None` leaves it beside.
-        is_part: Returns whether a session that is opened now serves several tests, of which only some run here.
-    """
-
-    folder: Path
-    started_in: Path
+    folder: Path  # the folder of the test's module, around which the settings are looked for
+    started_in: Path  # the folder in which pytest was started
+    # Returns the mode that the command line gives to a cassette; `None` leaves it to the settings.
     mode_of: Callable[[Location], Mode | None]
-    leaves_pending: bool = False
+    leaves_pending: bool = False  # whether the command line lets new recordings wait for review
+    # Returns the temporary folders that the test has so far, by the names of their fixtures.
     places: Callable[[], Mapping[str, str]] = dict
-    reports: list[Report] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)  # the reports of its sessions that have ended
+    # Its blocks with a cassette that have failed, or could not begin.
     failed: list[FailedBlock] = field(default_factory=list)
+    # The recordings that wait for review since a session of the test, by their cassettes.
     pending: dict[Location, Location] = field(default_factory=dict)
-    sessions: list[Session] | None = None
+    sessions: list[Session] | None = None  # its sessions that have ended, if a caller wants them
+    # The options of replays that it opens itself, which then need no cassette; `None` leaves them to the program. One
+    # that names a mode keeps its own.
     options: Mapping[str, Any] | None = None
-    pace: str | None = None
-    order: str | None = None
+    pace: str | None = None  # the time that its replays take, if the command line sets it
+    order: str | None = None  # the order in which calls of its replays are answered, if the command line sets it
+    # The differences of its replays from plain ones, the innermost last.
     varied: list[Any] = field(default_factory=list)
+    # Returns the file for a replay of a cassette with live calls; `None` leaves it beside.
     derive_to: Callable[[Location], Location | None] = _beside
+    # Returns whether a session that is opened now serves several tests, of which only some run here.
     is_part: Callable[[], bool] = bool
 
 

@@ -234,17 +234,12 @@ def let_all_go() -> None:
 
 
 class _OfProcess(NamedTuple):
-    """A session of a whole process, as for a command: everything that begins in the process belongs to the session.
-
-    Args:
-        session: The session.
-        apart: The threads that stay real: those that were there before, except the main one, and those of telemetry.
-        within: The threads that are not.
-    """
+    """A session of a whole process, as for a command: everything that begins in the process belongs to the session."""
 
     session: Session
+    # The threads that stay real: those that were there before, except the main one, and those of telemetry.
     apart: WeakSet[threading.Thread]
-    within: WeakSet[threading.Thread]
+    within: WeakSet[threading.Thread]  # the threads that are not
 
     def has(self, thread: threading.Thread) -> bool:
         if thread in self.within:

@@ -63,17 +63,11 @@ if TYPE_CHECKING:
 
 
 class Opened(NamedTuple):
-    """A session that is open.
+    """A session that is open."""
 
-    Args:
-        prepared: All that was decided before.
-        session: The session.
-        journal: The journal of its recording; `None` if it can't record.
-    """
-
-    prepared: Prepared
+    prepared: Prepared  # all that was decided before
     session: Session
-    journal: Journal | None
+    journal: Journal | None  # the journal of its recording; `None` if it can't record
 
     def abandon(self) -> None:
         """Give up without touching the cassette, and drop the recorded calls."""

@@ -19,21 +19,13 @@ from agenttape_core.locks import Lock
 
 
 class SiblingPosition(NamedTuple):
-    """The place of a position among its siblings. Places sort as the calls of a run are read.
+    """The place of a position among its siblings. Places sort as the calls of a run are read."""
 
-    Args:
-        start: Its start among its siblings.
-        rank: The branch that it runs in, as seen from its parent.
-        within: Its start within that branch.
-        label: Its name.
-        ordinal: Its number among siblings of that name.
-    """
-
-    start: int
-    rank: tuple[int, ...] = ()
-    within: int = 0
-    label: str = ""
-    ordinal: int = 0
+    start: int  # its start among its siblings
+    rank: tuple[int, ...] = ()  # the branch that it runs in, as seen from its parent
+    within: int = 0  # its start within that branch
+    label: str = ""  # its name
+    ordinal: int = 0  # its number among siblings of that name
 
 
 Order = tuple[SiblingPosition, ...]

@@ -23,17 +23,11 @@ _MAX_COMPARED = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference between a recorded request and a call's request.
+    """One difference between a recorded request and a call's request."""
 
-    Args:
-        path: The place, for example `messages[1].content`.
-        recorded: The recorded value, shortened to the differing words and a little around them.
-        asked: The value of the call, shortened in the same way.
-    """
-
-    path: str
-    recorded: str
-    asked: str
+    path: str  # the place, for example `messages[1].content`
+    recorded: str  # the recorded value, shortened to the differing words and a little around them
+    asked: str  # the value of the call, shortened in the same way
 
     def unmarked(self) -> tuple[str, str]:
         """Return both values without the marks around differing words, for lines that begin with `-` and `+`."""

@@ -66,26 +66,17 @@ class Part(NamedTuple):
 
 
 class CanonicalRequest(NamedTuple):
-    """A request in canonical form: free of where and when it was made.
+    """A request in canonical form: free of where and when it was made."""
 
-    Args:
-        kind: The kind of boundary.
-        name: The name of the boundary; not part of the fingerprint.
-        fingerprint: The hash of the request; see the module docstring.
-        ids: The run-specific ids of the request in order of first appearance, then those around the call, then those
-            that belong to the call only.
-        parts: The parts by top-level key; a list where the value is a list.
-        extra: How many of the ids belong to the call only.
-        around: How many stand around the call.
-    """
-
-    kind: str
-    name: str
-    fingerprint: str
+    kind: str  # the kind of boundary
+    name: str  # the name of the boundary; not part of the fingerprint
+    fingerprint: str  # the hash of the request; see the module docstring
+    # The run-specific ids of the request in order of first appearance, then those around the call, then those that
+    # belong to the call only.
     ids: tuple[str, ...]
-    parts: Mapping[str, Part | list[Part]]
-    extra: int = 0
-    around: int = 0
+    parts: Mapping[str, Part | list[Part]]  # the parts by top-level key; a list where the value is a list
+    extra: int = 0  # how many of the ids belong to the call only
+    around: int = 0  # how many stand around the call
 
     @property
     def ids_in_it(self) -> tuple[str, ...]:

@@ -20,22 +20,14 @@ _MAX_SHOWN = 6
 
 
 class Nearest(NamedTuple):
-    """The recording that comes closest to a call.
+    """The recording that comes closest to a call."""
 
-    Args:
-        row: The recording.
-        why: In which respect it is near.
-        same: Whether it has the fingerprint of the call.
-        found: Its differences from the call's request.
-        is_permuted: Whether they are only in the order of parts.
-        leaves: The path of each value that differs, for `ignore`, and both values.
-    """
-
-    row: IndexRow
-    why: str
-    same: bool
-    found: Sequence[Difference]
-    is_permuted: bool = False
+    row: IndexRow  # the recording
+    why: str  # in which respect it is near
+    same: bool  # whether it has the fingerprint of the call
+    found: Sequence[Difference]  # its differences from the call's request
+    is_permuted: bool = False  # whether they are only in the order of parts
+    # The path of each value that differs, for `ignore`, and both values.
     leaves: Sequence[tuple[str, Plain, Plain]] = ()
 
     @property

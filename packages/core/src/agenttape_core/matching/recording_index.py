@@ -57,25 +57,15 @@ STRICT: MatchOn = ("exact", "request")
 
 
 class Candidate(NamedTuple):
-    """A recording that would answer a call, and how it was found.
+    """A recording that would answer a call, and how it was found."""
 
-    Args:
-        number: The number of the recording.
-        match_rule: How it was found.
-        same: Whether it is the answer to the same request.
-        lossy: The reason why it isn't exact; empty if it is.
-        contained: Whether its code had no side effects outside the process, and made recorded calls.
-        sequence: For one that is repeated: the sequence of equal requests that has run out.
-        repeats: How often that sequence has been continued before.
-    """
-
-    number: int
-    match_rule: MatchRule
-    same: bool = True
-    lossy: str = ""
-    contained: bool = False
-    sequence: Hashable = None
-    repeats: int = 0
+    number: int  # the number of the recording
+    match_rule: MatchRule  # how it was found
+    same: bool = True  # whether it is the answer to the same request
+    lossy: str = ""  # the reason why it isn't exact; empty if it is
+    contained: bool = False  # whether its code had no side effects outside the process, and made recorded calls
+    sequence: Hashable = None  # for one that is repeated: the sequence of equal requests that has run out
+    repeats: int = 0  # how often that sequence has been continued before
 
 
 class _Index:

@@ -26,19 +26,12 @@ _OPTIONS = frozenset(inspect.signature(use_cassette).parameters) - {"name_or_pat
 
 
 class Chosen(NamedTuple):
-    """The cassette of a test, and the options that it is opened with.
+    """The cassette of a test, and the options that it is opened with."""
 
-    Args:
-        path: The file, or a URL.
-        is_named: Whether a marker named it, so that several tests may share it.
-        options: Options of `use_cassette`.
-        own: The names of those that a marker gives.
-    """
-
-    path: Location
-    is_named: bool
-    options: dict[str, Any]
-    own: frozenset[str] = frozenset()
+    path: Location  # the file, or a URL
+    is_named: bool  # whether a marker named it, so that several tests may share it
+    options: dict[str, Any]  # options of `use_cassette`
+    own: frozenset[str] = frozenset()  # the names of those that a marker gives
 
 
 def chosen_by(item: pytest.Item, config: Mapping[str, Any]) -> Chosen:

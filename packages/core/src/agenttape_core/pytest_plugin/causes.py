@@ -20,17 +20,11 @@ _MARKED = re.compile(r"\[-.*?-\]|\{\+.*?\+\}", re.DOTALL)
 
 
 class Cause(NamedTuple):
-    """The cause of misses: calls that differ from their nearest recordings in the same words.
+    """The cause of misses: calls that differ from their nearest recordings in the same words."""
 
-    Args:
-        kind: The kind of the calls.
-        differences: The path in the request, the recorded value, and the present one.
-        reason: The reason of a call that has no nearest recording, or doesn't differ from it.
-    """
-
-    kind: str
-    differences: tuple[tuple[str, str, str], ...]
-    reason: str
+    kind: str  # the kind of the calls
+    differences: tuple[tuple[str, str, str], ...]  # the path in the request, the recorded value, and the present one
+    reason: str  # the reason of a call that has no nearest recording, or doesn't differ from it
 
     @property
     def edit(self) -> Cause:

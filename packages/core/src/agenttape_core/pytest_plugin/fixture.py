@@ -96,19 +96,12 @@ def _written(value: Plain, ignored: Ignored) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call of the run.
-
-    Args:
-        name: The tool.
-        arguments: Its arguments by name, or the bare string of a tool that takes one.
-        status: `returned`, `raised` or `streamed`.
-        result: The returned value as plain data, or the message of the raised error.
-    """
+    """A tool call of the run."""
 
     name: str
-    arguments: Any
-    status: str
-    result: Any
+    arguments: Any  # its arguments by name, or the bare string of a tool that takes one
+    status: str  # `returned`, `raised` or `streamed`
+    result: Any  # the returned value as plain data, or the message of the raised error
 
     def __str__(self) -> str:
         given = self.arguments

@@ -29,15 +29,10 @@ OPTIONS = {**PLANNING, "on_miss": "raise"}
 
 
 class OwnPlan(NamedTuple):
-    """The plan of a cassette that tests open themselves.
-
-    Args:
-        plan: The plan.
-        tests: The ids of these tests.
-    """
+    """The plan of a cassette that tests open themselves."""
 
     plan: Plan
-    tests: tuple[str, ...]
+    tests: tuple[str, ...]  # the ids of these tests
 
 
 def keep_to(dollars: float, config: pytest.Config) -> None:

@@ -34,24 +34,17 @@ _QUIETLY = ("-o", "addopts=", "-p", "no:cacheprovider", "-q", "-W", _KNOWN)
 
 @dataclass(frozen=True, slots=True)
 class TestProgram:
-    """A test, while pytest runs it.
-
-    Args:
-        item: The test.
-        nextitem: The next one; there is none, as one test is run at a time.
-        key: The place of the test's cassette among its stashed objects.
-        varied: The session of the test, among all that it opens, whose cassette is varied, as in a plain replay; by
-            default the one of its marker.
-        order_of: The name of that cassette in front of an order, if the test has replayed several.
-    """
+    """A test, while pytest runs it."""
 
     __test__ = False  # not a class of tests for pytest
 
     item: pytest.Item
-    nextitem: pytest.Item | None
-    key: pytest.StashKey[Any]
+    nextitem: pytest.Item | None  # the next one; there is none, as one test is run at a time
+    key: pytest.StashKey[Any]  # the place of the test's cassette among its stashed objects
+    # The session of the test, among all that it opens, whose cassette is varied, as in a plain replay; by default the
+    # one of its marker.
     varied: Session | None = None
-    order_of: str = ""
+    order_of: str = ""  # the name of that cassette in front of an order, if the test has replayed several
 
     @property
     def name(self) -> str:

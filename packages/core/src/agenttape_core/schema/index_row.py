@@ -10,19 +10,11 @@ class IndexRow(NamedTuple):
 
     A named tuple, because it costs a quarter of a frozen dataclass to make, and opening a cassette makes one for each
     recording.
-
-    Args:
-        number: The number of the recording in its cassette.
-        kind: The kind of boundary.
-        name: The name of the boundary.
-        address: Its location in the run.
-        fingerprint: The hash of its request.
-        parent: The number of the recording that it lies inside, if it lies inside one.
     """
 
-    number: int
-    kind: str
-    name: str
-    address: str
-    fingerprint: str
-    parent: int | None = None
+    number: int  # the number of the recording in its cassette
+    kind: str  # the kind of boundary
+    name: str  # the name of the boundary
+    address: str  # its location in the run
+    fingerprint: str  # the hash of its request
+    parent: int | None = None  # the number of the recording that it lies inside, if it lies inside one

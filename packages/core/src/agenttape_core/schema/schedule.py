@@ -38,21 +38,16 @@ _SHOWN = 40
 
 
 class Delivery(NamedTuple):
-    """Something from outside that reached the program.
+    """Something from outside that reached the program."""
 
-    Args:
-        sender: Its origin.
-        which: The index of the call within its group; the number of timers, of jobs, or of futures in queues, that were
-            made after this one and before the delivery; for any other thread, a hash of its label.
-        after: The number of steps that the program made since the delivery before it; `None` if the program was
-            otherwise idle.
-        at_once: Whether the call answered without yielding to the loop.
-    """
-
-    sender: Sender
+    sender: Sender  # its origin
+    # The index of the call within its group; the number of timers, of jobs, or of futures in queues, that were made
+    # after this one and before the delivery; for any other thread, a hash of its label.
     which: int
+    # The number of steps that the program made since the delivery before it; `None` if the program was otherwise
+    # idle.
     after: int | None = None
-    at_once: bool = False
+    at_once: bool = False  # whether the call answered without yielding to the loop
 
     def __str__(self) -> str:
         when = "=" if self.at_once else "" if self.after is None else f"+{self.after}"

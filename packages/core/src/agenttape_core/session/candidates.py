@@ -50,15 +50,10 @@ def register_candidates(framework: str, make: MakeCandidate) -> None:
 
 
 class Candidate(NamedTuple):
-    """A candidate in each framework that may ask it.
+    """A candidate in each framework that may ask it."""
 
-    Args:
-        label: Its name in reports.
-        models: The model, by the name of the framework's module.
-    """
-
-    label: str
-    models: Mapping[str, CandidateModel]
+    label: str  # its name in reports
+    models: Mapping[str, CandidateModel]  # the model, by the name of the framework's module
 
     @property
     def calls_tools(self) -> bool:
@@ -97,13 +92,10 @@ def made_candidate(given: Any, frameworks: Sequence[str]) -> Candidate:
 
 
 class Candidates(NamedTuple):
-    """The candidates of a session, and the calls for which each is tried.
+    """The candidates of a session, and the calls for which each is tried."""
 
-    Args:
-        chosen: A candidate for each selector, the first that selects a call counts, those by number or address first;
-            `None` selects all. Without a candidate, the program's own model is called again.
-    """
-
+    # A candidate for each selector, the first that selects a call counts, those by number or address first; `None`
+    # selects all. Without a candidate, the program's own model is called again.
     chosen: Sequence[tuple[Selector | None, Candidate]]
 
     @property

@@ -59,17 +59,11 @@ VIRTUAL = VirtualWaiter()
 
 
 class Tempo(NamedTuple):
-    """The speed of a replay, and the times that it scales.
+    """The speed of a replay, and the times that it scales."""
 
-    Args:
-        scale: The factor of the recorded times: 1 keeps them, 0.5 is twice as fast.
-        timings: The recorded times, by the numbers of their interactions.
-        is_virtual: Whether the time passes without anybody waiting.
-    """
-
-    scale: float
-    timings: Mapping[int, Timing]
-    is_virtual: bool = False
+    scale: float  # the factor of the recorded times: 1 keeps them, 0.5 is twice as fast
+    timings: Mapping[int, Timing]  # the recorded times, by the numbers of their interactions
+    is_virtual: bool = False  # whether the time passes without anybody waiting
 
 
 class Paced:

@@ -37,59 +37,40 @@ class CallRecord(NamedTuple):
 
 
 class SkippedTool(NamedTuple):
-    """A tool that was replayed in a run, although its code might have been run.
-
-    Args:
-        name: The name of the tool.
-        why: The reason, such as `wrote report.md`.
-    """
+    """A tool that was replayed in a run, although its code might have been run."""
 
     name: str
-    why: str
+    why: str  # the reason, such as `wrote report.md`
 
     def __str__(self) -> str:
         return f"{self.name} ({self.why})"
 
 
 class ReachedChange(NamedTuple):
-    """A change that was reached: a call that got another outcome than its recording.
+    """A change that was reached: a call that got another outcome than its recording."""
 
-    Args:
-        kind: The kind of boundary.
-        name: The name of the boundary.
-        address: Where the call was made.
-        number: The number of its recording.
-        change: What came of it instead, in words.
-    """
-
-    kind: str
-    name: str
-    address: str
-    number: int
-    change: str
+    kind: str  # the kind of boundary
+    name: str  # the name of the boundary
+    address: str  # where the call was made
+    number: int  # the number of its recording
+    change: str  # what came of it instead, in words
 
     def __str__(self) -> str:
         return f"{self.number:>4}  {self.kind} {self.name} at {self.address}: {self.change}"
 
 
 class Divergence(NamedTuple):
-    """A call that differs from its recording, after something was changed.
+    """A call that differs from its recording, after something was changed."""
 
-    Args:
-        what: `changed` if its request differs from the recording that answered it, `missed` if it had none, and
-            `executed` if it was made for real because it had none.
-        kind: The kind of boundary.
-        name: The name of the boundary.
-        address: Where the call was made.
-        number: The number of the recording that answered it, or that is nearest to it; `None` if there is none.
-        differences: The parts of its request that differ: path, recorded value, present value.
-    """
-
+    # `changed` if its request differs from the recording that answered it, `missed` if it had none, and `executed` if
+    # it was made for real because it had none.
     what: Literal["changed", "missed", "executed"]
-    kind: str
-    name: str
-    address: str
+    kind: str  # the kind of boundary
+    name: str  # the name of the boundary
+    address: str  # where the call was made
+    # The number of the recording that answered it, or that is nearest to it; `None` if there is none.
     number: int | None = None
+    # The parts of its request that differ: path, recorded value, present value.
     differences: tuple[tuple[str, str, str], ...] = ()
 
     def __str__(self) -> str:

@@ -12,15 +12,10 @@ from agenttape_core.session.codecs import plain_value
 
 
 class RunInput(NamedTuple):
-    """The beginning of a run.
+    """The beginning of a run."""
 
-    Args:
-        input: The input, as plain data.
-        entry: The call that began it.
-    """
-
-    input: Plain
-    entry: Entry
+    input: Plain  # the input, as plain data
+    entry: Entry  # the call that began it
 
 
 _KEEPING = Lock()

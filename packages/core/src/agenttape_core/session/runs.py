@@ -47,19 +47,12 @@ def outcomes_of(session: Session, boundary: Boundary, body: Mapping[str, Any]) -
 
 
 class Taken(NamedTuple):
-    """An interaction or a step of a run.
+    """An interaction or a step of a run."""
 
-    Args:
-        order: Its place.
-        record: The interaction or the step.
-        timing: The times of an interaction, as far as they're known.
-        is_replayed: Whether its number refers to a recording.
-    """
-
-    order: Order
+    order: Order  # its place
     record: Interaction | Step
-    timing: Timing | None = None
-    is_replayed: bool = False
+    timing: Timing | None = None  # the times of an interaction, as far as they're known
+    is_replayed: bool = False  # whether its number refers to a recording
 
 
 def taken(session: Session) -> list[Taken]:

@@ -63,15 +63,10 @@ _LEAVES = (str, bytes, int, float, complex, bool, type(None))
 
 
 class Met(NamedTuple):
-    """The client or handle that is met on a way.
+    """The client or handle that is met on a way."""
 
-    Args:
-        what: The first one, or `TOO_FAR`; empty if there is none.
-        is_near: Whether few objects were looked at, so that the next call can afford to look again.
-    """
-
-    what: str
-    is_near: bool
+    what: str  # the first one, or `TOO_FAR`; empty if there is none
+    is_near: bool  # whether few objects were looked at, so that the next call can afford to look again
 
 
 def met(root: Any, watched: frozenset[str], *, is_automatic: bool) -> Met:

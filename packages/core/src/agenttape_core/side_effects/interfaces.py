@@ -12,15 +12,11 @@ from weakref import WeakSet
 
 
 class Interface(NamedTuple):
-    """A class of a framework whose objects are boundaries.
+    """A class of a framework whose objects are boundaries."""
 
-    Args:
-        base: The class.
-        is_recorded: Whether an object derived from it is a boundary, or keeps all that it holds in this process; given
-            the object, and whether the session is automatic.
-    """
-
-    base: type
+    base: type  # the class
+    # Whether an object derived from it is a boundary, or keeps all that it holds in this process; given the object,
+    # and whether the session is automatic.
     is_recorded: Callable[[Any, bool], bool]
 
 

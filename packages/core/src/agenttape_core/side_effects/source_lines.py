@@ -33,15 +33,10 @@ _INSTALLED = ("site-packages/", "dist-packages/")
 
 
 class SourceLine(NamedTuple):
-    """The place of a side effect.
+    """The place of a side effect."""
 
-    Args:
-        inside: The nearest line of the program in the call that runs; empty if there is none.
-        anywhere: The nearest line of the program on the stack of the thread, or else of a library.
-    """
-
-    inside: str
-    anywhere: str
+    inside: str  # the nearest line of the program in the call that runs; empty if there is none
+    anywhere: str  # the nearest line of the program on the stack of the thread, or else of a library
 
 
 def source_line_of(frame: types.FrameType | None) -> SourceLine | None:

@@ -27,25 +27,18 @@ EventKind = Literal["reach", "change", "private"]
 
 
 class SideEffectEvent(NamedTuple):
-    """Something that is about to be done outside the process.
+    """Something that is about to be done outside the process."""
 
-    Args:
-        what: The words for it.
-        place: Where it is done.
-        kind: `reach` for a connection, or sending on one; `change` for the rest; `private` for a database in memory,
-            which isn't a side effect.
-        to: The names and the address of the host at the other end of a connection; empty for the processes that
-            `multiprocessing` has started.
-        port: The port there; 0 where there are none.
-        handover: What's handed to another process or interpreter, if it is that.
-    """
-
-    what: str
-    place: SourceLine
+    what: str  # the words for it
+    place: SourceLine  # where it is done
+    # `reach` for a connection, or sending on one; `change` for the rest; `private` for a database in memory, which
+    # isn't a side effect.
     kind: EventKind
+    # The names and the address of the host at the other end of a connection; empty for the processes that
+    # `multiprocessing` has started.
     to: tuple[str, ...] = ()
-    port: int = 0
-    handover: Handover | None = None
+    port: int = 0  # the port there; 0 where there are none
+    handover: Handover | None = None  # what's handed to another process or interpreter, if it is that
 
 
 Watcher = Callable[[SideEffectEvent], object]

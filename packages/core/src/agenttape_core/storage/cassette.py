@@ -418,21 +418,13 @@ def open_cassette(path: Path | str) -> Cassette:
 
 
 class _Preface(NamedTuple):
-    """A header in its parts.
+    """A header in its parts."""
 
-    Args:
-        header: The header without times.
-        timings: The times of interactions, in their stored form.
-        step_timings: The times of steps, in their stored form.
-        stamps: The stamps of the records, if they are in the header.
-        has_assets: Whether records have assets beside the file.
-    """
-
-    header: Header
-    timings: str
-    step_timings: str
-    stamps: Stamps | None
-    has_assets: bool
+    header: Header  # the header without times
+    timings: str  # the times of interactions, in their stored form
+    step_timings: str  # the times of steps, in their stored form
+    stamps: Stamps | None  # the stamps of the records, if they are in the header
+    has_assets: bool  # whether records have assets beside the file
 
 
 def _read_preface(layout: Layout, written: bytes) -> _Preface:

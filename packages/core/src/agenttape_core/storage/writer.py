@@ -35,19 +35,12 @@ if TYPE_CHECKING:
 
 
 class Composed(NamedTuple):
-    """A cassette in written form.
+    """A cassette in written form."""
 
-    Args:
-        version: The version of the format.
-        text: The file, not yet packed.
-        assets: The files beside it, by their names.
-        has_stamps: Whether stamps were taken out of its records.
-    """
-
-    version: int
-    text: bytes
-    assets: dict[str, bytes]
-    has_stamps: bool
+    version: int  # the version of the format
+    text: bytes  # the file, not yet packed
+    assets: dict[str, bytes]  # the files beside it, by their names
+    has_stamps: bool  # whether stamps were taken out of its records
 
 
 def write_cassette(

@@ -137,15 +137,10 @@ _SETTINGS = {"match_on": ("exact", "request"), "on_repeat": "fail", "on_miss": "
 
 
 class Reading(NamedTuple):
-    """The chunks and the error that the reader of a stream got.
-
-    Args:
-        chunks: The chunks.
-        error: The error that broke the stream, if one did.
-    """
+    """The chunks and the error that the reader of a stream got."""
 
     chunks: list[Any]
-    error: BaseException | None
+    error: BaseException | None  # the error that broke the stream, if one did
 
 
 class _Connected:

@@ -21,17 +21,11 @@ _REMEDY = (
 
 
 class Target(NamedTuple):
-    """The place of a function.
+    """The place of a function."""
 
-    Args:
-        module: The module to import; empty for a script, which is loaded from its file.
-        file: The file that the module was loaded from; empty if it is not known.
-        qualname: The name in the module, such as `Agent.answer`.
-    """
-
-    module: str
-    file: str
-    qualname: str
+    module: str  # the module to import; empty for a script, which is loaded from its file
+    file: str  # the file that the module was loaded from; empty if it is not known
+    qualname: str  # the name in the module, such as `Agent.answer`
 
     def __str__(self) -> str:
         return f"{self.module or Path(self.file).name}:{self.qualname}"

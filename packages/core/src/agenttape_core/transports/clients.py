@@ -12,19 +12,12 @@ _PROBE = bytes(8)
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client's own classes.
-
-    Args:
-        response: Its response.
-        stream: Its stream of a response, made of a body.
-        decoding_error: Its error for a body that is not encoded as its headers say.
-        transport: Its transport that really sends.
-    """
+    """A client's own classes."""
 
     response: Callable[..., Any]
-    stream: Callable[..., Any]
-    decoding_error: type[Exception]
-    transport: Callable[[], Any]
+    stream: Callable[..., Any]  # its stream of a response, made of a body
+    decoding_error: type[Exception]  # its error for a body that is not encoded as its headers say
+    transport: Callable[[], Any]  # its transport that really sends
 
     def decompressed(self, encoding: str, data: bytes) -> bytes:
         """Return a whole body without its content encoding (RFC 9110 §8.4), as the client decompresses responses.

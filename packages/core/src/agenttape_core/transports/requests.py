@@ -42,19 +42,12 @@ def header_names(named: Collection[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The destination that a request is sent to.
+    """The destination that a request is sent to."""
 
-    Args:
-        scheme: `http` or `https`.
-        host: The host, without brackets, and with the letters that people read.
-        port: The port; `None` for the scheme's own.
-        target: The path and the query, as sent.
-    """
-
-    scheme: str
-    host: str
-    port: int | None
-    target: str
+    scheme: str  # `http` or `https`
+    host: str  # the host, without brackets, and with the letters that people read
+    port: int | None  # the port; `None` for the scheme's own
+    target: str  # the path and the query, as sent
 
     @classmethod
     def of(cls, scheme: str, host: str, port: int | None, target: str) -> Self:
@@ -83,19 +76,12 @@ def _readable(host: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request, whichever client sends it.
-
-    Args:
-        method: The method.
-        destination: Where it is sent.
-        headers: The headers by their names in lower case, as `joined` returns them.
-        content: The body, read whole and not compressed.
-    """
+    """A request, whichever client sends it."""
 
     method: str
-    destination: Destination
-    headers: Mapping[str, str]
-    content: bytes
+    destination: Destination  # where it is sent
+    headers: Mapping[str, str]  # the headers by their names in lower case, as `joined` returns them
+    content: bytes  # the body, read whole and not compressed
 
     def question(self, names: tuple[str, ...] = ASKED_HEADERS) -> dict[str, Plain]:
         """Return the request as plain data."""

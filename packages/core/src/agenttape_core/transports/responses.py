@@ -18,17 +18,11 @@ RawHeaders = list[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A response without its body.
+    """A response without its body."""
 
-    Args:
-        status: The status code.
-        headers: All headers, as sent and in order.
-        extensions: Further facts: `http_version`, `reason_phrase`, and others that are not recorded.
-    """
-
-    status: int
-    headers: RawHeaders
-    extensions: dict[str, bytes]
+    status: int  # the status code
+    headers: RawHeaders  # all headers, as sent and in order
+    extensions: dict[str, bytes]  # further facts: `http_version`, `reason_phrase`, and others that are not recorded
 
     def without_encoding(self) -> Head:
         """Return the head of the same response, whose body is passed on without its content encoding."""

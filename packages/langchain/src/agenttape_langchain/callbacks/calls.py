@@ -155,13 +155,9 @@ class ObservedCompletion(ObservedModel):
 
 @dataclass(slots=True)
 class Batch:
-    """The prompts of one call of a text model, which callbacks report one after the other.
+    """The prompts of one call of a text model, which callbacks report one after the other."""
 
-    Args:
-        size: The number of prompts.
-    """
-
-    size: int
+    size: int  # the number of prompts
     prompts: list[str] = field(default_factory=list)
     runs: list[UUID] = field(default_factory=list)
 

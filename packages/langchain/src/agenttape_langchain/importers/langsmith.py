@@ -299,19 +299,12 @@ def _imported(importing: Importing, run: _ForeignRun) -> str:
 
 @dataclass(slots=True)
 class _ForeignRun:
-    """A run.
+    """A run."""
 
-    Args:
-        plain: The exported run.
-        above: The run that it belongs to, if that is exported.
-        position: Its position in the run tree.
-        session_call: Its interaction, if it has become one.
-    """
-
-    plain: Mapping[str, Any]
-    above: _ForeignRun | None = None
-    position: Position = field(default_factory=Position)
-    session_call: ExecutedCall | None = None
+    plain: Mapping[str, Any]  # the exported run
+    above: _ForeignRun | None = None  # the run that it belongs to, if that is exported
+    position: Position = field(default_factory=Position)  # its position in the run tree
+    session_call: ExecutedCall | None = None  # its interaction, if it has become one
 
     @property
     def place(self) -> str:

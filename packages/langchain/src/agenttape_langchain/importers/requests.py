@@ -15,19 +15,13 @@ from agenttape_core.integration.importing import EarlierAnswers
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """A call of a chat model.
+    """A call of a chat model."""
 
-    Args:
-        messages: The conversation.
-        kwargs: The other arguments of the call: tools, response format, sampling.
-        settings: Arguments that its model was constructed with.
-        streamed: Whether the answer came as a stream.
-    """
-
-    messages: list[BaseMessage]
+    messages: list[BaseMessage]  # the conversation
+    # The other arguments of the call: tools, response format, sampling.
     kwargs: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-    streamed: bool = False
+    settings: dict[str, Any] = field(default_factory=dict)  # arguments that its model was constructed with
+    streamed: bool = False  # whether the answer came as a stream
 
 
 class History(EarlierAnswers[AIMessage]):

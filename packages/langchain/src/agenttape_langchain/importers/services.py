@@ -18,22 +18,15 @@ _KEY = "agenttape"
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A form of requests and answers.
+    """A form of requests and answers."""
 
-    Args:
-        name: The class of the model that speaks it.
-        package: The package that has the class.
-        sdk: The package that it sends with.
-        pattern: The end of the path of its requests.
-        read_call: Reads the call of a model from the body of a request.
-        connection: Returns the arguments with which a model sends to where the exchange went.
-    """
-
-    name: str
-    package: str
-    sdk: str
-    pattern: re.Pattern[str]
+    name: str  # the class of the model that speaks it
+    package: str  # the package that has the class
+    sdk: str  # the package that it sends with
+    pattern: re.Pattern[str]  # the end of the path of its requests
+    # Reads the call of a model from the body of a request.
     read_call: Callable[[dict[str, Any], History, Sequence[type]], ModelCall]
+    # Returns the arguments with which a model sends to where the exchange went.
     connection: Callable[[Exchange], dict[str, Any]]
 
 

@@ -274,21 +274,13 @@ _BLOCKS = "v1"
 
 @dataclass(slots=True)
 class _Answer:
-    """The answer to a call of a model.
+    """The answer to a call of a model."""
 
-    Args:
-        params: The parameters of the call, as callbacks receive them.
-        result: The returned result.
-        chunks: The streamed chunks, each encoded when it came.
-        error: The raised error.
-        loss: The lost parts, and the reason; empty if there are none.
-    """
-
-    params: dict[str, Any]
-    result: ChatResult | None = None
-    chunks: list[Any] | None = None
-    error: Exception | None = None
-    loss: str = ""
+    params: dict[str, Any]  # the parameters of the call, as callbacks receive them
+    result: ChatResult | None = None  # the returned result
+    chunks: list[Any] | None = None  # the streamed chunks, each encoded when it came
+    error: Exception | None = None  # the raised error
+    loss: str = ""  # the lost parts, and the reason; empty if there are none
 
     def record(self, session_call: ExecutedCall) -> None:
         """Record it as the outcome of a call."""

@@ -35,38 +35,23 @@ _SMALL = 64
 
 
 class Typed(NamedTuple):
-    """A serialised value.
+    """A serialised value."""
 
-    Args:
-        kind: The serialiser's name for the type of the bytes.
-        data: The bytes.
-    """
-
-    kind: str
+    kind: str  # the serialiser's name for the type of the bytes
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A serialised value that is to be stored by content: `head` + `pieces` + `tail` are its bytes.
+    """A serialised value that is to be stored by content: `head` + `pieces` + `tail` are its bytes."""
 
-    Args:
-        kind: The serialiser's name for the type of the bytes.
-        digest: The digest of the whole.
-        head: The first bytes if they are few: the length of a list, which changes with each item.
-        pieces: The pieces.
-        digests: The digest of each piece.
-        tail: The last bytes if they are few.
-        typed: The value itself.
-    """
-
-    kind: str
-    digest: bytes
-    head: bytes
+    kind: str  # the serialiser's name for the type of the bytes
+    digest: bytes  # the digest of the whole
+    head: bytes  # the first bytes if they are few: the length of a list, which changes with each item
     pieces: tuple[Piece, ...]
-    digests: tuple[bytes, ...]
-    tail: bytes
-    typed: Typed
+    digests: tuple[bytes, ...]  # the digest of each piece
+    tail: bytes  # the last bytes if they are few
+    typed: Typed  # the value itself
 
 
 class Codec:

@@ -23,16 +23,10 @@ COMMAND = "$command"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question that a task of a graph stopped to ask.
+    """A question that a task of a graph stopped to ask."""
 
-    Args:
-        node: The node of the task.
-        place: The address or path that distinguishes the task from others of its node.
-        interrupt: The interrupt of the question.
-    """
-
-    node: str
-    place: str
+    node: str  # the node of the task
+    place: str  # the address or path that distinguishes the task from others of its node
     interrupt: Interrupt
 
     @property
@@ -66,28 +60,18 @@ def _is_same(first: Question, other: Question) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One start of a graph.
+    """One start of a graph."""
 
-    Args:
-        number: 1-based, within its thread.
-        address: The address of its run in the cassette.
-        input: Its input as plain data; `None` to continue after a stop.
-        configurable: The plain values of its configuration, without the thread.
-        failed: Whether it ended with an error.
-        died_after: The superstep after which its process died; `None` if it ended.
-        asked: The questions that were waiting when it began.
-        asks: The questions that it stopped to ask.
-        asking: The addresses of the nodes that stopped to ask a question in it, including nodes in subgraphs.
-    """
-
-    number: int
-    address: str
-    input: Plain
+    number: int  # 1-based, within its thread
+    address: str  # the address of its run in the cassette
+    input: Plain  # its input as plain data; `None` to continue after a stop
+    # The plain values of its configuration, without the thread.
     configurable: Mapping[str, Any] = field(default_factory=dict)
-    failed: bool = False
-    died_after: int | None = None
-    asked: tuple[Question, ...] = ()
-    asks: tuple[Question, ...] = ()
+    failed: bool = False  # whether it ended with an error
+    died_after: int | None = None  # the superstep after which its process died; `None` if it ended
+    asked: tuple[Question, ...] = ()  # the questions that were waiting when it began
+    asks: tuple[Question, ...] = ()  # the questions that it stopped to ask
+    # The addresses of the nodes that stopped to ask a question in it, including nodes in subgraphs.
     asking: tuple[str, ...] = ()
 
     def given(self) -> Any:
@@ -139,25 +123,15 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A place in a run, and the change of the state there, if there is one.
+    """A place in a run, and the change of the state there, if there is one."""
 
-    Args:
-        graph: The address of the run of the graph that has the state.
-        superstep: LangGraph's number of the superstep before the place.
-        at_end: Whether the run stopped there itself, to ask a question.
-        ends_run: Whether the run ended there, because its process died.
-        edits_state: Whether the state is changed.
-        values: The new values as plain data, as `update_state` takes them.
-        as_node: The node that the values come from.
-    """
-
-    graph: str
-    superstep: int
-    at_end: bool = False
-    ends_run: bool = False
-    edits_state: bool = False
-    values: Plain = None
-    as_node: str | None = None
+    graph: str  # the address of the run of the graph that has the state
+    superstep: int  # langGraph's number of the superstep before the place
+    at_end: bool = False  # whether the run stopped there itself, to ask a question
+    ends_run: bool = False  # whether the run ended there, because its process died
+    edits_state: bool = False  # whether the state is changed
+    values: Plain = None  # the new values as plain data, as `update_state` takes them
+    as_node: str | None = None  # the node that the values come from
 
     def ends(self, address: str) -> bool:
         """Return true for an edit that is made after the run at an address has stopped itself."""

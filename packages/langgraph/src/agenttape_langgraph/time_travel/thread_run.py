@@ -119,15 +119,10 @@ _NODE = re.compile(r"[^/]*@(-?\d+)[^/]*")
 
 @dataclass(frozen=True)
 class ThreadEnd:
-    """A thread at the end of a run.
+    """A thread at the end of a run."""
 
-    Args:
-        state: The state of the graph.
-        graph: The graph, on a saver in memory that has this whole run. With `config` it can be inspected and run on.
-        config: The config of the thread.
-    """
-
-    state: StateSnapshot
+    state: StateSnapshot  # the state of the graph
+    # The graph, on a saver in memory that has this whole run. With `config` it can be inspected and run on.
     graph: Graph
     config: RunnableConfig
 

@@ -34,19 +34,12 @@ _OF_FRAMEWORK = ("llamaindex.",)
 
 @dataclass(slots=True)
 class HiddenLeaf:
-    """The leaf method behind a public method of an embedding model, if it has no separate span.
+    """The leaf method behind a public method of an embedding model, if it has no separate span."""
 
-    Args:
-        name: The leaf method.
-        leaf: The leaf.
-        texts: The argument of the public method.
-        embedded: The number of batches that have been embedded.
-    """
-
-    name: str
+    name: str  # the leaf method
     leaf: Leaf
-    texts: Any
-    embedded: int = 0
+    texts: Any  # the argument of the public method
+    embedded: int = 0  # the number of batches that have been embedded
 
     @property
     def is_batch(self) -> bool:
@@ -68,29 +61,18 @@ class HiddenLeaf:
 
 @dataclass(slots=True, kw_only=True)
 class OpenSpan(OpenRun):
-    """A span that continues, or whose stream is not read to its end.
+    """A span that continues, or whose stream is not read to its end."""
 
-    Args:
-        instance: The object whose method it is.
-        tags: The tags that the program gave it.
-        hidden: The leaf method behind it that has no span.
-        leaf: The leaf method of an LLM that it is.
-        inside: The spans of the leaf methods of the same object that this one has called; see `delegation`.
-        run: The record of the workflow run that it is.
-        agent: The agent of a workflow of several that acts.
-        has_ended: Whether the method has returned; its stream may continue.
-        error: The error that it failed with.
-    """
-
-    instance: Any = None
-    tags: dict[str, Any] = field(default_factory=dict)
-    hidden: HiddenLeaf | None = None
-    leaf: MethodRun | None = None
+    instance: Any = None  # the object whose method it is
+    tags: dict[str, Any] = field(default_factory=dict)  # the tags that the program gave it
+    hidden: HiddenLeaf | None = None  # the leaf method behind it that has no span
+    leaf: MethodRun | None = None  # the leaf method of an LLM that it is
+    # The spans of the leaf methods of the same object that this one has called; see `delegation`.
     inside: list[OpenSpan] = field(default_factory=list)
-    run: RunRecord | None = None
-    agent: Mapping[str, str] = field(default_factory=dict)
-    has_ended: bool = False
-    error: BaseException | None = None
+    run: RunRecord | None = None  # the record of the workflow run that it is
+    agent: Mapping[str, str] = field(default_factory=dict)  # the agent of a workflow of several that acts
+    has_ended: bool = False  # whether the method has returned; its stream may continue
+    error: BaseException | None = None  # the error that it failed with
 
     @property
     def is_plain(self) -> bool:

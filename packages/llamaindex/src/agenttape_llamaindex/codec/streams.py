@@ -62,21 +62,13 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """The chunks of chats or completions.
+    """The chunks of chats or completions."""
 
-    Args:
-        tag: Their tag in a file.
-        chunk: Their class.
-        response: The class of the responses that they make up.
-        start: The response before the first chunk, as plain data.
-        text: The path of their text in a response.
-    """
-
-    tag: str
-    chunk: type[ChatChunk]
-    response: type[Any]
-    start: dict[str, Plain]
-    text: tuple[str, ...]
+    tag: str  # their tag in a file
+    chunk: type[ChatChunk]  # their class
+    response: type[Any]  # the class of the responses that they make up
+    start: dict[str, Plain]  # the response before the first chunk, as plain data
+    text: tuple[str, ...]  # the path of their text in a response
 
     def writer(self) -> Callable[[Any], ChatChunk]:
         """Return a function that makes chunks of the responses of a stream, one after the other."""

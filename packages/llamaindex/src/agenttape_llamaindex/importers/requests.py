@@ -25,23 +25,14 @@ _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """A call of an LLM.
+    """A call of an LLM."""
 
-    Args:
-        messages: The conversation.
-        kwargs: The other arguments of the call: tools, response format.
-        settings: Arguments that its LLM was constructed with.
-        streamed: Whether the answer came as a stream.
-        prompt: The prompt, if it is a call of `complete`.
-        worked_out: The settings that the class works out itself where it is not given them.
-    """
-
-    messages: list[ChatMessage]
-    kwargs: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-    streamed: bool = False
-    prompt: str | None = None
-    worked_out: Collection[str] = ()
+    messages: list[ChatMessage]  # the conversation
+    kwargs: dict[str, Any] = field(default_factory=dict)  # the other arguments of the call: tools, response format
+    settings: dict[str, Any] = field(default_factory=dict)  # arguments that its LLM was constructed with
+    streamed: bool = False  # whether the answer came as a stream
+    prompt: str | None = None  # the prompt, if it is a call of `complete`
+    worked_out: Collection[str] = ()  # the settings that the class works out itself where it is not given them
 
     def as_given(self) -> Iterator[ModelCall]:
         """Yield the calls that may have been sent this way: without the values that the class computes, and in full."""

@@ -21,27 +21,16 @@ _API_VERSION = "2024-10-21"
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A form of requests and answers.
+    """A form of requests and answers."""
 
-    Args:
-        name: The class of the LLM that speaks it.
-        package: The package that has the class.
-        sdk: The package that it sends with.
-        pattern: The end of the path of its requests.
-        read_call: Reads the call of an LLM from the body of a request.
-        address: The argument of the class for the address of the service.
-        deployment: The argument of the class for the name of a deployment; empty if the service has none.
-        names_models: Whether requests say which model the class was given.
-    """
-
-    name: str
-    package: str
-    sdk: str
-    pattern: re.Pattern[str]
-    read_call: Callable[[dict[str, Any], History], ModelCall]
-    address: str
-    deployment: str = ""
-    names_models: bool = True
+    name: str  # the class of the LLM that speaks it
+    package: str  # the package that has the class
+    sdk: str  # the package that it sends with
+    pattern: re.Pattern[str]  # the end of the path of its requests
+    read_call: Callable[[dict[str, Any], History], ModelCall]  # reads the call of an LLM from the body of a request
+    address: str  # the argument of the class for the address of the service
+    deployment: str = ""  # the argument of the class for the name of a deployment; empty if the service has none
+    names_models: bool = True  # whether requests say which model the class was given
 
     def connection(self, exchange: Exchange) -> dict[str, Any]:
         """Return the arguments with which an LLM sends to where an exchange went."""

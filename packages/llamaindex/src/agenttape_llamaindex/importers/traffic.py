@@ -237,21 +237,13 @@ def import_agenttape01(
 
 @dataclass(slots=True)
 class _Answer:
-    """The answer to a call.
+    """The answer to a call."""
 
-    Args:
-        llm: The LLM that was called.
-        response: The returned response; of a stream the last one.
-        chunks: The streamed chunks, each encoded when it came; `None` if it was not streamed.
-        error: The raised error.
-        loss: The lost parts, and the reason; empty if there are none.
-    """
-
-    llm: Any
-    response: ChatResponse | CompletionResponse | None = None
-    chunks: list[Any] | None = None
-    error: Exception | None = None
-    loss: str = ""
+    llm: Any  # the LLM that was called
+    response: ChatResponse | CompletionResponse | None = None  # the returned response; of a stream the last one
+    chunks: list[Any] | None = None  # the streamed chunks, each encoded when it came; `None` if it was not streamed
+    error: Exception | None = None  # the raised error
+    loss: str = ""  # the lost parts, and the reason; empty if there are none
 
     def record(self, session_call: ExecutedCall) -> None:
         """Record it as the outcome of a call."""

@@ -61,19 +61,12 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """An event of a run as plain data.
-
-    Args:
-        number: Its number.
-        name: Its class.
-        bare: Its plain data, with places for its messages.
-        messages: Its messages, and its lists of messages, by field.
-    """
+    """An event of a run as plain data."""
 
     number: int
-    name: str
-    bare: Any
-    messages: Mapping[str, Any]
+    name: str  # its class
+    bare: Any  # its plain data, with places for its messages
+    messages: Mapping[str, Any]  # its messages, and its lists of messages, by field
 
     def has_content_of(self, other: _Written) -> bool:
         return self.bare == other.bare and self.messages == other.messages

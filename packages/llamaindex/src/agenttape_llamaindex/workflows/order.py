@@ -39,21 +39,13 @@ _TIMEOUT = "timeout"
 
 
 class _Taken(NamedTuple):
-    """A tick, reduced to the loop's choice.
+    """A tick, reduced to the loop's choice."""
 
-    Args:
-        kind: The kind of tick.
-        subject: The step that has ended, or the event that came.
-        worker: The number of the worker of the step; `None` for another tick, or where it is not known.
-        waiter: The name of the wait that is over; `None` for another tick, or where it is not known.
-        due: The moment of the next attempt of a step, in seconds since the first tick.
-    """
-
-    kind: str
-    subject: str
-    worker: int | None
-    waiter: str | None = None
-    due: float | None = None
+    kind: str  # the kind of tick
+    subject: str  # the step that has ended, or the event that came
+    worker: int | None  # the number of the worker of the step; `None` for another tick, or where it is not known
+    waiter: str | None = None  # the name of the wait that is over; `None` for another tick, or where it is not known
+    due: float | None = None  # the moment of the next attempt of a step, in seconds since the first tick
 
     def fits(self, other: _Taken) -> bool:
         known = zip(self[2:4], other[2:4], strict=True)

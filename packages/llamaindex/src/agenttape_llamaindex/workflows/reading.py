@@ -19,31 +19,19 @@ _SHOWN = {"step_result", "add_event", "timeout", "waiter_timeout", "cancel_run"}
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A recorded tick, whole again.
+    """A recorded tick, whole again."""
 
-    Args:
-        seq: Its number in the journal of the run.
-        kind: The kind of tick.
-        name: Its subject.
-        waits: Whether the run waits for an event after it.
-        plain: The tick as plain data; `None` if it could not be recorded.
-        state: The state of the run after it.
-        published: The events that were written to the stream since the tick before.
-        note: The parts of it that could not be recorded, and the reason.
-        outside: Whether it is an event that the run did not send to itself.
-        due: The moment of the next attempt of a step, in seconds since the first tick.
-    """
-
-    seq: int
+    seq: int  # its number in the journal of the run
     kind: str
-    name: str
-    waits: bool
-    plain: Any
-    state: Any
+    name: str  # its subject
+    waits: bool  # whether the run waits for an event after it
+    plain: Any  # the tick as plain data; `None` if it could not be recorded
+    state: Any  # the state of the run after it
+    # The events that were written to the stream since the tick before.
     published: list[Any] = field(default_factory=list)
-    note: str = ""
-    outside: bool = False
-    due: float | None = None
+    note: str = ""  # the parts of it that could not be recorded, and the reason
+    outside: bool = False  # whether it is an event that the run did not send to itself
+    due: float | None = None  # the moment of the next attempt of a step, in seconds since the first tick
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +81,13 @@ class RecordedStep:
 
 @dataclass(slots=True)
 class RecordedRun:
-    """A recorded run of a workflow.
-
-    Args:
-        address: Its address.
-        snapshot: The state that it began with, if it did not begin again.
-        has_steps: Whether its events and its state were recorded; if not, its ticks are of use for their order only.
-        ticks: The ticks that drove it, in order.
-    """
+    """A recorded run of a workflow."""
 
     address: str
-    snapshot: Any = None
+    snapshot: Any = None  # the state that it began with, if it did not begin again
+    # Whether its events and its state were recorded; if not, its ticks are of use for their order only.
     has_steps: bool = True
-    ticks: list[Tick] = field(default_factory=list)
+    ticks: list[Tick] = field(default_factory=list)  # the ticks that drove it, in order
 
     def steps(self) -> list[tuple[RecordedStep, int]]:
         """Return the steps, each with the number of ticks until it has ended.

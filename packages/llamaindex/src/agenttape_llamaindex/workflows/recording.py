@@ -32,25 +32,15 @@ _STREAMED = (f"llama_index.core.agent.workflow.workflow_events:{EVENT_OF_TEXT}",
 
 @dataclass(slots=True)
 class ReceivedTick:
-    """A tick, as the recorders of a run receive it.
+    """A tick, as the recorders of a run receive it."""
 
-    Args:
-        seq: Its number in the journal of the run.
-        tick: The tick.
-        name: Its subject: the step that has ended, or the event that came.
-        waits: Whether the run waits for an event because of it.
-        outside: Whether it is an event that the run did not send to itself.
-        state: The state of the run after it, if it may have changed.
-        snapshot: The state that the run began with, if it did not begin again.
-    """
-
-    seq: int
+    seq: int  # its number in the journal of the run
     tick: WorkflowTick
-    name: str
-    waits: bool
-    outside: bool = False
-    state: LiveState | None = None
-    snapshot: Any = None
+    name: str  # its subject: the step that has ended, or the event that came
+    waits: bool  # whether the run waits for an event because of it
+    outside: bool = False  # whether it is an event that the run did not send to itself
+    state: LiveState | None = None  # the state of the run after it, if it may have changed
+    snapshot: Any = None  # the state that the run began with, if it did not begin again
 
 
 class TickRecorder(Protocol):

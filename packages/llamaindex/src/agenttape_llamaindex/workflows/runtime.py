@@ -152,17 +152,11 @@ def _safely(recorder: TickRecorder, act: Callable[..., T], *arguments: Any) -> T
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The form in which the framework writes a state.
+    """The form in which the framework writes a state."""
 
-    Args:
-        envelope: The rest of its serialized form, without the values.
-        values: The values by key, at that time; `None` if it writes a reference to the state only.
-        keys: Their keys, if they are the items of the state; `None` for another state.
-    """
-
-    envelope: dict[str, Any]
-    values: dict[str, Any] | None
-    keys: frozenset[str] | None
+    envelope: dict[str, Any]  # the rest of its serialized form, without the values
+    values: dict[str, Any] | None  # the values by key, at that time; `None` if it writes a reference to the state only
+    keys: frozenset[str] | None  # their keys, if they are the items of the state; `None` for another state
 
 
 def _form_of(store: Any) -> _Form:

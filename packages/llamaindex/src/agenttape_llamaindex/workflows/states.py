@@ -28,18 +28,13 @@ _MESSAGE = f"{ChatMessage.__module__}.{ChatMessage.__name__}"
 
 @dataclass(slots=True)
 class LiveState:
-    """The state of a run after a tick.
+    """The state of a run after a tick."""
 
-    Args:
-        envelope: The framework's serialized form of it, without its values.
-        values: The values by key; for a state with its own class, the state itself under `WHOLE`. `None` if the
-            framework writes a reference to the state only.
-        memories: The messages of the memories among them, by the identity of the memory.
-    """
-
-    envelope: Mapping[str, Any]
+    envelope: Mapping[str, Any]  # the framework's serialized form of it, without its values
+    # The values by key; for a state with its own class, the state itself under `WHOLE`. `None` if the framework
+    # writes a reference to the state only.
     values: Mapping[str, Any] | None
-    memories: Mapping[int, Messages]
+    memories: Mapping[int, Messages]  # the messages of the memories among them, by the identity of the memory
 
 
 WHOLE = "_whole"

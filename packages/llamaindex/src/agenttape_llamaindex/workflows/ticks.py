@@ -42,21 +42,13 @@ _NUMBERED = re.compile(r"(?:work_item|invocation)_\d+")
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """The delivery of an event that a step has returned or sent.
+    """The delivery of an event that a step has returned or sent."""
 
-    Args:
-        event: The number of the event.
-        at: The moment, in seconds since the run began.
-        by: The execution of the step.
-        index: Which of the events of that execution it is.
-        published: The numbers of the events that were published since the tick before.
-    """
-
-    event: int
-    at: float
-    by: str
-    index: int
-    published: list[int]
+    event: int  # the number of the event
+    at: float  # the moment, in seconds since the run began
+    by: str  # the execution of the step
+    index: int  # which of the events of that execution it is
+    published: list[int]  # the numbers of the events that were published since the tick before
 
     def as_plain(self) -> dict[str, Any]:
         """Return it as plain data."""

@@ -48,15 +48,10 @@ _DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """The amount of something by which a run may exceed its baseline.
+    """The amount of something by which a run may exceed its baseline."""
 
-    Args:
-        amount: The amount, or the share of the baseline.
-        is_share: Whether it is a share.
-    """
-
-    amount: float
-    is_share: bool
+    amount: float  # the amount, or the share of the baseline
+    is_share: bool  # whether it is a share
 
     def limit(self, base: float) -> float:
         """Return the most that a run may take."""
@@ -83,17 +78,13 @@ def read_slack(text: str) -> dict[str, Slack]:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The facts of runs when they were last accepted.
+    """The facts of runs when they were last accepted."""
 
-    Args:
-        runs: By the name of the run: its measures, and `tools`, the calls of tools in order.
-        slack: How much more they may take. Seconds differ with every recording, and count only where they have some.
-        path: The file.
-    """
-
+    # By the name of the run: its measures, and `tools`, the calls of tools in order.
     runs: Mapping[str, Mapping[str, Any]]
+    # How much more they may take. Seconds differ with every recording, and count only where they have some.
     slack: Mapping[str, Slack]
-    path: str
+    path: str  # the file
 
     def judge(self, run: Run) -> Iterator[Judged]:
         """Yield the figures of a run that have grown."""

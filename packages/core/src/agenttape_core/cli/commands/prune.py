@@ -82,21 +82,13 @@ _QUIET = 3600
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """An unneeded file or folder, or one that you have to decide about.
+    """An unneeded file or folder, or one that you have to decide about."""
 
-    Args:
-        path: The file.
-        kind: Its kind.
-        why: The reason why it's unneeded; for one that is kept, the advice.
-        size: Its size in bytes.
-        is_removable: Whether it can go without the loss of a recording.
-    """
-
-    path: Path
+    path: Path  # the file
     kind: Kind
-    why: str
-    size: int
-    is_removable: bool = True
+    why: str  # the reason why it's unneeded; for one that is kept, the advice
+    size: int  # its size in bytes
+    is_removable: bool = True  # whether it can go without the loss of a recording
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""

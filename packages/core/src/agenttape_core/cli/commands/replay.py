@@ -101,37 +101,22 @@ _RUN_ID = re.compile(r"[0-9a-f]{8,64}")
 
 
 class Again(NamedTuple):
-    """The recorded run that a command line selects.
+    """The recorded run that a command line selects."""
 
-    Args:
-        source: The recording: a path, a bare name, or the id of its run.
-        app: The program, as `module:name`.
-        asgi: The ASGI application of a server.
-        thread_id: The thread to run again.
-        given: An input to use instead of the recorded one, as JSON.
-        headers: Headers to send in addition to the recorded ones.
-    """
-
-    source: str
-    app: str | None
-    asgi: str | None
-    thread_id: str | None
-    given: str | None
-    headers: tuple[str, ...]
+    source: str  # the recording: a path, a bare name, or the id of its run
+    app: str | None  # the program, as `module:name`
+    asgi: str | None  # the ASGI application of a server
+    thread_id: str | None  # the thread to run again
+    given: str | None  # an input to use instead of the recorded one, as JSON
+    headers: tuple[str, ...]  # headers to send in addition to the recorded ones
 
 
 class _Restart(NamedTuple):
-    """A recorded run and the command that begins it again.
+    """A recorded run and the command that begins it again."""
 
-    Args:
-        cassette: The absolute path of its recording.
-        command: The command.
-        runs: How many runs of the program the recording holds: each input of a batch has one.
-    """
-
-    cassette: str
+    cassette: str  # the absolute path of its recording
     command: Command
-    runs: int
+    runs: int  # how many runs of the program the recording holds: each input of a batch has one
 
     @property
     def advice(self) -> str:

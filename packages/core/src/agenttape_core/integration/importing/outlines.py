@@ -20,15 +20,10 @@ _SPAN_IDS = frozenset({"context", "spanId", "span_id"})
 
 
 class Outline(NamedTuple):
-    """The outline of a file of another tool.
+    """The outline of a file of another tool."""
 
-    Args:
-        top: The keys at its top.
-        item: The keys of the first of its interactions or runs.
-    """
-
-    top: frozenset[str]
-    item: frozenset[str]
+    top: frozenset[str]  # the keys at its top
+    item: frozenset[str]  # the keys of the first of its interactions or runs
 
 
 _UNKNOWN = Outline(frozenset(), frozenset())

@@ -87,15 +87,10 @@ def moment_here() -> Moment | None:
 
 
 class Came(NamedTuple):
-    """Something that came to the program.
+    """Something that came to the program."""
 
-    Args:
-        at: When, in seconds of a clock that runs.
-        moment: The moment of its event loop, if it came in one.
-    """
-
-    at: float
-    moment: Moment | None
+    at: float  # when, in seconds of a clock that runs
+    moment: Moment | None  # the moment of its event loop, if it came in one
 
 
 def came_now() -> Came:
@@ -104,21 +99,13 @@ def came_now() -> Came:
 
 
 class Ended(NamedTuple):
-    """A call that has ended.
+    """A call that has ended."""
 
-    Args:
-        began: When it began.
-        ended: When it ended.
-        address: Where its recording stands.
-        around: Where the call stands that was executing around it; empty if there was none.
-        chunks: When each of its chunks came.
-    """
-
-    began: Came
-    ended: Came
-    address: str
-    around: str = ""
-    chunks: tuple[Came, ...] = ()
+    began: Came  # when it began
+    ended: Came  # when it ended
+    address: str  # where its recording stands
+    around: str = ""  # where the call stands that was executing around it; empty if there was none
+    chunks: tuple[Came, ...] = ()  # when each of its chunks came
 
     @property
     def is_at_once(self) -> bool:

@@ -58,23 +58,14 @@ def provider_name(named: str | None, class_name: str) -> str:
 
 
 class Placed(NamedTuple):
-    """A record in its place.
+    """A record in its place."""
 
-    Args:
-        id: `i` and the number of an interaction, or `s` and the number of a step.
-        record: The record.
-        parent: The id of the record that it happened in; None for the outermost.
-        start_ms: Its start, in milliseconds after the first record's; a guess if it wasn't recorded.
-        duration_ms: Its duration in milliseconds; None if unknown.
-        offsets_ms: The arrival of the chunks of its stream, in milliseconds after its start.
-    """
-
-    id: str
+    id: str  # `i` and the number of an interaction, or `s` and the number of a step
     record: Interaction | Step
-    parent: str | None
-    start_ms: float
-    duration_ms: float | None
-    offsets_ms: Sequence[float] = ()
+    parent: str | None  # the id of the record that it happened in; None for the outermost
+    start_ms: float  # its start, in milliseconds after the first record's; a guess if it wasn't recorded
+    duration_ms: float | None  # its duration in milliseconds; None if unknown
+    offsets_ms: Sequence[float] = ()  # the arrival of the chunks of its stream, in milliseconds after its start
 
 
 def placed_in(cassette: Cassette, timeline: Timeline | None = None) -> Iterator[Placed]:

@@ -152,16 +152,10 @@ _CLIENTS = MODELS | {"retrieval", "http", "memory"}
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """An event of a span.
-
-    Args:
-        name: Its name.
-        at_ns: Its time: nanoseconds since the epoch.
-        attributes: Its attributes.
-    """
+    """An event of a span."""
 
     name: str
-    at_ns: int
+    at_ns: int  # its time: nanoseconds since the epoch
     attributes: Attributes
 
 

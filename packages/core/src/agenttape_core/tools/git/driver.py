@@ -51,15 +51,10 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The result of merging three versions of a cassette.
+    """The result of merging three versions of a cassette."""
 
-    Args:
-        header: Its header, with the timings of its records.
-        slots: Its places, in the order of the file, their records numbered.
-    """
-
-    header: Header
-    slots: Sequence[Slot]
+    header: Header  # its header, with the timings of its records
+    slots: Sequence[Slot]  # its places, in the order of the file, their records numbered
 
     @property
     def conflicts(self) -> list[Slot]:

@@ -22,17 +22,11 @@ _PYTHONS = ("python", "pypy")
 
 
 class Command(NamedTuple):
-    """A command to run.
+    """A command to run."""
 
-    Args:
-        given: The words of the user.
-        words: Those that are run: the same, unless they name a function.
-        session: The module whose import opens the session of its process; by default the first that needs one.
-    """
-
-    given: tuple[str, ...]
-    words: tuple[str, ...]
-    session: str = ""
+    given: tuple[str, ...]  # the words of the user
+    words: tuple[str, ...]  # those that are run: the same, unless they name a function
+    session: str = ""  # the module whose import opens the session of its process; by default the first that needs one
 
     @property
     def name(self) -> str:

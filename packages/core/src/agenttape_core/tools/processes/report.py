@@ -40,19 +40,12 @@ from agenttape_core.tools.processes.varied import SessionEnd
 
 
 class Merged(NamedTuple):
-    """A cassette that was merged from the recordings of processes.
+    """A cassette that was merged from the recordings of processes."""
 
-    Args:
-        address: The address of the processes.
-        path: The file.
-        is_aside: Whether it is next to a cassette that didn't change.
-        broken: The new place of the unreadable file that it replaces, if there was one.
-    """
-
-    address: str
-    path: Path
-    is_aside: bool
-    broken: Location | None = None
+    address: str  # the address of the processes
+    path: Path  # the file
+    is_aside: bool  # whether it is next to a cassette that didn't change
+    broken: Location | None = None  # the new place of the unreadable file that it replaces, if there was one
 
 
 def merged(
@@ -411,15 +404,10 @@ def _details(report: ProcessReport) -> Iterator[str]:
 
 
 class Findings(NamedTuple):
-    """The findings of a replay.
+    """The findings of a replay."""
 
-    Args:
-        unused: The recordings that none of the processes at an address used, a line each.
-        killed: The addresses of processes that did not report their end.
-    """
-
-    unused: Mapping[str, Sequence[str]]
-    killed: Sequence[str]
+    unused: Mapping[str, Sequence[str]]  # the recordings that none of the processes at an address used, a line each
+    killed: Sequence[str]  # the addresses of processes that did not report their end
 
 
 def findings_of(reports: Sequence[ProcessReport], recorded: Mapping[str, Sequence[tuple[int, str, str]]]) -> Findings:

@@ -30,25 +30,15 @@ _USAGE = 2
 
 @dataclass(frozen=True, slots=True)
 class RestartSpec:
-    """A recorded run that is to begin again, as a process gets it.
+    """A recorded run that is to begin again, as a process gets it."""
 
-    Args:
-        source: The path of its recording.
-        app: The program, as `module:name` or `path/to/file.py:name`; empty for a server.
-        asgi: The ASGI application of a server, named in the same way; empty for a program.
-        thread_id: The thread to run again, where the recording holds several.
-        given: An input to use instead of the recorded one, as JSON; empty for none.
-        headers: Headers to send in addition to the recorded ones, as `Name: value`.
-        is_live: Whether calls are live, so a different answer isn't a failure.
-    """
-
-    source: str
-    app: str = ""
-    asgi: str = ""
-    thread_id: str | None = None
-    given: str = ""
-    headers: tuple[str, ...] = ()
-    is_live: bool = False
+    source: str  # the path of its recording
+    app: str = ""  # the program, as `module:name` or `path/to/file.py:name`; empty for a server
+    asgi: str = ""  # the ASGI application of a server, named in the same way; empty for a program
+    thread_id: str | None = None  # the thread to run again, where the recording holds several
+    given: str = ""  # an input to use instead of the recorded one, as JSON; empty for none
+    headers: tuple[str, ...] = ()  # headers to send in addition to the recorded ones, as `Name: value`
+    is_live: bool = False  # whether calls are live, so a different answer isn't a failure
 
     @property
     def program(self) -> str:

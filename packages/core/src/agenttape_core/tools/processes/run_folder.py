@@ -19,31 +19,20 @@ _CONFIG, _REPORTS, _CLAIMED, _END = "config.json", "reports", "claimed", "end"
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """The configuration that every process of a run reads.
+    """The configuration that every process of a run reads."""
 
-    Args:
-        cassette: The cassette of the main process: an absolute path.
-        project: The folder whose settings hold, and that paths are shown from.
-        options: Those of `use_cassette`, as plain data.
-        key: The key of pseudonyms for processes without a cassette: they must be the same in all cassettes of the run.
-        remedies: The advice about a miss: without a cassette, and with one.
-        replays_only: Whether no call may be executed.
-        confines: Whether sessions that the command itself opens only replay.
-        max_usd: The most that the calls of models of one process may cost, in US dollars; `None` for any amount.
-        oracle: A file or the URL of an oracle, which answers calls of tools without a recording; empty for none.
-        varied: The variation of the main process, as `varied.packed` makes it; empty for none.
-    """
-
-    cassette: str
-    project: str
-    options: dict[str, Any]
+    cassette: str  # the cassette of the main process: an absolute path
+    project: str  # the folder whose settings hold, and that paths are shown from
+    options: dict[str, Any]  # those of `use_cassette`, as plain data
+    # The key of pseudonyms for processes without a cassette: they must be the same in all cassettes of the run.
     key: str
-    remedies: tuple[list[str], list[str]]
-    replays_only: bool = False
-    confines: bool = False
+    remedies: tuple[list[str], list[str]]  # the advice about a miss: without a cassette, and with one
+    replays_only: bool = False  # whether no call may be executed
+    confines: bool = False  # whether sessions that the command itself opens only replay
+    # The most that the calls of models of one process may cost, in US dollars; `None` for any amount.
     max_usd: float | None = None
-    oracle: str = ""
-    varied: str = ""
+    oracle: str = ""  # a file or the URL of an oracle, which answers calls of tools without a recording; empty for none
+    varied: str = ""  # the variation of the main process, as `varied.packed` makes it; empty for none
 
     def cassette_of(self, address: str) -> Path:
         """Return the cassette of a process, or of all that do the same."""
@@ -56,66 +45,43 @@ class RunConfig:
 
 @dataclass(frozen=True, slots=True)
 class ProcessReport:
-    """The report of one process about its session.
+    """The report of one process about its session."""
 
-    Args:
-        pid: Its number, for as long as it lives.
-        address: The address of the process in the run.
-        member: Its name among the processes at that address.
-        part: The absolute path of its recording, if it made one.
-        state: Its progress. A process that was killed did not end.
-        replayed: The numbers of the replayed recordings, in the order of the calls.
-        stepped_into: The numbers of the recordings that were stepped into.
-        elsewise: The numbers of those recordings whose calls had another request.
-        not_run: The tools that were replayed, each with the reason why its code was not run.
-        recorded: The number of calls that were really made.
-        asked: How many of them were of models.
-        unused: The recordings that it did not ask for, a line each by their numbers.
-        missed: Its misses, a line each.
-        unrecorded: The misses after which it continued, a line each.
-        unrecorded_calls: The same with their facts, as plain data.
-        blocked: Its attempts to reach the outside, a line each.
-        uncovered: The connections of a recording that no boundary covers, a line each.
-        nondeterminism: The parts of the recorded order that it couldn't repeat, and the real values, a line each.
-        entropy: The part of it that was real, and isn't an order.
-        unobserved: What the handler that recorded the run could not see, and it came to, a line each.
-        missing: By framework that is in use, the package that is not installed and would record it.
-        unmatched: Names in options that no boundary of it has.
-        failure: The message of the failure; empty if there was none.
-        problem: Whether the failure is about a file.
-        spent: The cost of the calls of models that it has made, in US dollars, where there is a limit.
-        is_over_budget: Whether a call would have cost more than was left.
-        failed_blocks: The message of the first block of the program itself that failed, and how many more have.
-        own: The cassettes of sessions that the program opened itself and made calls in; the first of them, if many.
-    """
-
-    pid: int
-    address: str
-    member: str
-    part: str
-    state: Literal["opening", "open", "ended"] = "opening"
+    pid: int  # its number, for as long as it lives
+    address: str  # the address of the process in the run
+    member: str  # its name among the processes at that address
+    part: str  # the absolute path of its recording, if it made one
+    state: Literal["opening", "open", "ended"] = "opening"  # its progress. A process that was killed did not end
+    # The numbers of the replayed recordings, in the order of the calls.
     replayed: list[int] = field(default_factory=list)
-    stepped_into: list[int] = field(default_factory=list)
-    elsewise: list[int] = field(default_factory=list)
+    stepped_into: list[int] = field(default_factory=list)  # the numbers of the recordings that were stepped into
+    elsewise: list[int] = field(default_factory=list)  # the numbers of those recordings whose calls had another request
+    # The tools that were replayed, each with the reason why its code was not run.
     not_run: list[str] = field(default_factory=list)
-    recorded: int = 0
-    asked: int = 0
+    recorded: int = 0  # the number of calls that were really made
+    asked: int = 0  # how many of them were of models
+    # The recordings that it did not ask for, a line each by their numbers.
     unused: dict[int, str] = field(default_factory=dict)
-    missed: list[str] = field(default_factory=list)
-    unrecorded: list[str] = field(default_factory=list)
-    unrecorded_calls: list[dict[str, Any]] = field(default_factory=list)
-    blocked: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)  # its misses, a line each
+    unrecorded: list[str] = field(default_factory=list)  # the misses after which it continued, a line each
+    unrecorded_calls: list[dict[str, Any]] = field(default_factory=list)  # the same with their facts, as plain data
+    blocked: list[str] = field(default_factory=list)  # its attempts to reach the outside, a line each
+    # The connections of a recording that no boundary covers, a line each.
     uncovered: list[str] = field(default_factory=list)
+    # The parts of the recorded order that it couldn't repeat, and the real values, a line each.
     nondeterminism: list[str] = field(default_factory=list)
-    entropy: list[str] = field(default_factory=list)
+    entropy: list[str] = field(default_factory=list)  # the part of it that was real, and isn't an order
+    # What the handler that recorded the run could not see, and it came to, a line each.
     unobserved: list[str] = field(default_factory=list)
+    # By framework that is in use, the package that is not installed and would record it.
     missing: dict[str, str] = field(default_factory=dict)
-    unmatched: list[str] = field(default_factory=list)
-    failure: str = ""
-    problem: bool = False
-    spent: float = 0.0
-    is_over_budget: bool = False
-    failed_blocks: str = ""
+    unmatched: list[str] = field(default_factory=list)  # names in options that no boundary of it has
+    failure: str = ""  # the message of the failure; empty if there was none
+    problem: bool = False  # whether the failure is about a file
+    spent: float = 0.0  # the cost of the calls of models that it has made, in US dollars, where there is a limit
+    is_over_budget: bool = False  # whether a call would have cost more than was left
+    failed_blocks: str = ""  # the message of the first block of the program itself that failed, and how many more have
+    # The cassettes of sessions that the program opened itself and made calls in; the first of them, if many.
     own: list[str] = field(default_factory=list)
 
     @property

@@ -14,21 +14,13 @@ from agenttape_core.session import Report
 
 
 class SessionEnd(NamedTuple):
-    """The end of the session of a command's main process.
-
-    Args:
-        report: Its report.
-        changes: The changes in words, by the number of the recorded call.
-        failure: The failure of the session; `None` if there was none.
-        choices: The choices of the run, if an order was imposed.
-        rows: The recordings, if an order was imposed.
-    """
+    """The end of the session of a command's main process."""
 
     report: Report
-    changes: Mapping[int, str] = {}
-    failure: BaseException | None = None
-    choices: Choices | None = None
-    rows: Sequence[IndexRow] = ()
+    changes: Mapping[int, str] = {}  # the changes in words, by the number of the recorded call
+    failure: BaseException | None = None  # the failure of the session; `None` if there was none
+    choices: Choices | None = None  # the choices of the run, if an order was imposed
+    rows: Sequence[IndexRow] = ()  # the recordings, if an order was imposed
 
 
 class _Pickler(pickle.Pickler):

@@ -46,15 +46,10 @@ class Prices(Protocol):
 
 
 class Price(NamedTuple):
-    """The price of a model, in US dollars per million tokens.
+    """The price of a model, in US dollars per million tokens."""
 
-    Args:
-        input: The price of tokens that it reads.
-        output: The price of tokens that it writes; zero for embeddings.
-    """
-
-    input: float
-    output: float = 0.0
+    input: float  # the price of tokens that it reads
+    output: float = 0.0  # the price of tokens that it writes; zero for embeddings
 
     def cost(self, usage: Usage) -> float:
         """Return the cost of a call, in US dollars."""

@@ -16,46 +16,26 @@ MODELS = MODEL_KINDS | {"embeddings"}
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The overview of a cassette.
-
-    Args:
-        name: Its name.
-        created: The time of the recording, UTC, ISO 8601; empty if unknown.
-        interactions: The number of calls.
-        steps: The number of steps.
-        kinds: The number of calls of each kind.
-        tools: The number of calls of each tool.
-        models: The number of calls of each model; calls of an unknown model are under an empty name.
-        raised: The number of calls that raised.
-        cancelled: The number of calls that the program cancelled.
-        streamed: The number of calls that were streamed.
-        lossy: The number of calls that hold less than the original outcome.
-        input_tokens: The tokens that models read, if they were counted.
-        output_tokens: The tokens that models wrote, if they were counted.
-        dollars: The cost of the recorded calls in US dollars, as far as their models have a known price.
-        unpriced: The number of calls of models without a known price or without counted tokens.
-        seconds: The sum of the durations of the recorded calls; parallel calls overlapped.
-        tags: The tags of the cassette.
-    """
+    """The overview of a cassette."""
 
     name: str
-    created: str
-    interactions: int
-    steps: int
-    kinds: dict[str, int]
-    tools: dict[str, int]
-    models: dict[str, int]
-    raised: int
-    cancelled: int
+    created: str  # the time of the recording, UTC, ISO 8601; empty if unknown
+    interactions: int  # the number of calls
+    steps: int  # the number of steps
+    kinds: dict[str, int]  # the number of calls of each kind
+    tools: dict[str, int]  # the number of calls of each tool
+    models: dict[str, int]  # the number of calls of each model; calls of an unknown model are under an empty name
+    raised: int  # the number of calls that raised
+    cancelled: int  # the number of calls that the program cancelled
     refused: int
-    streamed: int
-    lossy: int
-    input_tokens: int
-    output_tokens: int
-    dollars: float
-    unpriced: int
-    seconds: float
-    tags: tuple[str, ...] = ()
+    streamed: int  # the number of calls that were streamed
+    lossy: int  # the number of calls that hold less than the original outcome
+    input_tokens: int  # the tokens that models read, if they were counted
+    output_tokens: int  # the tokens that models wrote, if they were counted
+    dollars: float  # the cost of the recorded calls in US dollars, as far as their models have a known price
+    unpriced: int  # the number of calls of models without a known price or without counted tokens
+    seconds: float  # the sum of the durations of the recorded calls; parallel calls overlapped
+    tags: tuple[str, ...] = ()  # the tags of the cassette
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data. Cancelled and refused calls and tags are left out where there are none."""

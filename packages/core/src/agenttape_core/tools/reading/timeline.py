@@ -14,36 +14,22 @@ from agenttape_core.tools.reading.call_tree import CallTree
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One call or step.
+    """One call or step."""
 
-    Args:
-        word: `interaction` or `step`.
-        number: Its number among those.
-        kind: Its kind.
-        name: Its name.
-        address: Its address in the run tree.
-        label: Its address below the address of the record around it.
-        depth: The number of records around it.
-        start_ms: Its start, in milliseconds after the first row's.
-        duration_ms: Its duration, in milliseconds.
-        chunks_ms: The arrival of each chunk of its stream, in milliseconds after its start.
-        is_measured: Whether its start was recorded. Else it is a guess: the start of the step around it, or the end of
-            the call before it.
-        has_failed: Whether it raised.
-    """
-
-    word: str
-    number: int
+    word: str  # `interaction` or `step`
+    number: int  # its number among those
     kind: str
     name: str
-    address: str
-    label: str
-    depth: int
-    start_ms: float
-    duration_ms: float
-    chunks_ms: tuple[float, ...] = ()
+    address: str  # its address in the run tree
+    label: str  # its address below the address of the record around it
+    depth: int  # the number of records around it
+    start_ms: float  # its start, in milliseconds after the first row's
+    duration_ms: float  # its duration, in milliseconds
+    chunks_ms: tuple[float, ...] = ()  # the arrival of each chunk of its stream, in milliseconds after its start
+    # Whether its start was recorded. Else it is a guess: the start of the step around it, or the end of the call
+    # before it.
     is_measured: bool = True
-    has_failed: bool = False
+    has_failed: bool = False  # whether it raised
 
     @property
     def end_ms(self) -> float:
@@ -53,14 +39,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The times of all calls and steps of a cassette.
+    """The times of all calls and steps of a cassette."""
 
-    Args:
-        rows: The calls and steps in the order of the file: a step before what happened in it.
-        tree: Their tree.
-    """
-
-    rows: tuple[Row, ...]
+    rows: tuple[Row, ...]  # the calls and steps in the order of the file: a step before what happened in it
     tree: CallTree
 
     @cached_property

@@ -19,15 +19,10 @@ from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
 
 @dataclass(slots=True)
 class Turn:
-    """One turn: a prompt and the run's reaction to it.
+    """One turn: a prompt and the run's reaction to it."""
 
-    Args:
-        prompt: What was asked: the last message of a user before the first answer; empty if there is none.
-        calls: The calls of the turn, in the order of the run.
-    """
-
-    prompt: str
-    calls: list[Interaction] = field(default_factory=list)
+    prompt: str  # what was asked: the last message of a user before the first answer; empty if there is none
+    calls: list[Interaction] = field(default_factory=list)  # the calls of the turn, in the order of the run
 
     @property
     def last(self) -> Interaction | None:

@@ -55,21 +55,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The sums of several changes.
+    """The sums of several changes."""
 
-    Args:
-        recordings: The number of recordings that were compared.
-        changed: How many of them changed.
-        paths: How many of those took another path.
-        tokens: The tokens before and now.
-        dollars: The cost before and now, in US dollars.
-    """
-
-    recordings: int
-    changed: int
-    paths: int
-    tokens: tuple[int, int]
-    dollars: tuple[float, float]
+    recordings: int  # the number of recordings that were compared
+    changed: int  # how many of them changed
+    paths: int  # how many of those took another path
+    tokens: tuple[int, int]  # the tokens before and now
+    dollars: tuple[float, float]  # the cost before and now, in US dollars
 
     @classmethod
     def of(cls, changes: Iterable[Change]) -> Totals:

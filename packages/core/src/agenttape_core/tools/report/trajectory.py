@@ -17,18 +17,13 @@ _LONGEST = 120
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """The path of a run, and its cost.
+    """The path of a run, and its cost."""
 
-    Args:
-        calls: Its calls in the order of the file, in words: `chat ChatOpenAI`, `look_up(city="Paris")`. Embeddings are
-            left out: which run makes them depends on what another one has made.
-        tokens: The tokens that its models have read and written, if they were counted.
-        dollars: The cost of its calls in US dollars, as far as their models have a known price.
-    """
-
+    # Its calls in the order of the file, in words: `chat ChatOpenAI`, `look_up(city="Paris")`. Embeddings are left
+    # out: which run makes them depends on what another one has made.
     calls: tuple[str, ...] = ()
-    tokens: int = 0
-    dollars: float = 0.0
+    tokens: int = 0  # the tokens that its models have read and written, if they were counted
+    dollars: float = 0.0  # the cost of its calls in US dollars, as far as their models have a known price
 
 
 def trajectory_of(cassette: Cassette, prices: Prices) -> Trajectory:

@@ -33,19 +33,12 @@ _CALLED = re.compile(r"(?:^|[.\[])tool_calls?(?=[.\[]|$)")
 
 @dataclass(frozen=True, slots=False)
 class PendingCall:
-    """A call that waits for review.
+    """A call that waits for review."""
 
-    Args:
-        key: Its key: the cassette, `::`, and the address of the call. The same as long as it waits.
-        compared: What it is compared with.
-        before: The recorded call; `None` if it is new.
-        now: The call that waits; `None` if it is no longer made.
-    """
-
-    key: str
-    compared: Compared
-    before: Interaction | None
-    now: Interaction | None
+    key: str  # its key: the cassette, `::`, and the address of the call. The same as long as it waits
+    compared: Compared  # what it is compared with
+    before: Interaction | None  # the recorded call; `None` if it is new
+    now: Interaction | None  # the call that waits; `None` if it is no longer made
 
     @property
     def address(self) -> str:

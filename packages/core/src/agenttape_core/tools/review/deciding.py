@@ -128,24 +128,15 @@ def _header(places: Sequence[tuple[Compared, bool]], before: Header, now: Header
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The fate of a recording that waited for review.
+    """The fate of a recording that waited for review."""
 
-    Args:
-        path: The cassette as messages name it.
-        accepted: The keys of the calls that were accepted.
-        rejected: The keys of those that were rejected.
-        along: The keys of calls that weren't named and depend on the others.
-        needs: The keys of calls that still wait, and that have to be accepted so that the program replays that
-            recorded this.
-        left: The number of calls that still wait.
-    """
-
-    path: str
-    accepted: tuple[str, ...] = ()
-    rejected: tuple[str, ...] = ()
-    along: tuple[str, ...] = ()
+    path: str  # the cassette as messages name it
+    accepted: tuple[str, ...] = ()  # the keys of the calls that were accepted
+    rejected: tuple[str, ...] = ()  # the keys of those that were rejected
+    along: tuple[str, ...] = ()  # the keys of calls that weren't named and depend on the others
+    # The keys of calls that still wait, and that have to be accepted so that the program replays that recorded this.
     needs: tuple[str, ...] = ()
-    left: int = 0
+    left: int = 0  # the number of calls that still wait
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""

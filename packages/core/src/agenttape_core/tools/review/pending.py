@@ -219,23 +219,14 @@ def _spelled(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Pending:
-    """A recording that waits for review, beside the cassette whose place it would take.
+    """A recording that waits for review, beside the cassette whose place it would take."""
 
-    Args:
-        path: The cassette.
-        before: The cassette, opened; an empty one if it is gone.
-        now: The recording.
-        compared: All that was compared of the two, steps too.
-        calls: The calls that have changed, in the order of the run.
-        digest: The content of both files, from `digest_of`.
-    """
-
-    path: Path
-    before: Cassette
-    now: Cassette
-    compared: Sequence[Compared] = field(repr=False)
-    calls: Sequence[PendingCall] = field(repr=False)
-    digest: str = ""
+    path: Path  # the cassette
+    before: Cassette  # the cassette, opened; an empty one if it is gone
+    now: Cassette  # the recording
+    compared: Sequence[Compared] = field(repr=False)  # all that was compared of the two, steps too
+    calls: Sequence[PendingCall] = field(repr=False)  # the calls that have changed, in the order of the run
+    digest: str = ""  # the content of both files, from `digest_of`
 
     @property
     def shown(self) -> str:

@@ -14,17 +14,11 @@ from agenttape_core.storage.writer import compose
 
 
 class Migration(NamedTuple):
-    """The migration of one cassette.
+    """The migration of one cassette."""
 
-    Args:
-        version: The version of its format.
-        needed: The version in which this AgentTape would write it: the oldest with all its features.
-        gets_stamps: Whether its records hold stamps, which this AgentTape writes into the volatile block.
-    """
-
-    version: int
-    needed: int
-    gets_stamps: bool = False
+    version: int  # the version of its format
+    needed: int  # the version in which this AgentTape would write it: the oldest with all its features
+    gets_stamps: bool = False  # whether its records hold stamps, which this AgentTape writes into the volatile block
 
     @property
     def is_due(self) -> bool:

@@ -110,17 +110,12 @@ _SHORTEST = 4
 
 
 class Redacted(NamedTuple):
-    """The redaction of one cassette.
+    """The redaction of one cassette."""
 
-    Args:
-        replaced: What was replaced, or would be.
-        left: What is a secret, or equal to one that was replaced, and still there.
-        is_merged: Whether a text was replaced that held a pseudonym already. A session that redacts the same text in
-            parallel makes another pseudonym of it.
-    """
-
-    replaced: tuple[Leak, ...]
-    left: tuple[Leak, ...]
+    replaced: tuple[Leak, ...]  # what was replaced, or would be
+    left: tuple[Leak, ...]  # what is a secret, or equal to one that was replaced, and still there
+    # Whether a text was replaced that held a pseudonym already. A session that redacts the same text in parallel
+    # makes another pseudonym of it.
     is_merged: bool
 
 

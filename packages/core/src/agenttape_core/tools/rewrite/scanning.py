@@ -35,17 +35,11 @@ _RANDOM = {"ids", "fingerprint"}
 
 
 class Leak(NamedTuple):
-    """A secret in a recording. It never holds the secret.
+    """A secret in a recording. It never holds the secret."""
 
-    Args:
-        record: `header`, `interaction 3` or `step 2`.
-        place: The path to it.
-        kind: What it is: `email`, `openai`, the name of a rule.
-    """
-
-    record: str
-    place: str
-    kind: str
+    record: str  # `header`, `interaction 3` or `step 2`
+    place: str  # the path to it
+    kind: str  # what it is: `email`, `openai`, the name of a rule
 
 
 class Scan:

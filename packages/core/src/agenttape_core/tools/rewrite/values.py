@@ -27,15 +27,10 @@ _UNKNOWN = "secret"
 
 
 class FoundSecret(NamedTuple):
-    """A place with a secret. It never holds the secret.
+    """A place with a secret. It never holds the secret."""
 
-    Args:
-        at: The path to it, such as `request.messages[0].content`.
-        kind: What it is: `email`, `openai`, the name of a rule.
-    """
-
-    at: str
-    kind: str
+    at: str  # the path to it, such as `request.messages[0].content`
+    kind: str  # what it is: `email`, `openai`, the name of a rule
 
 
 def differing(before: object, after: object) -> list[FoundSecret]:

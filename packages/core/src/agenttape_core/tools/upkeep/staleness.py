@@ -129,17 +129,11 @@ _VERSIONS = 20
 
 
 class Outdated(NamedTuple):
-    """A part of a cassette that differs in a later one.
+    """A part of a cassette that differs in a later one."""
 
-    Args:
-        path: What the cassette is called.
-        check: What is older.
-        what: How it differs, for people.
-    """
-
-    path: str
-    check: Literal["prompt", "tool"]
-    what: str
+    path: str  # what the cassette is called
+    check: Literal["prompt", "tool"]  # what is older
+    what: str  # how it differs, for people
 
 
 def outdated_in(facts: Sequence[Facts]) -> Iterator[Outdated]:

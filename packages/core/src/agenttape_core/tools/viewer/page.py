@@ -214,19 +214,12 @@ _COLUMNS = (("cassette", ""), ("recorded", ""), ("calls", "n"), ("tokens", "n"),
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A cassette in the table.
+    """A cassette in the table."""
 
-    Args:
-        name: Its path from the folder.
-        page: The path of its page, relative to the table; empty if it can't be read.
-        overview: The facts about it; `None` if it cannot be read.
-        problem: The reason why it cannot be read.
-    """
-
-    name: str
-    page: str
-    overview: Overview | None = None
-    problem: str = ""
+    name: str  # its path from the folder
+    page: str  # the path of its page, relative to the table; empty if it can't be read
+    overview: Overview | None = None  # the facts about it; `None` if it cannot be read
+    problem: str = ""  # the reason why it cannot be read
 
 
 def listing_of(folder: str, cassettes: Sequence[Listed]) -> str:

@@ -19,19 +19,12 @@ from agenttape_core.tools.reading.timeline import timeline_of
 
 
 class Line(NamedTuple):
-    """A line of the tree.
+    """A line of the tree."""
 
-    Args:
-        record: The index of its record; None for a place that has none.
-        label: The last part of its address; empty for a record at the address of an earlier one, such as an event.
-        within: The places between it and the line above that hold no other lines.
-        depth: The number of lines around it.
-    """
-
-    record: int | None
-    label: str
-    within: str
-    depth: int
+    record: int | None  # the index of its record; None for a place that has none
+    label: str  # the last part of its address; empty for a record at the address of an earlier one, such as an event
+    within: str  # the places between it and the line above that hold no other lines
+    depth: int  # the number of lines around it
 
 
 def lines_of(tree: CallTree) -> list[Line]:
@@ -111,23 +104,14 @@ Interval = tuple[float, float]
 
 @dataclass(slots=True)
 class Pair:
-    """A row of the tree: a record of the first run, of the other one, or of both.
+    """A row of the tree: a record of the first run, of the other one, or of both."""
 
-    Args:
-        what: `interaction` or `step`.
-        kind: Its kind.
-        address: Its address.
-        numbers: Its number in each run; None in one that lacks it.
-        state: Its state in the comparison; empty if there is one run.
-        differences: The places where the two differ, as plain data.
-    """
-
-    what: str
+    what: str  # `interaction` or `step`
     kind: str
     address: str
-    numbers: tuple[int | None, ...]
-    state: str = ""
-    differences: list[dict[str, Any]] = field(default_factory=list)
+    numbers: tuple[int | None, ...]  # its number in each run; None in one that lacks it
+    state: str = ""  # its state in the comparison; empty if there is one run
+    differences: list[dict[str, Any]] = field(default_factory=list)  # the places where the two differ, as plain data
 
 
 def pairs_of(cassette: Cassette) -> list[Pair]:
