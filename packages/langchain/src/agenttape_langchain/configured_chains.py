@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 class ConfiguredChains:
-    """Records the outermost chains of one session that have a configurable part. Thread-safe.
-
-    Args:
-        session: A session that records.
-    """
+    """Records the outermost chains of one session that have a configurable part. Thread-safe. The session records."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -39,11 +39,7 @@ def _without_ids(plain: Plain, made: re.Pattern[str]) -> Plain:
 
 
 class Inputs:
-    """The inputs of the outermost chains of one recording.
-
-    Args:
-        first: Keeps the first one.
-    """
+    """The inputs of the outermost chains of one recording. `first` keeps the first one."""
 
     def __init__(self, first: FirstInput) -> None:
         self._first = first

@@ -74,8 +74,7 @@ _ABSENT: Any = object()
 class StateDeltas:
     """The changes in the states of the graphs of one session, compared with the recorded ones. Thread-safe.
 
-    Args:
-        plain: Makes plain data of a value.
+    `plain` makes plain data of a value.
     """
 
     def __init__(self, plain: Callable[[Any], Plain]) -> None:
@@ -223,11 +222,7 @@ class _Node:
 
 
 class GraphSteps:
-    """Records the graphs of one session and their nodes. Thread-safe.
-
-    Args:
-        session: A session that records.
-    """
+    """Records the graphs of one session and their nodes. Thread-safe. The session records."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -370,9 +365,6 @@ class _TimeOfLoop:
     """The module `time` for what watches idle nodes: it sleeps by the loop, whose clock a replay lets jump.
 
     By the real clock, a sleep would seem to have ended early, and a node that timed out would not time out again.
-
-    Args:
-        real: The module.
     """
 
     def __init__(self, real: Any) -> None:

@@ -143,11 +143,7 @@ RUNNER_METHODS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = 
 
 
 class OrderedTime(ModuleType):
-    """The module `time` for code that sorts by moments: no two of them are equal within a session.
-
-    Args:
-        real: The module that it replaces.
-    """
+    """The module `time` for code that sorts by moments: no two of them are equal within a session."""
 
     def __init__(self, real: ModuleType) -> None:
         super().__init__(real.__name__, real.__doc__)

@@ -37,8 +37,7 @@ DELEGATED_BY = "delegated_by"
 class _Answer:
     """A copy of a response at the time it was returned: the caller may change it in place.
 
-    Args:
-        response: The response, or the last one of a stream.
+    `response` may be the last one of a stream.
     """
 
     def __init__(self, response: Any) -> None:

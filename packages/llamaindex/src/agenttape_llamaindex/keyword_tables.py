@@ -30,11 +30,7 @@ def in_order(retrieve: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
 
 
 class _InOrder:
-    """A table of keywords, as a retriever reads it.
-
-    Args:
-        table: The table.
-    """
+    """A table of keywords, as a retriever reads it."""
 
     def __init__(self, table: Any) -> None:
         self.keywords = table.keywords

@@ -37,11 +37,7 @@ _KEPT = "kept"
 
 
 class KeptIds:
-    """The ids that an LLM keeps, before a call of it.
-
-    Args:
-        llm: The LLM.
-    """
+    """The ids that an LLM keeps, before a call of it."""
 
     __slots__ = ("_before", "_llm")
 

@@ -23,11 +23,7 @@ _WRITES, _NODES, _SOURCES = "writes", "source_nodes", "sources"
 
 
 class Answering:
-    """A call of a chat engine that is watched, and will return an answer that streams.
-
-    Args:
-        call: The call.
-    """
+    """A call of a chat engine that is watched, and will return an answer that streams."""
 
     def __init__(self, call: ProgramCall) -> None:
         self._call = call

@@ -187,13 +187,8 @@ class _Answer:
 class Script:
     """The events that came into a recorded run from outside, and their places.
 
-    Args:
-        cassette: The cassette, for messages.
-        run: The run.
-        workflow: The workflow that reads the events.
-
-    Raises:
-        ConfigurationError: If an event cannot be rebuilt, or the run did not begin with one.
+    `cassette` is for messages; `workflow` reads the events. Raises `ConfigurationError` if an event cannot be rebuilt,
+    or the run did not begin with one.
     """
 
     def __init__(self, cassette: str | Path, run: RecordedRun, workflow: Workflow) -> None:

@@ -70,12 +70,7 @@ def again(app: Any, source: Source) -> Callable[[], Any] | None:
 
 
 class _Asked:
-    """A request that is sent again.
-
-    Args:
-        exchange: The recorded request.
-        headers: The headers that are sent.
-    """
+    """A request that is sent again. `exchange` is the recorded request, and `headers` are sent."""
 
     def __init__(self, exchange: Exchange, headers: list[tuple[bytes, bytes]]) -> None:
         self._exchange = exchange
@@ -166,11 +161,7 @@ async def _outlived(tasks: set[asyncio.Task[Any]]) -> None:
 
 
 class _Lifespan:
-    """The startup and the shutdown of an application; one that supports neither is left alone.
-
-    Args:
-        app: The application.
-    """
+    """The startup and the shutdown of an application; one that supports neither is left alone."""
 
     def __init__(self, app: Any) -> None:
         self._app = app

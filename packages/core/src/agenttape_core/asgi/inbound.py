@@ -351,12 +351,7 @@ def _in_context(context: Context, function: Callable[_P, Awaitable[_T]]) -> Call
 
 
 class _Steps(Awaitable[_T]):
-    """An awaitable whose steps are made in a context.
-
-    Args:
-        context: The context.
-        awaitable: The awaitable.
-    """
+    """An awaitable whose steps are made in a context."""
 
     def __init__(self, context: Context, awaitable: Awaitable[_T]) -> None:
         self._context = context

@@ -31,15 +31,9 @@ _MODELS = MODEL_KINDS | {"embeddings"}
 class Callee:
     """A callable that is a boundary.
 
-    Args:
-        function: The callable; no class.
-        kind: The kind of the boundary.
-        name: Its name; by default the callable's.
-        drop: Parameters that are not part of the request.
-        writes: Whether a call changes the contents of the method's object; by default, it does for the kind `memory`.
-
-    Raises:
-        ConfigurationError: If one of them cannot be used.
+    `name` is by default the callable's; parameters in `drop` are not part of the request; `writes` is whether a call
+    changes the contents of the method's object, by default for the kind `memory`. Raises `ConfigurationError` if one of
+    them cannot be used.
     """
 
     def __init__(
@@ -156,13 +150,8 @@ _UNKNOWN = Signature([Parameter("args", Parameter.VAR_POSITIONAL), Parameter("kw
 class Parameters:
     """The parameters of a callable, and which of them are part of a request.
 
-    Args:
-        function: The callable.
-        name: Its name in errors.
-        drop: The parameters that are not part of a request.
-
-    Raises:
-        ConfigurationError: If a name to drop isn't a parameter.
+    `name` is for errors; parameters in `drop` are not part of a request. Raises `ConfigurationError` if a name to drop
+    isn't a parameter.
     """
 
     def __init__(self, function: Any, name: str, drop: Collection[str]) -> None:

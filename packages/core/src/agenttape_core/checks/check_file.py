@@ -20,11 +20,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Lines(dict[Any, Any]):
-    """A mapping with the lines of its keys, 1-based.
-
-    Args:
-        line: Its own line.
-    """
+    """A mapping with the lines of its keys, 1-based. `line` is its own."""
 
     def __init__(self, line: int) -> None:
         super().__init__()
@@ -155,11 +151,7 @@ def parsed(text: str, path: str) -> CheckFile:
 
 
 class _Parser:
-    """Reads a file to its end, and keeps all problems.
-
-    Args:
-        path: The file, as messages show it.
-    """
+    """Reads a file to its end, and keeps all problems. `path` is as messages show it."""
 
     def __init__(self, path: str) -> None:
         self.path = path

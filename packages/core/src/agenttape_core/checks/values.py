@@ -22,8 +22,7 @@ _PART = re.compile(r"\\\W|.", re.DOTALL)
 class AsRecorded:
     """Returns expected values as a recording holds them: with pseudonyms instead of secrets.
 
-    Args:
-        open_redactor: Returns the redactor of the recording; `None` if its key isn't known.
+    `open_redactor` returns the redactor of the recording; `None` if its key isn't known.
     """
 
     def __init__(self, open_redactor: Callable[[], Redactor | None]) -> None:

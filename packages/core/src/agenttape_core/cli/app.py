@@ -109,9 +109,7 @@ COMMANDS = (
 class Commands(click.Group):
     """Commands that are imported when they are used.
 
-    Args:
-        groups: The summaries of the commands, below the headings under which help lists them.
-        package: The package with a module for each of them.
+    `groups` has their summaries below the headings of help; `package` has a module for each of them.
     """
 
     def __init__(

@@ -17,11 +17,7 @@ _COMMAND = "from agenttape_core.cli import main; main()"
 
 
 class AnotherSeedError(Exception):
-    """The command has to start again, with another hash seed. `main` catches it; no other code sees it.
-
-    Args:
-        seed: The seed.
-    """
+    """The command has to start again, with another hash seed. `main` catches it; no other code sees it."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

@@ -48,17 +48,7 @@ def decide(
     is_tried: bool = False,
     is_idempotent: bool = False,
 ) -> Decision:
-    """Decide what happens on a call. Pure: to use up the recording that answers it is the session's business.
-
-    Args:
-        policy: The permissions of the session.
-        kind: The kind of boundary.
-        name: The name of the boundary.
-        candidate: The recording that would answer the call, if there is one.
-        address: Where the call is made.
-        is_tried: Whether another model is tried on the call.
-        is_idempotent: Whether the boundary declares that its calls may be repeated.
-    """
+    """Decide what happens on a call. Pure: to use up the recording that answers it is the session's business."""
     if (is_tried and not policy.is_replay_only(kind, name, address)) or not policy.may_replay(kind, name, address):
         return Execute(live=is_tried or policy.is_live(kind, name, address))
     if candidate is None:

@@ -93,14 +93,7 @@ class Policy:
         return self.step_into is not None and not self._is_named_replay_only(kind, name, address)
 
     def steps_into(self, kind: str, name: str, candidate: Candidate, address: str = "") -> bool:
-        """True if the code of a recorded call is run, and the calls that it makes are decided on one by one.
-
-        Args:
-            kind: The kind of boundary.
-            name: The name of the boundary.
-            candidate: Its recording.
-            address: Where it's made.
-        """
+        """True if the code of a recorded call is run, and the calls that it makes are decided on one by one."""
         if not self.may_step_into(kind, name, address):
             return False
         return self.must_step_into(kind, name, address) or (kind not in _REPLAYED_WHOLE and candidate.contained)
@@ -118,8 +111,7 @@ class Policy:
 def parse_match_on(chosen: object) -> MatchOn:
     """Return the ways that an option names: a word, a function, or several of them.
 
-    Raises:
-        ConfigurationError: If one is neither.
+    Raises `ConfigurationError` if one is neither.
     """
     several = tuple(chosen) if isinstance(chosen, list | tuple) else (chosen,)
     for way in several:

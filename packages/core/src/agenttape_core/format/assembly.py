@@ -186,8 +186,7 @@ def _numbered(entries: Iterable[_Entry], standing_for: Mapping[int, int]) -> dic
 class _Assembling:
     """Records that follow each other, numbered from 1: the interactions and the steps each for themselves.
 
-    Args:
-        numbers: The numbers of the interactions, by their source and their number there.
+    `numbers` are by their source and their number there.
     """
 
     def __init__(self, numbers: Mapping[tuple[int, int], int]) -> None:

@@ -85,10 +85,8 @@ class _Prefixes:
 class Compactor:
     """Turns requests, in the order of their records, into stored requests; O(messages of each request).
 
-    The messages it was given must not be changed afterwards.
-
-    Args:
-        checks: Whether to check that the new part of a request is plain data.
+    The messages it was given must not be changed afterwards. With `checks`, it checks that the new part of a request is
+    plain data.
     """
 
     def __init__(self, *, checks: bool = True) -> None:

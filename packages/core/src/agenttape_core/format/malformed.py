@@ -6,9 +6,7 @@ from __future__ import annotations
 class Malformed(Exception):  # noqa: N818 - a signal between two modules, never shown
     """A piece of a file breaks the rules of the format.
 
-    Args:
-        problem: What is wrong, expected against found.
-        line: The 0-based line inside the piece that was parsed.
+    `problem` has the expected against the found; `line` is 0-based, inside the piece that was parsed.
     """
 
     def __init__(self, problem: str, line: int = 0) -> None:

@@ -140,11 +140,8 @@ def _walk_of(record: dict[str, Any], ids: dict[str, str]) -> _Walk:
 class _Walk:
     """One record from which stamps are taken.
 
-    Args:
-        ids: The references to ids, of all records.
-        key: The name of the record in references.
-        in_text: Whether its texts may be JSON with stamps.
-        repeated: The record whose stamps this one may repeat.
+    `ids` has the references to ids of all records, and `key` the record's name in references; with `in_text`, its texts
+    may be JSON with stamps; its stamps may repeat those of the record `repeated`.
     """
 
     def __init__(self, ids: dict[str, str], key: str, *, in_text: bool = False, repeated: _Walk | None = None) -> None:
@@ -251,11 +248,8 @@ def _escaped(text: str) -> str:
 class Stamps:
     """The stamps of a cassette that is read.
 
-    Args:
-        text: Its form in the header.
-
-    Raises:
-        Malformed: A line is not the name of a record, perhaps its fingerprint, and perhaps its stamps.
+    `text` is their form in the header. Raises `Malformed` if a line is not the name of a record, perhaps its
+    fingerprint, and perhaps its stamps.
     """
 
     def __init__(self, text: str) -> None:
@@ -364,11 +358,7 @@ _LONG_TEXT = Lazy(r'"([^"\\]{9,})(?=")')
 
 
 class _Setting:
-    """The place of a value: whose it is.
-
-    Args:
-        loose: Whether it is of a model's answer, where any id counts.
-    """
+    """The place of a value: whose it is. A `loose` one is of a model's answer, where any id counts."""
 
     __slots__ = ("loose",)
 

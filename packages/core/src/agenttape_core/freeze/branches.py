@@ -71,11 +71,8 @@ _begun: ContextVar[str] = ContextVar("agenttape_begun_scope", default="")
 class BegunWork:
     """The scope and the branch of a thread without a context, or of a piece of work in one, from which it draws.
 
-    Both are counted where it is begun, as threads begin to run in any order. Enter it in the thread.
-
-    Args:
-        scope: Its scope, which is the same in every run.
-        branch: Its branch; `None` if no standing clock is read.
+    Both are counted where it is begun, as threads begin to run in any order. Enter it in the thread. `scope` is the
+    same in every run; `branch` is `None` if no standing clock is read.
     """
 
     __slots__ = ("_before", "_branch", "_over", "_scope")

@@ -52,9 +52,8 @@ def _is_text(value: str) -> bool:
 class Environment:
     """The environment variables that one session knows. Safe to use from many threads.
 
-    Args:
-        recorded: What the cassette holds: redacted values, `None` where a variable was absent.
-        learns: Whether variables that the cassette does not hold are remembered, to be recorded.
+    `recorded` has the redacted values of the cassette, `None` for an absent variable; with `learns`, variables that it
+    doesn't hold are remembered, to be recorded.
     """
 
     def __init__(self, recorded: Mapping[str, str | None], *, learns: bool) -> None:

@@ -94,13 +94,9 @@ class FrozenFunction:
     equal to the real function, because some packages keep functions as keys: numba, which compiles calls of the
     functions in its table, would find none after a session that imported it.
 
-    Args:
-        real: The function it replaces.
-        kind: Which of `KINDS` it belongs to; `None` where every session has its own way.
-        replacement: What to call instead, for a session that freezes this kind.
-        otherwise: Called with the real function and the arguments outside of sessions; by default the real function is
-            called.
-        is_of_framework: Whether it's in one place, a module of a framework that is no tracer.
+    `kind` is one of `KINDS`, `None` if every session has its own way; `replacement` is called for a session that
+    freezes it, and `otherwise`, with the real function and the arguments, outside of sessions. With `is_of_framework`,
+    it's in one place, a module of a framework that isn't a tracer.
     """
 
     __wrapped__: Callable[..., Any]

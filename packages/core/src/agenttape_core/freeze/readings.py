@@ -90,9 +90,8 @@ class _Reader:
 class Readings:
     """The readings of one clock: the session's, or the separate clock of a tool's code. Thread-safe.
 
-    Args:
-        log: The readings of the recording, and room for this run's.
-        place: The address of the tool; empty for the session.
+    `log` has the readings of the recording, and room for this run's; `place` is the address of the tool, empty for the
+    session.
     """
 
     def __init__(self, log: ReadingLog, place: str = "") -> None:
@@ -138,11 +137,7 @@ class Readings:
 
 
 class ReadingLog:
-    """The readings of one session, of all of its clocks.
-
-    Args:
-        recorded: The readings in the header of the recording.
-    """
+    """The readings of one session, of all of its clocks. `recorded` is from the header of the recording."""
 
     def __init__(self, recorded: Mapping[str, str] | None = None) -> None:
         self._recorded = dict(recorded or {})

@@ -32,12 +32,7 @@ _of_program: dict[str, bool] = {}
 
 
 class RealSource:
-    """Wraps a function that stays real, and reports its callers.
-
-    Args:
-        real: The function.
-        kind: The kind of its values: `noise` or `spans`.
-    """
+    """Wraps a function that stays real, and reports its callers. `kind` is `noise` or `spans`."""
 
     __wrapped__: Callable[..., Any]
     is_stand_in = True

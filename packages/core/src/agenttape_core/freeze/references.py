@@ -90,10 +90,8 @@ def unexchanged(function: Callable[..., Any]) -> Callable[..., Any]:
 class FunctionReference:
     """A function of a module, by whatever reference.
 
-    Args:
-        function: The function; one that is not in C, or takes its arguments in another way, is left alone.
-        stand_in: Called in its place.
-        keeps_real: Returns True for the frame of code that is to have the real one.
+    A function that is not in C, or takes its arguments in another way, is left alone; `keeps_real` returns True for the
+    frame of code that is to have the real one.
     """
 
     def __init__(self, function: Callable[..., Any], stand_in: Callable[..., Any], keeps_real: KeepsReal) -> None:
@@ -132,10 +130,7 @@ def _arguments(values: Any = None, count: int = 0, names: int | None = None) -> 
 class MethodReference:
     """A class method, bound by whoever at whatever time.
 
-    Args:
-        method: The method, bound to any class.
-        stand_in: Called in its place, with the class before the arguments.
-        keeps_real: Returns True for the frame of code that is to have the real one.
+    `stand_in` gets the class before the arguments; `keeps_real` is as in `FunctionReference`.
     """
 
     def __init__(self, method: Any, stand_in: Callable[..., Any], keeps_real: KeepsReal) -> None:
@@ -167,11 +162,7 @@ class MethodReference:
 
 
 class References:
-    """References that are replaced together, by a loop that calls none of our functions: every session does so.
-
-    Args:
-        references: The references.
-    """
+    """References that are replaced together, by a loop that calls none of our functions: every session does so."""
 
     def __init__(self, references: Iterable[FunctionReference | MethodReference]) -> None:
         self._kept = tuple(references)  # with what C calls

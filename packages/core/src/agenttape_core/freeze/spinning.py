@@ -24,8 +24,7 @@ _REAL_MONOTONIC = time.monotonic
 class Spinning:
     """The readings of one session's clock since something else happened in it. Not exact where threads compete.
 
-    Args:
-        is_under_way: Returns True while a call of the session is, which takes no frozen time, however long it is.
+    `is_under_way` returns True while a call of the session is, which takes no frozen time, however long it is.
     """
 
     def __init__(self, is_under_way: Callable[[], bool]) -> None:

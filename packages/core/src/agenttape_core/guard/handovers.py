@@ -50,8 +50,7 @@ def moment() -> int:
 class Age:
     """The moment at which a session begins, and the child processes that are there already.
 
-    Args:
-        owns_caller: Returns True if the caller is surely part of the session's program.
+    `owns_caller` returns True if the caller is surely part of the session's program.
     """
 
     def __init__(self, owns_caller: Callable[[], bool]) -> None:

@@ -26,10 +26,8 @@ def _alone(_name: str) -> AbstractContextManager[None]:
 class ImportFinder:
     """Finds modules like the other finders, with a loader that reports. Stands in `sys.meta_path` while it is needed.
 
-    Args:
-        is_wanted: Returns True for the name of a module to be noticed.
-        loaded: Called with the name when such a module has run.
-        around: Returns the context that the module runs in; by default none.
+    `is_wanted` returns True for the name of a module to be noticed, which `loaded` is called with when it has run;
+    `around` returns the context that it runs in.
     """
 
     def __init__(

@@ -57,13 +57,7 @@ _left = Left()
 
 
 class _Wrapper:
-    """A function that is wrapped, and its wrapper.
-
-    Args:
-        owner: The class or module.
-        name: The name of the function.
-        wrap: Makes the wrapper of the function.
-    """
+    """A function that is wrapped, and its wrapper. `owner` is the class or module; `wrap` makes the wrapper."""
 
     __slots__ = ("before", "get", "inherited", "is_left", "name", "ours", "owner", "wrap")
 
@@ -93,12 +87,7 @@ class _Wrapper:
 
 
 class _Join:
-    """One more watcher, as a step. Sessions nest several, so it has no wrapper function itself.
-
-    Args:
-        watchers: The others.
-        watcher: It.
-    """
+    """One more watcher, as a step. Sessions nest several, so it has no wrapper function itself."""
 
     __slots__ = ("watcher", "watchers")
 
@@ -177,8 +166,7 @@ class Wrappers:
 class Watchers(Wrappers, Generic[WatcherT]):
     """Those that watch one thing of this process, and the wrappers that are in place while there are any. Thread-safe.
 
-    Args:
-        install: Adds the watching functions; called once, for the first watcher.
+    `install` adds the watching functions; it's called once, for the first watcher.
     """
 
     def __init__(self, install: Callable[[Wrappers], object]) -> None:

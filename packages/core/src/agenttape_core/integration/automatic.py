@@ -95,12 +95,7 @@ _left = Left()
 
 
 class _Wrapping:
-    """The methods of a family that are wrapped.
-
-    Args:
-        family: The family.
-        interface: Its interface, if its objects are boundaries.
-    """
+    """The methods of a family that are wrapped. `interface` is the family's, if its objects are boundaries."""
 
     def __init__(self, family: Family, interface: Interface | None) -> None:
         self.family = family
@@ -183,9 +178,6 @@ class Wrapped:
 
     Every opening of a session looks at all classes of all families, hundreds in a process with a large test suite. So
     the findings are cached, and hold until a class has come, gone or changed; and no function of a family is called.
-
-    Args:
-        wrappings: Those of the families.
     """
 
     def __init__(self, wrappings: Sequence[_Wrapping]) -> None:

@@ -52,11 +52,7 @@ def that_may_change(arguments: Mapping[str, Any], owner: Any = None) -> dict[str
 
 
 class _Attributes:
-    """The attributes of an object whose method is called.
-
-    Args:
-        owner: The object.
-    """
+    """The attributes of an object whose method is called."""
 
     def __init__(self, owner: Any) -> None:
         self._held: dict[str, Any] = getattr(owner, "__dict__", {})

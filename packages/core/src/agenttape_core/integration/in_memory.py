@@ -79,11 +79,7 @@ class InMemoryClasses:
 
 
 class _Parts:
-    """The parts of a class: its methods, and the attributes that it gives its objects.
-
-    Args:
-        cls: The class.
-    """
+    """The parts of a class: its methods, and the attributes that it gives its objects."""
 
     def __init__(self, cls: type) -> None:
         parents = [parent for parent in cls.__mro__ if parent.__module__.partition(".")[0] not in _GENERAL]

@@ -312,8 +312,7 @@ async def _arecorded(call: Call, session_call: SessionCall) -> AsyncIterator[Any
 class _LimiterWait:
     """A wait for a rate limiter that the next leaf call takes over. Thread-safe.
 
-    Args:
-        acquire: Waits until the limiter lets a call through, in the shape of the call: it returns, or is awaited.
+    `acquire` waits in the shape of the call: it returns, or is awaited.
     """
 
     def __init__(self, acquire: Callable[[], Any]) -> None:

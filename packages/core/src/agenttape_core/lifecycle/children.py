@@ -34,8 +34,7 @@ _CHILD = "agenttape_core.lifecycle.open_cassette"
 class Inheritance:
     """The part of a session that a child gets which is started in it.
 
-    Args:
-        options: The options of `SessionRequest`, as far as they can be pickled, and where failures are kept.
+    `options` are those of `SessionRequest`, as far as they can be pickled, and where failures are kept.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -161,11 +160,7 @@ _LOOK_AT_SIGNALS = 0.5
 
 
 class _HaltOfTask(Exception):  # noqa: N818 - nobody sees it but the worker
-    """A halt, as an exception that a worker survives.
-
-    Args:
-        halt: The halt.
-    """
+    """A halt, as an exception that a worker survives."""
 
     def __init__(self, halt: AgentTapeHalt) -> None:
         super().__init__(str(halt))
@@ -183,11 +178,7 @@ def _surviving(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Queue:
-    """A queue of a pool, whose own attributes don't change.
-
-    Args:
-        queue: The queue.
-    """
+    """A queue of a pool, whose own attributes don't change."""
 
     def __init__(self, queue: Any) -> None:
         self._queue = queue

@@ -32,11 +32,9 @@ def recorded_first(waiting: Sequence[int]) -> int:
 class Imposing:
     """An order that is imposed on the first session that is opened with it.
 
-    Args:
-        order: The order; empty to answer calls in the recorded one.
-        pick: Returns the call that is answered next of those that no order names; by default the recorded one.
-        holds_threads: Whether it also includes calls of threads.
-        is_recorded: Whether the session keeps the recorded order in all, and is only looked at.
+    `order` is empty to answer calls in the recorded one; `pick` returns the call that is answered next of those that no
+    order names, by default the recorded one. With `holds_threads`, it includes calls of threads; with `is_recorded`,
+    the session keeps the recorded order in all, and is only looked at.
     """
 
     def __init__(

@@ -26,9 +26,6 @@ class ContainedBlock(CassetteBlock):
 
     Without it, a `mode="once"` in the program would execute and record, in a run that must not execute any call. It
     holds for the whole process, since threads don't inherit it by default.
-
-    Args:
-        request: The session of the block itself, which follows its own mode.
     """
 
     def __init__(self, request: SessionRequest) -> None:

@@ -25,8 +25,7 @@ HTTP_GROUP = "agenttape.http_clients"
 class Integrations:
     """The installed integrations, connected while at least one session is open. Reference-counted, thread-safe.
 
-    Args:
-        *groups: The groups of their entry points; by default the frameworks' group.
+    `groups` are of entry points, by default the frameworks' group.
     """
 
     def __init__(self, *groups: str) -> None:

@@ -21,12 +21,7 @@ _OF_CALL = ("tags", "metadata", "fidelity_note", "request", "outcome", "acts")
 
 
 class ReplacedEverywhere:
-    """Replaces the secrets of a run in its records.
-
-    Args:
-        redactor: The redactor of the run.
-        ignored: The request paths that the fingerprints leave out.
-    """
+    """Replaces the secrets of a run in its records. Fingerprints leave out the paths `ignored`."""
 
     def __init__(self, redactor: Redactor, ignored: Ignored) -> None:
         self._secrets = redactor.everywhere()

@@ -39,9 +39,7 @@ _WRONG = 2
 class FailuresOfChildren:
     """A folder that is made by the first process that fails, and the failures in it.
 
-    Args:
-        folder: The folder; by default a new one.
-        parent: The process that the failures are for; by default this one.
+    `folder` is by default a new one, and `parent`, which the failures are for, this process.
     """
 
     def __init__(self, folder: str = "", parent: int = 0) -> None:

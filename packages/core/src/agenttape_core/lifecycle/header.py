@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
 
 class _LateRedactor:
-    """Stands for a redactor until a text is searched: a replay whose requests hold no secrets searches none.
-
-    Args:
-        make: Makes the redactor.
-    """
+    """Stands for a redactor until a text is searched: a replay whose requests hold no secrets searches none."""
 
     def __init__(self, make: Callable[[], Redactor]) -> None:
         self._make = make

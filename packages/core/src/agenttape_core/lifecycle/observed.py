@@ -345,12 +345,7 @@ def is_of_disk(error: BaseException) -> TypeGuard[CassetteWriteError]:
 
 
 class _Written:
-    """The last written state of the file.
-
-    Args:
-        path: Where it is.
-        size: Its approximate size in bytes, for a URL, whose size is not known.
-    """
+    """The last written state of the file. `size` is approximate for a URL, whose size is not known."""
 
     def __init__(self, path: Location, size: int) -> None:
         self._path = path

@@ -52,11 +52,7 @@ def watch_sessions(watcher: Callable[[Session], None]) -> None:
 
 
 class CassetteInUse:
-    """One use of a cassette: `enter`, `leave`, `settle` and `judge`, in this order. Only `settle` touches files.
-
-    Args:
-        opened: The session, just opened.
-    """
+    """One use of a cassette: `enter`, `leave`, `settle` and `judge`, in this order. Only `settle` touches files."""
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened

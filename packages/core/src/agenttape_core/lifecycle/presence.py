@@ -18,8 +18,7 @@ from agenttape_core.session import LateCalls, Session, Slot, runs
 class Aftermath:
     """The time after a replay in which the caller's context still belongs to it: calls made then are refused.
 
-    Args:
-        membership: The replay's, for contexts that outlive it. While this is kept, the replay stays in force.
+    While `membership`, for contexts that outlive the replay, is kept, the replay stays in force.
     """
 
     def __init__(self, membership: Membership[Any]) -> None:
@@ -41,11 +40,7 @@ class Aftermath:
 
 
 class Presence:
-    """The contexts that a session is current in.
-
-    Args:
-        session: The session.
-    """
+    """The contexts that a session is current in."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -39,13 +39,8 @@ def has_recorded(session: Session) -> bool:
 class ReplayCheck:
     """A replay check: a context manager around the second call, whose result is to be `compare`d inside it.
 
-    Args:
-        request: The session that the function recorded in.
-        recorded: That session, which has ended.
-        result: The result of the function.
-
-    Raises:
-        VerificationError: With `check_replay="fail"`, if the second call differs.
+    `request` is of the session that the function recorded in, which has ended. Raises `VerificationError` if with
+    `check_replay="fail"`, if the second call differs.
     """
 
     def __init__(self, request: SessionRequest, recorded: Session, result: object) -> None:

@@ -35,11 +35,7 @@ from agenttape_core.session import (
 
 
 class SessionStack:
-    """Everything around a session while it's open, ended in the reverse of the order in which it began.
-
-    Args:
-        opened: The session.
-    """
+    """Everything around a session while it's open, ended in the reverse of the order in which it began."""
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened

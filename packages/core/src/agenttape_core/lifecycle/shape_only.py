@@ -22,9 +22,7 @@ _LEFT_OUT = "left_out"
 class WithoutContent:
     """Keeps the kinds, names, places, times, endings and tokens of calls, and no byte of their texts.
 
-    Args:
-        sink: Keeps the records.
-        ignored: The request paths that are not compared.
+    `ignored` request paths are not compared.
     """
 
     def __init__(self, sink: Sink, ignored: Ignored) -> None:

@@ -86,11 +86,8 @@ def line_of(event: Event) -> str:
 class Calling:
     """Calls a function with each event, in a separate thread, which the run waits for as long as it's fast.
 
-    Once the run has waited for half a second, another thread calls it, and the run continues: a call that never
-    returns costs its own event, and no other.
-
-    Args:
-        function: The function. What it raises counts as a dropped event.
+    Once the run has waited for half a second, another thread calls it, and the run continues: a call that never returns
+    costs its own event, and no other. An exception of the function counts as a dropped event.
     """
 
     def __init__(self, function: Callable[[Event], Any]) -> None:
@@ -177,11 +174,7 @@ def _nothing() -> None:
 class ToFile:
     """Adds a line to a file for each event, right away: several processes may share it.
 
-    Args:
-        path: The file.
-
-    Raises:
-        ConfigurationError: If it cannot be written.
+    Raises `ConfigurationError` if it cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -207,14 +200,9 @@ class ToFile:
 class Queued:
     """Passes events on in a separate thread that no guard watches, for sinks that are slow or away.
 
-    The oldest of too many events that wait are dropped.
-
-    Args:
-        begin: Called in the thread first. Returns the function that passes an event on and the one that ends it.
-        name: The name of its destination, in errors.
-
-    Raises:
-        ConfigurationError: If `begin` raises it, or takes longer than two seconds.
+    The oldest of too many events that wait are dropped. `begin` is called in the thread first, and returns the function
+    that passes an event on and the one that ends it; `name` is the destination, in errors. Raises `ConfigurationError`
+    if `begin` raises it, or takes longer than two seconds.
     """
 
     def __init__(self, begin: Callable[[], tuple[Callable[[Event], object], Callable[[], object]]], name: str) -> None:

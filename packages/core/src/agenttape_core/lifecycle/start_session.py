@@ -334,11 +334,8 @@ class _TapedHosts:
 
     Not to hosts of tracers, nor from their threads, which report on the run; nor to hosts that a replay may reach
     anyway: unless named as live, they are also reached while recording. Threads that were there before the session, and
-    have no context, belong to a server or to telemetry; but a pool's thread may do the session's work.
-
-    Args:
-        policy: The permissions of the session.
-        allow_hosts: The hosts that the program may reach in a replay.
+    have no context, belong to a server or to telemetry; but a pool's thread may do the session's work. The program may
+    reach `allow_hosts` in a replay.
     """
 
     def __init__(self, policy: Policy, allow_hosts: tuple[str, ...]) -> None:

@@ -36,11 +36,7 @@ def _keep(_: object) -> None:
 
 
 class CassetteBlock:
-    """A block of code around which a session is open: a context manager, sync and async.
-
-    Args:
-        request: The session.
-    """
+    """A block of code around which a session is open: a context manager, sync and async."""
 
     def __init__(self, request: SessionRequest) -> None:
         self.request = request

@@ -105,11 +105,8 @@ class CanonicalRequest(NamedTuple):
 class Canonicaliser:
     """Puts requests into canonical form, and remembers the parts it has seen. Thread-safe.
 
-    Args:
-        plain: Makes plain, redacted data of a value; called once per distinct part.
-        ignored: The paths that fingerprints leave out.
-        plain_items: Does the same for several values under one name, which is quicker.
-        on_new: Called with the JSON of each new part, in ASCII.
+    `plain` makes plain, redacted data, once per distinct part, and `plain_items` of several values under one name,
+    which is quicker; `on_new` is called with the JSON of each new part, in ASCII.
     """
 
     def __init__(

@@ -98,12 +98,9 @@ class _Index:
 class RecordingIndex:
     """Finds the recording that answers a call, and gives each to one call only. Thread-safe.
 
-    Args:
-        rows: The recordings in the order of the file.
-        match_on: How a recording is found for a call, tried in turn.
-        read: Reads the whole interaction of a number, for matchers: a user's own function sees more than the index.
-        fidelity_note: Reads why the recording of a number is not exact; empty if it is.
-        acted: Returns whether the call of a number had, or may have had, side effects outside the process.
+    `rows` are in the order of the file; `read` reads a whole interaction for matchers, as a user's own function sees
+    more than the index; `fidelity_note` reads why a recording is not exact; `acted` returns whether a call had, or may
+    have had, side effects outside the process.
     """
 
     def __init__(

@@ -21,10 +21,8 @@ _GREETING = frozenset({"initialize", "notifications/initialized", "logging/setLe
 class Connection:
     """A connection to a server.
 
-    Args:
-        connect: Makes it.
-        arrived: Called with each message of the server that isn't an awaited answer.
-        ended: Called when the server has gone away.
+    `arrived` is called with each message of the server that isn't an awaited answer, and `ended` when the server has
+    gone away.
     """
 
     def __init__(self, connect: Connect, arrived: Callable[[Any], None], ended: Callable[[], None]) -> None:
@@ -144,11 +142,7 @@ class Connection:
 
 
 class PassedOn:
-    """A connection that is made and left with all that is sent then recorded above.
-
-    Args:
-        connection: The connection.
-    """
+    """A connection that is made and left with all that is sent then recorded above."""
 
     def __init__(self, connection: AbstractAsyncContextManager[Any]) -> None:
         self._connection = connection

@@ -87,12 +87,7 @@ def _in_asyncio() -> bool:
 
 
 class _Link:
-    """The middle between a client and a server.
-
-    Args:
-        connect: Makes the real connection.
-        server: The server, as requests name it.
-    """
+    """The middle between a client and a server. `server` is as requests name it."""
 
     def __init__(self, connect: Connect, server: _Server) -> None:
         self.connection = Connection(connect, self._arrived, self._ended)
@@ -220,11 +215,7 @@ class _Link:
 
 
 class _Writer:
-    """The stream that a client writes to.
-
-    Args:
-        link: Gets its output.
-    """
+    """The stream that a client writes to. `link` gets its output."""
 
     def __init__(self, link: _Link) -> None:
         self._link = link

@@ -23,9 +23,7 @@ _COSTS: pytest.StashKey[RememberedPrices] = pytest.StashKey()
 class RememberedPrices:
     """List prices that are looked up once, and kept in pytest's cache for as long as the list is the same.
 
-    Args:
-        cache: The cache of the run; `None` where it is switched off.
-        prices: The list.
+    `cache` is `None` if it is switched off.
     """
 
     are_there = True

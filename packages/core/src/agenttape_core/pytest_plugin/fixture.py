@@ -33,10 +33,8 @@ if TYPE_CHECKING:
 class Snapshots:
     """The snapshots of one test.
 
-    Args:
-        session: The session of the test, whose redactor replaces secrets as in the cassette.
-        command: The command that runs the test.
-        compares: Whether values are compared with the recorded ones even if the session records.
+    The session's redactor replaces secrets as in the cassette; with `compares`, values are compared with the recorded
+    ones even if the session records.
     """
 
     def __init__(self, session: Session, command: str, *, compares: bool = False) -> None:

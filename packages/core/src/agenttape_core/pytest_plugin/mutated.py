@@ -53,11 +53,7 @@ def run(program: dict[str, Any], *, begin: Callable[[str], object], stops: bool)
 
 
 class _Driver:
-    """A plugin that notes how each test ends.
-
-    Args:
-        begin: Called with the id of each test before it runs.
-    """
+    """A plugin that notes how each test ends. `begin` is called with the id of each test before it runs."""
 
     def __init__(self, begin: Callable[[str], object]) -> None:
         self._begin = begin

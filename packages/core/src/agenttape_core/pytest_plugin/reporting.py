@@ -48,11 +48,7 @@ def keep_checked(properties: Iterable[tuple[str, object]], checked: Sequence[Che
 
 
 class TestReports:
-    """The findings about the tests of a run that have a cassette.
-
-    Args:
-        root: The folder that paths are shown from.
-    """
+    """The findings about the tests of a run that have a cassette. Paths are shown from `root`."""
 
     __test__ = False  # not a class of tests for pytest
 

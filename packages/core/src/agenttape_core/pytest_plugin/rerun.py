@@ -53,11 +53,7 @@ def halts_end_fixtures(item: pytest.Item) -> None:
 
 
 class _Plainly:
-    """A finalizer whose halts fail the test as any exception does.
-
-    Args:
-        finalizer: The finalizer.
-    """
+    """A finalizer whose halts fail the test as any exception does."""
 
     def __init__(self, finalizer: Callable[[], object]) -> None:
         self._finalizer = finalizer

@@ -129,13 +129,8 @@ class _TooOldError(ConfigurationError):
 class Running:
     """The life of the cassette of one test.
 
-    Args:
-        request: The request of the test, for its fixtures.
-        config: The options from the fixture `cassette_config`.
-
-    Raises:
-        ConfigurationError: If an option of a marker, the fixture or the command line is not valid, or the cassette is
-            too old.
+    `config` has the options from the fixture `cassette_config`. Raises `ConfigurationError` if an option of a marker,
+    the fixture or the command line is not valid, or the cassette is too old.
     """
 
     def __init__(self, request: pytest.FixtureRequest, config: Mapping[str, Any]) -> None:

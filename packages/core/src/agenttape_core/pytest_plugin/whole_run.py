@@ -31,11 +31,7 @@ _CALM = ("cassettes", "dry run", "faults", "orders", "mutants", "flaky", "why", 
 
 
 class WholeRun:
-    """A plugin that sees the run as a whole; with pytest-xdist, one in each worker and one in the reporting process.
-
-    Args:
-        config: The configuration of the run.
-    """
+    """A plugin that sees the run as a whole; with pytest-xdist, one in each worker and one in the reporting process."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

@@ -32,15 +32,7 @@ _RIGHT_AWAY = nullcontext(RIGHT_AWAY)
 class AnsweredCall(Call):
     """A call that is answered without being executed.
 
-    Args:
-        session: The session it belongs to.
-        boundary: The family of the call.
-        request: The request.
-        position: Where the call is made.
-        number: Its number in this run.
-        owner: The object whose call it is.
-        found: The recording that answers it; `None` if none does.
-        answer: Answers it without a recording.
+    `owner` is the object whose call it is, and `found` the recording that answers it; without one, `answer` does.
     """
 
     __slots__ = ("_outcome", "_raises", "answer", "found", "recording")

@@ -13,12 +13,7 @@ from agenttape_core.session.sources import Alteration, Edited, original
 
 
 class ChangedCall:
-    """A recorded call whose outcome is changed, in the terms of its boundary.
-
-    Args:
-        call: The call in this run.
-        outcome: The recorded outcome.
-    """
+    """A recorded call whose outcome is changed, in the terms of its boundary. `outcome` is the recorded one."""
 
     def __init__(self, call: Call, outcome: Outcome) -> None:
         self._call = call

@@ -41,12 +41,7 @@ class EventSink(Protocol):
 class Events:
     """The events of one session, numbered in their order. Thread-safe.
 
-    Args:
-        sink: Takes them.
-        run_id: The id of this run.
-        cassette: The cassette, as messages name it.
-        is_replay: Whether the session replays.
-        when: Returns whether events are sent here.
+    `cassette` is as messages name it; `when` returns whether events are sent here.
     """
 
     def __init__(

@@ -17,10 +17,8 @@ from agenttape_core.session.shared_texts import SharedTexts
 class Ledger:
     """Numbers calls by the order of their start, and hands finished records to the sink. Thread-safe.
 
-    Args:
-        sink: Receives new interactions and steps; `None` if they aren't written.
-        revise: Returns the step to keep, or `None` to drop it.
-        events: Receives an event for each new interaction when it ends; `None` if there's no sink.
+    The sink is `None` if interactions and steps aren't written; `revise` returns the step to keep, or `None` to drop
+    it; `events` receives an event for each new interaction when it ends, if there's a sink for these.
     """
 
     def __init__(self, sink: Sink | None, revise: Callable[[Step], Step | None], events: Events | None = None) -> None:

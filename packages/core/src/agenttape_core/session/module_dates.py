@@ -56,9 +56,7 @@ _LOGS = ("Message", "History", "Memory", "Saver", "Store", "Cache")
 class ModuleDates:
     """Looks for today's date in the requests that a session records. Thread-safe.
 
-    Args:
-        warn: Takes a warning; the second of the same words is none.
-        shown: The cassette, for the warning.
+    `warn` ignores the second warning of the same words.
     """
 
     def __init__(self, warn: Callable[[Warning], object], shown: str) -> None:
@@ -140,12 +138,7 @@ class ClockDifference(NamedTuple):
 
 
 def clock_difference(leaves: Iterable[tuple[str, Plain, Plain]], asked: Mapping[str, Plain]) -> ClockDifference | None:
-    """Return how a request differs from the nearest recording if it does so only in dates and times.
-
-    Args:
-        leaves: The values that differ: path, recorded, asked.
-        asked: The request.
-    """
+    """Return how a request differs from the nearest recording if it does so only in dates and times."""
     pairs = [_times_that_differ(old, new) for _, old, new in leaves]
     if not pairs or None in pairs:
         return None

@@ -70,12 +70,7 @@ class Paced:
     """A recording that is replayed in the time it took, counted from when this is made.
 
     The time that a reader takes between two chunks is part of the recording; so each chunk has a due time, and a late
-    reader doesn't wait.
-
-    Args:
-        tempo: The speed.
-        number: The recording. Without known times, it's replayed right away.
-        late: Seconds by which all of it is late.
+    reader doesn't wait. Without known times, it's replayed right away; all of it is `late` so many seconds.
     """
 
     __slots__ = ("_began", "_due", "_waiter")

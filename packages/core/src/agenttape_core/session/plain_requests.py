@@ -15,12 +15,9 @@ class RecordedFirst:
     """Makes requests canonical, and redacts only those that no recording has unchanged.
 
     A recorded request is redacted, and to redact it again changes nothing. So one that equals it holds no secret, as
-    nearly all requests of a replay, which then searches no text and imports none of the detectors.
-
-    Args:
-        as_is: Makes requests canonical without redaction.
-        redacted: The same with it.
-        is_recorded: Returns whether a recorded request has a fingerprint.
+    nearly all requests of a replay, which then searches no text and imports none of the detectors. `as_is` makes
+    requests canonical without redaction, and `redacted` with it; `is_recorded` returns whether a recorded request has a
+    fingerprint.
     """
 
     def __init__(self, as_is: Canonicaliser, redacted: Canonicaliser, is_recorded: Callable[[str], bool]) -> None:

@@ -39,8 +39,7 @@ def only_replays(setup: Setup) -> bool:
 class Recordings:
     """The recordings of a session, each of which answers one call. Thread-safe.
 
-    Args:
-        setup: All that the session is made of.
+    `setup` is all that the session is made of.
     """
 
     def __init__(self, setup: Setup) -> None:

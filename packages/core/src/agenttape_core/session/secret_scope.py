@@ -21,12 +21,7 @@ _NO_RUN = ""
 
 
 class HeldSecrets:
-    """The secrets that requests have held so far, by run. Thread-safe.
-
-    Args:
-        redactor: The redactor of the session.
-        encode: Makes plain data of a value.
-    """
+    """The secrets that requests have held so far, by run. Thread-safe. `encode` makes plain data of a value."""
 
     def __init__(self, redactor: Redactor, encode: Callable[[Any], Plain]) -> None:
         self._redactor = redactor

@@ -103,12 +103,7 @@ class _Changed:
 
 
 class Extended(_Changed):
-    """A source with further recordings behind its own.
-
-    Args:
-        source: The recordings.
-        added: Further interactions, whose numbers continue the source's.
-    """
+    """A source with further recordings behind its own. The numbers of `added` interactions continue the source's."""
 
     def __init__(self, source: Source, added: Iterable[Interaction]) -> None:
         super().__init__(source)
@@ -148,10 +143,7 @@ class Extended(_Changed):
 class Refingerprinted(_Changed):
     """A source with recomputed fingerprints. It reads every recording once, so opening it takes longer.
 
-    Args:
-        source: The recordings.
-        recorded: The paths that their own fingerprints leave out.
-        ignored: The paths to leave out instead.
+    `recorded` are the paths that their own fingerprints leave out; `ignored` replaces them.
     """
 
     def __init__(self, source: Source, recorded: Ignored, ignored: Ignored) -> None:
@@ -225,10 +217,7 @@ class Edited(_Changed):
     It is an attempt that is edited. What was recorded stays there for the next one: a retry that makes the same call is
     answered with it, and no tool is executed because another answer was chosen for its first attempt. Where each
     attempt is edited, there are so many of them that a program gives up before, and one that never does is stopped.
-
-    Args:
-        source: The recordings.
-        changes: The changes by the number of the interaction.
+    `changes` are by the number of the interaction.
     """
 
     def __init__(self, source: Source, changes: Mapping[int, Alteration]) -> None:

@@ -59,9 +59,8 @@ _wrapped: dict[type, _Wrapped] = {}
 class _Pools:
     """Classes of pools that are wrapped while inside; it may be entered again when it has been left.
 
-    Args:
-        classes: The classes, each with whether its work is concurrent even if an event loop runs.
-        forks: Whether each piece of work gets a separate branch.
+    `classes` has whether the work of each is concurrent even if an event loop runs; with `forks`, each piece of work
+    gets a separate branch.
     """
 
     def __init__(self, classes: dict[type[ThreadPoolExecutor], bool], *, forks: bool) -> None:

@@ -34,9 +34,6 @@ class AssetFolder:
 
     It has the whole name of the cassette, its suffix included, so that `weather.yaml` and `weather.jsonl` do not
     share one.
-
-    Args:
-        location: The cassette.
     """
 
     def __init__(self, location: Location) -> None:

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 class FsspecStore:
     """A folder behind a URL. Nothing of it is cached: another machine may write to it.
 
-    Args:
-        folder: The folder.
-
-    Raises:
-        ConfigurationError: If fsspec, or a package it needs for this URL, isn't installed.
+    Raises `ConfigurationError` if fsspec, or a package it needs for this URL, isn't installed.
     """
 
     def __init__(self, folder: CassetteUrl) -> None:

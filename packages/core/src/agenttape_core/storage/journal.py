@@ -336,13 +336,8 @@ class _Written(NamedTuple):
 class JournalFile:
     """A file of lines.
 
-    Args:
-        path: The file. There is none yet.
-        target: The cassette that it belongs to, which shows where to go when there's no room.
-        first: The first line.
-
-    Raises:
-        OSError: The file cannot be made, or has no room for the first line.
+    There is no file yet; `target`, the cassette that it belongs to, shows where to go when there's no room. Raises
+    `OSError` if the file cannot be made, or has no room for the first line.
     """
 
     def __init__(self, path: Path, target: Location, first: bytes) -> None:

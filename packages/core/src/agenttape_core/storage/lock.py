@@ -66,15 +66,9 @@ if hasattr(os, "register_at_fork"):
 class WriterLock:
     """An exclusive lock on a file beside the cassette; the system frees it when the process dies.
 
-    That of a cassette at a URL holds on this machine only.
-
-    Args:
-        target: The cassette, without symbolic links.
-        note: The text for a refused writer: the process and its journal.
-
-    Raises:
-        CassetteLockedError: Another session holds it.
-        CassetteWriteError: The lock file cannot be made, written or locked.
+    That of a cassette at a URL holds on this machine only. `target` has no symbolic links; `note` is the text for a
+    refused writer: the process and its journal. Raises `CassetteLockedError` if another session holds it, and
+    `CassetteWriteError` if the lock file cannot be made, written or locked.
     """
 
     def __init__(self, target: Location, note: str) -> None:

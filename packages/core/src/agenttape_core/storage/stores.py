@@ -48,8 +48,7 @@ class Store(Protocol):
 class LocalStore:
     """A folder on the local disk. No symbolic link leads out of a folder of assets.
 
-    Args:
-        root: The folder, without symbolic links in it.
+    `root` has no symbolic links in it.
     """
 
     def __init__(self, root: Path) -> None:

@@ -275,8 +275,7 @@ _FASTEST = 1
 class Shelf(Collection[Stored]):
     """Stored records, each of which is unpacked again every time it is read. They are not to be changed.
 
-    Args:
-        records: The records, which may be made one by one.
+    The records may be made one by one.
     """
 
     def __init__(self, records: Iterable[Stored]) -> None:

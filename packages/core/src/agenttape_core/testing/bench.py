@@ -144,11 +144,7 @@ class Reading(NamedTuple):
 
 
 class _Connected:
-    """Enters an integration with the first session and leaves it with the last one, as core does.
-
-    Args:
-        integration: Makes its context manager, if there is one.
-    """
+    """Enters an integration with the first session and leaves it with the last one, as core does."""
 
     def __init__(self, integration: Callable[[], AbstractContextManager[Any] | None]) -> None:
         self._integration = integration

@@ -76,8 +76,7 @@ class Branch:
 class Turns:
     """Lets branches continue one after the other, once all of them wait.
 
-    Args:
-        order: The indices of the branchs, that which ends first first.
+    `order` has the indices of the branches, the one that ends first first.
     """
 
     def __init__(self, order: Sequence[int]) -> None:

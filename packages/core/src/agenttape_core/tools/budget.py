@@ -24,14 +24,8 @@ class Budget:
     """A limit in US dollars. The call that would exceed it is not made: its session fails, its cassette stays.
 
     A call is assumed to cost the price of its recorded tokens with the model that is called, or the cost of the most
-    expensive call so far. A call without counted tokens is assumed to have cost the price of its recording.
-
-    Args:
-        dollars: The limit.
-        prices: The prices of tokens.
-
-    Raises:
-        ConfigurationError: If there are no prices, or the limit isn't an amount.
+    expensive call so far. A call without counted tokens is assumed to have cost the price of its recording. Raises
+    `ConfigurationError` if there are no prices, or the limit isn't an amount.
     """
 
     def __init__(self, dollars: float, prices: Prices) -> None:

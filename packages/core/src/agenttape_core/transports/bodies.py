@@ -94,11 +94,9 @@ class _Ending:
 class BodyWriter:
     """Makes chunks of the pieces of a body.
 
-    A character may be split between two pieces. It is text where it becomes whole; the piece before holds the bytes
-    it had of it under `split`. So a secret is found across the border, and the border is kept.
-
-    Args:
-        content_type: The header, empty if there is none.
+    A character may be split between two pieces. It is text where it becomes whole; the piece before holds the bytes it
+    had of it under `split`. So a secret is found across the border, and the border is kept. `content_type` is the
+    header.
     """
 
     def __init__(self, content_type: str) -> None:
@@ -126,9 +124,8 @@ class BodyWriter:
 class BodyReader:
     """Makes the pieces of a body of its chunks, in the same order.
 
-    Args:
-        content_type: The header, empty if there is none.
-        length: The number of bytes that the body has, as far as that is known: a client that has them all may stop.
+    `content_type` is the header, and `length` the number of bytes that the body has, if that is known: a client that
+    has them all may stop.
     """
 
     def __init__(self, content_type: str, length: int | None = None) -> None:

@@ -123,9 +123,7 @@ async def achunks_of(head: Head, pieces: AsyncIterator[bytes]) -> AsyncGenerator
 class Body:
     """The body of a response, replayed or recorded while it is read: an iterator of its pieces.
 
-    Args:
-        chunks: The chunks that are left of the response.
-        reader: Makes bytes of them.
+    `chunks` are left of the response; `reader` makes bytes of them.
     """
 
     def __init__(self, chunks: Any, reader: BodyReader) -> None:

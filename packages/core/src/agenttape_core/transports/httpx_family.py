@@ -45,14 +45,7 @@ _register_backoffs()
 
 
 class _Sending:
-    """One request of a client, sync or async, in a session.
-
-    Args:
-        client: The classes of the client.
-        session: The session that it belongs to.
-        request: The request, as the client has it.
-        names: The headers that take part.
-    """
+    """One request of a client, sync or async, in a session. `client` has its classes; the headers `names` take part."""
 
     def __init__(self, client: Client, session: Session, request: Any, names: tuple[str, ...] = ASKED_HEADERS) -> None:
         self._client = client

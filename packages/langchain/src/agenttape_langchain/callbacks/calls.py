@@ -33,11 +33,7 @@ class ObservedTool(ObservedCall):
     """A call of a tool.
 
     A formatted message is recorded unchanged: in a replay, the tool returns the same message. Its effects other than
-    its result are noted from now until it ends.
-
-    Args:
-        session_call: Its call.
-        tool: What callbacks do not receive of it; `None` if that is not known.
+    its result are noted from now until it ends. `tool` is what callbacks do not receive of it.
     """
 
     def __init__(self, session_call: ExecutedCall, tool: BeginningTool | None) -> None:
@@ -124,9 +120,7 @@ class ObservedModel(ObservedStream):
 class ObservedCompletion(ObservedModel):
     """A call of a text model, which may have several prompts: for callbacks each is its own run.
 
-    Args:
-        session_call: Its call.
-        runs: The runs of its prompts, in order.
+    `runs` are the runs of its prompts, in order.
     """
 
     def __init__(self, session_call: ExecutedCall, runs: list[UUID]) -> None:

@@ -143,11 +143,7 @@ def _call_and_answer(
 
 
 class LangChainCalls:
-    """Makes calls of LangChain; see core's `Framework`.
-
-    Args:
-        options: The user's knowledge of the program.
-    """
+    """Makes calls of LangChain; see core's `Framework`."""
 
     name = "LangChain"
 

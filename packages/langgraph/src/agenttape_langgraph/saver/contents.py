@@ -119,11 +119,8 @@ def _new_id(cursor: sqlite3.Cursor) -> int:
 class Reader:
     """Reads values within one transaction or one listing, and keeps the pieces that it has read.
 
-    Args:
-        path: The file, for errors.
-        codec: The codec of the serialiser.
-        kept: Values that were written or read lately; `None` within a transaction that writes.
-        most: Bytes of pieces to keep for the next values; 0 for a single checkpoint, whose values share none.
+    `path` is for errors; `kept` are values that were written or read lately, `None` within a transaction that writes;
+    `most` bytes of pieces are kept for the next values, none for a single checkpoint, whose values share none.
     """
 
     def __init__(self, path: Path | str, codec: Codec, kept: Kept | None = None, most: int = 16 << 20) -> None:

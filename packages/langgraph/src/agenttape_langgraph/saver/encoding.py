@@ -57,9 +57,7 @@ class Content:
 class Codec:
     """The codec of a serialiser: it makes the bytes of a file, and reads them.
 
-    Args:
-        serde: The serialiser.
-        key: The key of digests; empty for values that are not encrypted.
+    `key` is the key of digests, empty for values that are not encrypted.
     """
 
     def __init__(self, serde: SerializerProtocol, key: bytes = b"") -> None:

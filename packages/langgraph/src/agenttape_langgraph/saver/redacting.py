@@ -14,11 +14,7 @@ from agenttape_core.integration.cassettes import Redactor, project_settings, red
 
 
 class Redacted:
-    """Replaces secrets in values of any type.
-
-    Args:
-        redactor: The redactor.
-    """
+    """Replaces secrets in values of any type."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -36,9 +32,7 @@ class Redacted:
 class PlainCopy(Redacted):
     """Stores values unchanged, and warns once if they contain a secret.
 
-    Args:
-        redactor: Detects the secrets.
-        path: The file, for the warning.
+    The redactor detects the secrets; `path` is for the warning.
     """
 
     def __init__(self, redactor: Redactor, path: Path) -> None:

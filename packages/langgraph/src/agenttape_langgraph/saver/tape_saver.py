@@ -33,10 +33,7 @@ _WRITES = ("put", "put_writes", "delete_thread", "delete_for_runs", "copy_thread
 class Copying:
     """The copy that a wrapping saver keeps.
 
-    Args:
-        inner: The saver that serves.
-        local: Where the copy is kept.
-        follows: Whether the copy uses the serialiser of the inner saver.
+    `inner` is the saver that serves; with `follows`, the copy uses its serializer.
     """
 
     def __init__(self, inner: BaseCheckpointSaver[Any], local: LocalSaver, *, follows: bool) -> None:

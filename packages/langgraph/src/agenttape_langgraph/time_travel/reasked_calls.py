@@ -32,9 +32,7 @@ ANSWERS = "answers"
 class ReaskedCall:
     """A matcher that finds the recording of a call that is made again, without regard to the answers of humans.
 
-    Args:
-        run: The recorded run.
-        at_its_place: Whether the recording must have the address of the call.
+    With `at_its_place`, the recording must have the address of the call.
     """
 
     def __init__(self, run: RecordedRun, *, at_its_place: bool) -> None:

@@ -89,12 +89,8 @@ class _Superstep:
 class RecordedRun:
     """The invocations of one thread in a cassette, and their steps.
 
-    Args:
-        cassette: The cassette.
-        thread_id: The thread. It may be left out if there is only one.
-
-    Raises:
-        ConfigurationError: If the cassette holds no invocation, none of this thread, or several threads to choose from.
+    `thread_id` may be left out if there is only one. Raises `ConfigurationError` if the cassette holds no invocation,
+    none of this thread, or several threads to choose from.
     """
 
     def __init__(self, cassette: Cassette, thread_id: str | None = None) -> None:

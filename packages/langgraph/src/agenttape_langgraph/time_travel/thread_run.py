@@ -51,9 +51,7 @@ def was_stopped(step: Step) -> bool:
 class StoppingSaver(InMemorySaver):
     """Keeps the checkpoints of a run in memory, with the run of a graph that each belongs to.
 
-    Args:
-        edits: The places to stop at or to report.
-        on_passed: Called with an unedited place, when a graph reaches it: the graph doesn't stop.
+    `edits` are the places to stop at or to report; `on_passed` is called with an unedited place that a graph reaches.
     """
 
     def __init__(self, edits: Iterable[Edit], on_passed: Callable[[Edit], None]) -> None:
@@ -145,16 +143,10 @@ class ThreadEnd:
 class ThreadRun:
     """One run of a recorded thread in an open session, forked or not.
 
-    Args:
-        request: The request.
-        recorded: The recorded run.
-        session: The session that replays.
-        initial: The checkpoints that the thread starts from.
-        fork_point: The place of the fork, and the change of the state there; `None` if there is none, or if it is where
-            an edited answer is replayed.
-        resume: Another answer to the question that is asked at the fork.
-        on_fork: Called at the fork: from there on calls may be executed.
-        ends: The places where invocations end because their processes died there.
+    It starts from the checkpoints `initial`. `fork_point` has the place of the fork, and the change of the state there;
+    `None` if there is none, or if it is where an edited answer is replayed. `resume` is another answer to the question
+    that is asked there; from `on_fork` on, calls may be executed. Invocations end at `ends` because their processes
+    died there.
     """
 
     def __init__(

@@ -53,11 +53,7 @@ _RIGHT_WAY = (
 
 
 class TapeSpanHandler(SpanListener):
-    """Reports spans to an observation; `TapeEventHandler.span_handler` is one.
-
-    Args:
-        observing: The observation.
-    """
+    """Reports spans to an observation; `TapeEventHandler.span_handler` is one."""
 
     _observing: Observing = PrivateAttr()
 

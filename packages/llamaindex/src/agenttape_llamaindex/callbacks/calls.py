@@ -27,12 +27,7 @@ UNWRITTEN = "the tool had an effect on its workflow that cannot be written"
 
 
 class ObservedEmbedding(ObservedCall):
-    """A call of an embedding model.
-
-    Args:
-        session_call: Its call.
-        method: The leaf method.
-    """
+    """A call of an embedding model. `method` is the leaf method."""
 
     def __init__(self, session_call: ExecutedCall, method: str) -> None:
         super().__init__(session_call)
@@ -46,11 +41,7 @@ class ObservedEmbedding(ObservedCall):
 class ObservedFunction(ObservedCall):
     """A call of a tool made of a function: the value of the function is recorded, of which the tool makes its output.
 
-    Its effects on its workflow are noted from now until it ends.
-
-    Args:
-        session_call: Its call.
-        effects: The effects of calls in its workflow.
+    Its effects on its workflow are noted from now until it ends. `effects` are of calls in its workflow.
     """
 
     is_replayed = False
@@ -81,12 +72,7 @@ class ObservedFunction(ObservedCall):
 
 
 class ObservedResponses(ObservedStream):
-    """A call of an LLM that streams: its method returns right away, and events report its chunks.
-
-    Args:
-        session_call: Its call.
-        sort: The sort of its responses.
-    """
+    """A call of an LLM that streams: its method returns right away, and events report its chunks."""
 
     def __init__(self, session_call: ExecutedCall, sort: Sort) -> None:
         super().__init__(session_call)

@@ -33,10 +33,8 @@ _ASSISTANT = {"message": {"role": "assistant"}}
 class ChatChunk:
     """A chunk of a chat on its way into a cassette, or out of one.
 
-    Args:
-        response: The chunk itself, when it has just arrived.
-        before: The stream before it, as plain data.
-        plain: Its form in the cassette.
+    `response` is the chunk itself, when it has just arrived; `before` is the stream before it, as plain data; `plain`
+    is its form in the cassette.
     """
 
     __slots__ = ("before", "plain", "response")

@@ -98,9 +98,7 @@ def import_embedding(importing: Importing, exchange: Exchange, options: Options)
 class LlamaIndexCalls:
     """Makes calls of LlamaIndex; see core's `Framework`.
 
-    Args:
-        options: The user's knowledge of the program.
-        completes: Whether requests of one message of the user are calls of `complete`.
+    With `completes`, requests of one message of the user are calls of `complete`.
     """
 
     name = "LlamaIndex"

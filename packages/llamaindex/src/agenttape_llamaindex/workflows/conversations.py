@@ -19,11 +19,7 @@ _LISTS = 6
 
 
 class Conversations:
-    """Lists of messages that grow.
-
-    Args:
-        write: Returns a message as plain data without secrets.
-    """
+    """Lists of messages that grow. `write` returns a message as plain data without secrets."""
 
     def __init__(self, write: Callable[[ChatMessage], Any]) -> None:
         self._write = write

@@ -84,9 +84,7 @@ class _Written:
 class EventWriter:
     """Writes the events of one run for one recorder.
 
-    Args:
-        redact: Replaces the secrets in plain data.
-        redact_parts: Replaces the secrets that are cut in two between several pieces of plain data.
+    `redact_parts` replaces the secrets that are cut in two between several pieces of plain data.
     """
 
     def __init__(self, redact: Callable[[Any], Any], redact_parts: Callable[[list[Any]], list[Any]]) -> None:

@@ -59,11 +59,7 @@ class _Taken(NamedTuple):
 
 
 class _Order:
-    """The ticks of a recorded run that are still to come. A run that does something else has none from there on.
-
-    Args:
-        ticks: The recorded ticks.
-    """
+    """The ticks of a recorded run that are still to come. A run that does something else has none from there on."""
 
     def __init__(self, ticks: Iterable[Tick]) -> None:
         self._left = deque(_recorded(tick) for tick in ticks)
@@ -126,10 +122,7 @@ def _recorded(tick: Tick) -> _Taken:
 class _OrderedAdapter(BaseInternalRunAdapterDecorator):
     """Hands out arrived ticks in a recorded order.
 
-    Args:
-        decorated: The adapter that does the work.
-        order: The order.
-        until_due: Returns for how many seconds the run has no scheduled tick due, at a moment.
+    `until_due` returns for how many seconds the run has no scheduled tick due, at a moment.
     """
 
     def __init__(

@@ -56,10 +56,8 @@ class TickRecorder(Protocol):
 class RunRecord:
     """The record that one recorder makes of one run.
 
-    Args:
-        session: Returns the session that it is recorded in now.
-        position: The position of the run.
-        keeps_steps: Whether the events and the state are recorded. If not, the order of the ticks is.
+    `session` returns the session that it is recorded in now; with `keeps_steps`, the events and the state are recorded,
+    else the order of the ticks.
     """
 
     def __init__(self, session: Callable[[], Session], position: Position, *, keeps_steps: bool = True) -> None:

@@ -18,11 +18,7 @@ HELD = "$held"
 
 
 class ReadingSerializer(JsonSerializer):
-    """Reads recorded values, of classes that this program has loaded only.
-
-    Args:
-        workflow: The workflow whose events are read.
-    """
+    """Reads recorded values, of classes that this program has loaded only."""
 
     def __init__(self, workflow: Workflow) -> None:
         super().__init__()

@@ -42,12 +42,7 @@ WHOLE = "_whole"
 
 
 class StateWriter:
-    """Writes the states of one run.
-
-    Args:
-        redact: Replaces the secrets in plain data.
-        events: Writes the events among the values, and their messages.
-    """
+    """Writes the states of one run. `events` writes the events among the values, and their messages."""
 
     def __init__(self, redact: Callable[[Any], Any], events: EventWriter) -> None:
         self._redact = redact

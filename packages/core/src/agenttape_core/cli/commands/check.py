@@ -299,11 +299,7 @@ def _together(made: Sequence[tuple[str, Judged]], judged: Sequence[Checked]) -> 
 
 
 class _Gathered:
-    """The facts of runs that outlive them.
-
-    Args:
-        baseline: What they are compared with; `None` if they are not.
-    """
+    """The facts of runs that outlive them. They are compared with `baseline`, if there is one."""
 
     def __init__(self, baseline: Baseline | None) -> None:
         self.facts: dict[str, dict[str, Any]] = {}

@@ -141,11 +141,7 @@ def walked(
 
 
 class _Walk:
-    """The walk through one recording that waits.
-
-    Args:
-        pending: It.
-    """
+    """The walk through one recording that waits."""
 
     def __init__(self, pending: Pending) -> None:
         self._pending = pending

@@ -145,12 +145,7 @@ _MAX_VALUES = 20_000_000
 
 
 class _MalformedYamlError(Exception):
-    """A document that isn't YAML of plain data.
-
-    Args:
-        problem: The problem.
-        line: The 1-based line of the problem.
-    """
+    """A document that isn't YAML of plain data. `line` is 1-based."""
 
     def __init__(self, problem: str, line: int | None = None) -> None:
         self.line = line

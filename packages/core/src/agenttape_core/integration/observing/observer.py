@@ -49,10 +49,8 @@ class Unseen:
 class ObservedFile:
     """The cassette of an observer, and the observer's own errors, which it keeps out of the observed run. Thread-safe.
 
-    Args:
-        name: The user's name for the observer.
-        unseen: The calls that are not reported; noted in the cassette before anything else.
-        observation: The recording.
+    `name` is the user's name for the observer; `unseen` calls, which are not reported, are noted in the cassette before
+    anything else.
     """
 
     def __init__(self, name: str, unseen: Unseen, observation: Observation) -> None:

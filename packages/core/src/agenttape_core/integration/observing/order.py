@@ -29,9 +29,6 @@ class _Busy(Looking):
     """The rounds that an event loop makes without a rest, since something was observed in it.
 
     The loop is asked in each round, until nothing is ready: what comes next comes to a program that rests.
-
-    Args:
-        loop: The loop.
     """
 
     __slots__ = ("loop", "rounds")
@@ -54,12 +51,7 @@ _BUSY: WeakKeyDictionary[Any, _Busy] = WeakKeyDictionary()
 
 
 class Moment:
-    """The time in which an event loop runs only one task.
-
-    Args:
-        busy: The rounds that the loop makes without a rest.
-        task: The task that runs.
-    """
+    """The time in which an event loop runs only one task. `busy` has the rounds that the loop makes without a rest."""
 
     __slots__ = ("__weakref__", "busy", "rounds", "task")
 

@@ -198,8 +198,7 @@ def _target(suite: Bench) -> Target:
 class _Child:
     """A child process: started with the first replay, and again after one that failed; it ends with the block.
 
-    Args:
-        seed: Its `PYTHONHASHSEED`.
+    `seed` is its `PYTHONHASHSEED`.
     """
 
     def __init__(self, seed: str) -> None:

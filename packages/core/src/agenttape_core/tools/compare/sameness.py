@@ -34,8 +34,7 @@ _STEP_PARTS = ("status", "error", "input", "output", "data")
 class Counterparts:
     """The corresponding ids of two cassettes, learnt while comparing.
 
-    Args:
-        pseudonyms: Whether pseudonyms correspond to each other as well: with two keys, they differ for the same secret.
+    With `pseudonyms`, these correspond to each other as well: with two keys, they differ for the same secret.
     """
 
     def __init__(self, *, pseudonyms: bool) -> None:

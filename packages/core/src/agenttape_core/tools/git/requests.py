@@ -10,12 +10,8 @@ from agenttape_core.errors import ConfigurationError
 class Revision:
     """A revision that an option names.
 
-    Args:
-        name: A commit, branch or tag, in git's words.
-        option: The option, such as `--base`.
-
-    Raises:
-        ConfigurationError: If the name would be an option of git.
+    `name` is in git's words, and `option` is such as `--base`. Raises `ConfigurationError` if the name would be an
+    option of git.
     """
 
     def __init__(self, name: str, option: str) -> None:

@@ -187,12 +187,7 @@ def _request(config: RunConfig, address: str, member: str, has_others: Callable[
 
 
 class ProcessSession:
-    """The session of one process.
-
-    Args:
-        run_folder: The folder of the run.
-        process: The process.
-    """
+    """The session of one process."""
 
     def __init__(self, run_folder: RunFolder, process: Process) -> None:
         config = run_folder.config()

@@ -97,11 +97,7 @@ class ProcessReport:
 
 
 class RunFolder:
-    """The folder of one run.
-
-    Args:
-        folder: An existing folder.
-    """
+    """The folder of one run. `folder` exists."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

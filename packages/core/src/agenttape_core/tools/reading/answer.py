@@ -26,11 +26,7 @@ class ToolCall(NamedTuple):
 
 
 class Answer:
-    """The answer of a model.
-
-    Args:
-        outcome: The outcome of an interaction of a kind in `MODEL_KINDS`.
-    """
+    """The answer of a model. `outcome` is of an interaction of a kind in `MODEL_KINDS`."""
 
     def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome

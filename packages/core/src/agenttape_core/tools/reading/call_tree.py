@@ -29,10 +29,8 @@ class Record(Protocol):
 class Node:
     """A place in a run.
 
-    Args:
-        label: The last part of its address; empty for a further record at the address of the place above.
-        above: The place around it; None for the run itself.
-        record: The index of the record there; None for the run itself, and for a place without a record.
+    `label` is the last part of its address, empty for a further record at the address of the place above. `above` and
+    the index `record` are `None` for the run itself, and `record` also for a place without a record.
     """
 
     __slots__ = ("above", "below", "label", "record")
@@ -53,11 +51,7 @@ class Node:
 
 
 class CallTree:
-    """The tree of a run.
-
-    Args:
-        records: The records, in the order of the file.
-    """
+    """The tree of a run."""
 
     run: Node
     """The run itself, around everything."""

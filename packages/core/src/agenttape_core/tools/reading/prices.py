@@ -59,9 +59,8 @@ class Price(NamedTuple):
 class PriceTable:
     """A table of prices by model.
 
-    Args:
-        table: The prices. A key names a model and its dated snapshots: `gpt-5` is also the price of
-            `gpt-5-2025-08-07`, but not for `gpt-5-mini`, which is another model.
+    A key names a model and its dated snapshots: `gpt-5` is also the price of `gpt-5-2025-08-07`, but not for
+    `gpt-5-mini`, which is another model.
     """
 
     are_there = True

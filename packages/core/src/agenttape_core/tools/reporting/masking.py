@@ -30,8 +30,7 @@ _ROLES = frozenset({"user", "system", "developer"})
 class Mask:
     """Replaces prompts, and in all other texts of runs the words of a prompt, since an answer may repeat them.
 
-    Args:
-        prompts: All prompts that a report could hold.
+    `prompts` are all that a report could hold.
     """
 
     def __init__(self, prompts: Iterable[str]) -> None:

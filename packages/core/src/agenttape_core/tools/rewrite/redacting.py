@@ -47,9 +47,7 @@ UNREADABLE = "unreadable"
 class Proof:
     """Looks for the secrets that a redactor has replaced, and for values that are secret in any context.
 
-    Args:
-        redactor: What has replaced it.
-        values: What was to go in any case.
+    `values` had to go in any case.
     """
 
     def __init__(self, redactor: Redactor, values: Sequence[str]) -> None:

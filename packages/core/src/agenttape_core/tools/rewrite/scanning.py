@@ -43,11 +43,7 @@ class Leak(NamedTuple):
 
 
 class Scan:
-    """Looks for secrets.
-
-    Args:
-        redactor: Detects the secrets. Give each cassette its own.
-    """
+    """Looks for secrets. The redactor detects them. Give each cassette its own."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor

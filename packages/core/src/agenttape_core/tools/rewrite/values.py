@@ -145,9 +145,7 @@ def binary_redacted(text: str, change: Callable[[str], str]) -> str:
 class Values:
     """Takes values out of plain data, wherever they stand and however they are written.
 
-    Args:
-        values: The values.
-        redactor: Makes their pseudonyms, and has a rule for each.
+    The redactor has a rule for each.
     """
 
     def __init__(self, values: Iterable[str], redactor: Redactor) -> None:
@@ -189,11 +187,7 @@ class Replacing:
 
     Requests are redacted part by part, as a session does when they are asked: a session with the same rules has the
     same fingerprints. Names and addresses say where a recording belongs and stay, but for the values that are to go.
-
-    Args:
-        redactor: With the key of the cassette.
-        ignored: What the fingerprints of the cassette leave out.
-        values: What is to go wherever it stands.
+    `redactor` has the key of the cassette; `ignored` are the paths that its fingerprints leave out.
     """
 
     def __init__(self, redactor: Redactor, ignored: Ignored, values: Values) -> None:

@@ -86,8 +86,7 @@ def _system_prompt(request: Mapping[str, Any]) -> str:
 class Retirements:
     """The dates on which models were or will be retired.
 
-    Args:
-        table: The dates by model. A key names a model and its dated snapshots, as in a table of prices.
+    A key names a model and its dated snapshots, as in a table of prices.
     """
 
     def __init__(self, table: Mapping[str, date]) -> None:

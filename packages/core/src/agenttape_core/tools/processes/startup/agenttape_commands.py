@@ -114,12 +114,7 @@ def why_deaf(words: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 class _UnguardedError(Exception):
-    """Raised where something isn't known to run our code.
-
-    Args:
-        reason: The reason.
-        is_deaf: Whether it's a Python that surely doesn't.
-    """
+    """Raised where something isn't known to run our code. `is_deaf` means that it's a Python that surely doesn't."""
 
     def __init__(self, reason: str, *, is_deaf: bool = False) -> None:
         super().__init__(reason)

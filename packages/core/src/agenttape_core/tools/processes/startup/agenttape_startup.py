@@ -75,12 +75,9 @@ _PATIENCE = 5.0
 class Process:
     """This process as part of a run. Thread-safe.
 
-    Args:
-        folder: The folder of the run.
-        address: The address of the process in the run: empty for the main one, else the labels down to it.
-        replayed: The cassette of the run, as messages name it, where that is a replay; else empty.
-        allow_hosts: What it may reach all the same before a session is open.
-        watched: The modules that need a session when they are imported.
+    `address` is empty for the main process, else the labels down to it; `replayed` is the cassette of the run, as
+    messages name it, if that is a replay; `allow_hosts` may be reached before a session is open; `watched` are the
+    modules that need a session when they are imported.
     """
 
     def __init__(
