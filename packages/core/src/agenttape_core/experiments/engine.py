@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Generator, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
 from dataclasses import dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -18,6 +19,7 @@ from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.tools.reporting.findings import Checked
 
 Found = TypeVar("Found")
+Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 Answer_co = TypeVar("Answer_co", covariant=True)
 
@@ -115,13 +117,15 @@ def independent(variations: Iterable[Variation]) -> list[Variation]:
     return made
 
 
-class _Overlapping(Generic[Answer]):
-    """Runs a program with each variation that it's given; those that are announced run at the same time."""
+class Jobs:
+    """Work in parallel, in threads. At the end of the block, what hasn't begun is given up.
 
-    def __init__(self, program: Runs[Answer], jobs: int) -> None:
-        self._program = program
-        self._pool = ThreadPoolExecutor(jobs, "agenttape-jobs") if jobs > 1 else None
-        self._begun: dict[int, Future[Answer]] = {}
+    Args:
+        count: How much of it is done at the same time; all of it in this thread if that's 1.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._pool = ThreadPoolExecutor(count, "agenttape-jobs") if count > 1 else None
 
     def __enter__(self) -> Self:
         return self
@@ -130,19 +134,32 @@ class _Overlapping(Generic[Answer]):
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def run(self, variation: Variation) -> Answer:
-        if self._pool is not None and isinstance(variation, _Leading):
-            if getattr(self._program, "is_undecided", False):
-                first = self._program.run(variation)
-                self._begin(self._pool, variation.following)
-                return first
-            self._begin(self._pool, (variation, *variation.following))
-        begun = self._begun.pop(id(variation), None)
-        return self._program.run(variation) if begun is None else begun.result()
+    def each(self, work: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
+        """Return the answers of a function for several items, in their order."""
+        if self._pool is None:
+            return map(work, items)
+        begun = [self._pool.submit(copy_context().run, work, one) for one in items]
+        return (one.result() for one in begun)
 
-    def _begin(self, pool: ThreadPoolExecutor, variations: Iterable[Variation]) -> None:
-        for one in variations:
-            self._begun[id(one)] = pool.submit(copy_context().run, self._program.run, one)
+
+class _Overlapping(Generic[Answer]):
+    """Runs a program with each variation that it's given; those that are announced run at the same time."""
+
+    def __init__(self, program: Runs[Answer], jobs: Jobs | None) -> None:
+        self._program, self._jobs = program, jobs
+        self._ahead: list[Variation] = []
+        self._answers: Iterator[Answer] = iter(())
+
+    def run(self, variation: Variation) -> Answer:
+        if self._jobs is not None and isinstance(variation, _Leading):
+            self._ahead = [variation, *variation.following]
+            # The first replay of a coroutine function finds out where its session is opened.
+            first = [self._program.run(self._ahead[0])] if getattr(self._program, "is_undecided", False) else []
+            self._answers = chain(first, self._jobs.each(self._program.run, self._ahead[len(first) :]))
+        if not (self._ahead and self._ahead[0] is variation):
+            return self._program.run(variation)
+        del self._ahead[0]
+        return next(self._answers)
 
 
 def drive(
@@ -167,7 +184,8 @@ def drive(
     """
     refuse_jobs(jobs, is_test=getattr(program, "function", program) is None)
     try:
-        with _Overlapping(program, jobs) as running, closing(experiment):  # which ends its processes before the pool
+        with Jobs(jobs) as pool, closing(experiment):  # which ends its processes before the pool waits for them
+            running = _Overlapping(program, pool if jobs > 1 else None)
             variation = next(experiment)
             while True:
                 try:

@@ -20,14 +20,12 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from threading import Lock, Thread
-from types import TracebackType
-from typing import Any, Protocol, Self
+from threading import Lock
+from typing import IO, Any, Self
 
 from agenttape_core.errors import AgentTapeError, VerificationError
 from agenttape_core.guard.caller import is_library
@@ -51,78 +49,49 @@ SECONDS = 600.0
 """The seconds that a run may take, unless another number is given."""
 
 
-class Runner(Protocol):
-    """Runs a program: the function `run` of the module that a request names."""
-
-    def __call__(self, program: dict[str, Any]) -> dict[str, Any]:
-        """Run it once, and return plain data.
-
-        Args:
-            program: The program, as the module defines it.
-        """
-
-
-class Worker:
-    """A process that runs programs again and again, each time in a separate process.
+class Workers:
+    """Processes that run programs again and again, each time in a separate process. A context manager: it ends them.
 
     Args:
-        hash_seed: The hash seed with which they were recorded, if that's known.
         live: The kinds and names of calls that are executed.
     """
 
-    def __init__(self, hash_seed: int | None = None, live: Sequence[str] = ()) -> None:
+    def __init__(self, live: Sequence[str] = ()) -> None:
         self._live = list(live)
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed at the exit
-        reading, writing = os.pipe()
-        self._replies = os.fdopen(reading, "rb", buffering=0)
-        self._buffer = b""
-        self._process = subprocess.Popen(  # noqa: S603 - this very interpreter
-            [sys.executable, "-c", _MAIN, str(writing)],
-            stdin=subprocess.PIPE,
-            stdout=self._said,
-            stderr=self._said,
-            pass_fds=[writing],
-            env=_environment(hash_seed),
-            start_new_session=True,  # so that it can be ended with all that it started
-        )
-        os.close(writing)
+        self._idle: dict[int | None, list[_Worker]] = {}
+        self._around = ExitStack()
+        self._lock = Lock()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()  # type: ignore[union-attr]
-        self._replies.close()
-        self._said.close()
+    def __exit__(self, *_: object) -> None:
+        self._around.close()
 
     def run(
         self,
         runner: str,
         program: Mapping[str, Any],
         *,
+        hash_seed: int | None = None,
         folder: Path | None = None,
         path: Sequence[str] = (),
         seconds: float = SECONDS,
         cpu: float = SECONDS,
     ) -> dict[str, Any]:
-        """Run a program once.
+        """Run a program once, in a worker that's free; if there is none, one is started.
 
         Args:
-            runner: The module that runs it: a `Runner` is its function `run`.
+            runner: The module that runs it: its function `run` takes the program, and returns plain data.
             program: The program, as this module takes it.
+            hash_seed: The hash seed with which it was recorded, if that's known.
             folder: The folder in which it runs; by default this one.
             path: The entries of the path of imports, before this process's own.
             seconds: The most that it may take.
             cpu: The most that it may compute, in seconds.
 
         Returns:
-            What the runner has returned, and its `seconds` and `cpu`; or `ended`, if it was ended by force, or
+            The data that the runner has returned, and its `seconds` and `cpu`; or `ended`, if it was ended by force, or
             `problem`, if the process has ended without a reply.
 
         Raises:
@@ -141,36 +110,66 @@ class Worker:
             "cpu": cpu,
             "lingers": False,
         }
+        with self._lock:
+            idle = self._idle.setdefault(hash_seed, [])
+            worker = idle.pop() if idle else self._around.enter_context(_Worker(hash_seed))
+        reply = worker.run(request)  # one that was interrupted is not used again
+        with self._lock:
+            idle.append(worker)
+        return reply
+
+    def said(self, hash_seed: int | None = None) -> str:
+        """Return the last lines that the runs have printed with a hash seed."""
+        return "\n".join(line for worker in self._idle.get(hash_seed, ()) for line in worker.said())
+
+
+class _Worker:
+    """A process that has imported the libraries of the programs that it runs."""
+
+    def __init__(self, hash_seed: int | None) -> None:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed at the exit
+        reading, writing = os.pipe()
+        self._replies = os.fdopen(reading, "rb", buffering=0)
+        self._buffer = b""
+        others = ("AGENTTAPE_LIVE", "PYTEST_XDIST", "PYTEST_CURRENT_TEST")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
+        around = {HASH_SEED: "0", **kept, **with_seed(hash_seed), "PYTHONDONTWRITEBYTECODE": "1"}
+        self._process = _started([sys.executable, "-c", _MAIN], writing, self._said, self._said, around)
+        os.close(writing)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _end(self._process)
+        self._process.wait()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()  # type: ignore[union-attr]
+        self._replies.close()
+        self._said.close()
+
+    def run(self, request: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # it is found below that there is no reply
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
-        reply: dict[str, Any] = json.loads(self._line(seconds + _GRACE_S))
-        return reply
-
-    def _line(self, seconds: float) -> bytes:
-        until = time.monotonic() + seconds
+        until = time.monotonic() + request["seconds"] + _GRACE_S
         while b"\n" not in self._buffer:
             left = until - time.monotonic()
             part = b""
             if left > 0 and select.select([self._replies], [], [], left)[0]:
                 part = self._replies.read(1 << 20) or b""
             if not part:
-                raise VerificationError(f"the process that runs the program does not answer\n{self.said()}")
+                said = "\n".join(self.said())
+                raise VerificationError(f"the process that runs the program does not answer\n{said}")
             self._buffer += part
         line, _, self._buffer = self._buffer.partition(b"\n")
-        return line
+        reply: dict[str, Any] = json.loads(line)
+        return reply
 
-    def said(self) -> str:
-        """Return the last lines that the runs have printed."""
+    def said(self) -> list[str]:
         self._said.seek(0)
-        return "\n".join(self._said.read().decode(errors="replace").strip().splitlines()[-20:])
-
-
-def _environment(seed: int | None) -> dict[str, str]:
-    others = ("AGENTTAPE_LIVE", "PYTEST_XDIST", "PYTEST_CURRENT_TEST")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
-    return {HASH_SEED: "0", **kept, **with_seed(seed), "PYTHONDONTWRITEBYTECODE": "1"}
+        return self._said.read().decode(errors="replace").strip().splitlines()[-20:]
 
 
 def main(descriptor: int) -> None:
@@ -218,8 +217,7 @@ def _reply(request: dict[str, Any]) -> dict[str, Any]:
     if not request["lingers"]:
         confine_process(Project(replays_only=True, live=tuple(request["live"])))
     began, used = time.perf_counter(), time.process_time()
-    runner: Runner = import_module(request["runner"]).run
-    reply = runner(request["program"])
+    reply: dict[str, Any] = import_module(request["runner"]).run(request["program"])
     if request["lingers"]:
         return reply
     known = set(request["known"])
@@ -337,10 +335,6 @@ def _import(names: list[str]) -> None:
                 import_module(name)
 
 
-_PIPES_S = 5.0
-"""Seconds to wait for the pipes of a killed group: a process that left the group may hold them open."""
-
-
 @dataclass(frozen=True, slots=True)
 class ChildResult:
     """The end of a child process.
@@ -369,9 +363,7 @@ class Children:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._closed = True
             for child in self._running:
@@ -388,59 +380,52 @@ class Children:
             folder: Its working directory.
             timeout: Seconds after which it's killed, with all processes that it started.
         """
-        reading, writing = os.pipe()
-        with open(reading, "rb") as channel:  # noqa: PTH123 - a descriptor, not a path
+        with ExitStack() as around:
+            # Files, as a process that has left the group may hold a pipe open. A program that opens one again appends.
+            report, stdout, stderr = (around.enter_context(tempfile.TemporaryFile("a+b", buffering=0)) for _ in "123")
+            with self._lock:
+                if self._closed:
+                    raise InterruptedError("it was given up")
+                child = _started(_python(), report.fileno(), stdout, stderr, environment, folder)
+                self._running.add(child)
+            is_late = False
             try:
-                child = self._start([*_python(), str(writing)], environment, folder, writing)
-            finally:
-                os.close(writing)
-            report: Future[bytes] = Future()
-            Thread(target=lambda: report.set_result(channel.read()), daemon=True).start()
-            try:
-                stdout, stderr, in_time = _communicate(child, json.dumps(request).encode(), timeout)
-                return ChildResult(_report_of(report), stdout, stderr, child.returncode if in_time else None)
+                child.communicate(json.dumps(request).encode(), timeout)
+            except subprocess.TimeoutExpired:
+                is_late = True
+                _end(child)
+                child.wait()
             finally:
                 with self._lock:
                     self._running.discard(child)
-
-    def _start(
-        self, command: list[str], environment: Mapping[str, str], folder: Path, descriptor: int
-    ) -> subprocess.Popen[bytes]:
-        with self._lock:
-            if self._closed:
-                raise InterruptedError("it was given up")
-            child = subprocess.Popen(  # noqa: S603 - this very interpreter, with arguments of ours
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment,
-                cwd=folder,
-                pass_fds=[descriptor],
-                start_new_session=True,  # so that it can be killed with all that it started
-            )
-            self._running.add(child)
-            return child
+            code = None if is_late else child.returncode
+            return ChildResult(_content(report), _content(stdout), _content(stderr), code)
 
 
-def _report_of(report: Future[bytes]) -> bytes:
-    """Return the report of a child, unless a process that left its group keeps the pipe open."""
-    try:
-        return report.result(_PIPES_S)
-    except TimeoutError:
-        return b""
+def _started(  # noqa: PLR0917 - private
+    command: Sequence[str],
+    descriptor: int,
+    stdout: IO[bytes],
+    stderr: IO[bytes],
+    environment: Mapping[str, str],
+    folder: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a process that reads requests, and writes its replies to a descriptor."""
+    return subprocess.Popen(  # noqa: S603 - this very interpreter, with arguments of ours
+        [*command, str(descriptor)],
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        stderr=stderr,
+        env=environment,
+        cwd=folder,
+        pass_fds=[descriptor],
+        start_new_session=True,  # so that it can be ended with all that it started
+    )
 
 
-def _communicate(child: subprocess.Popen[bytes], stdin: bytes, timeout: float) -> tuple[bytes, bytes, bool]:
-    """Return the output of a child, and whether it ended in time."""
-    try:
-        return *child.communicate(stdin, timeout), True
-    except subprocess.TimeoutExpired:
-        _end(child)
-    try:
-        return *child.communicate(timeout=_PIPES_S), False
-    except subprocess.TimeoutExpired as still:
-        return still.stdout or b"", still.stderr or b"", False
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from agenttape_core.checks.check_file import read_checks
 from agenttape_core.errors import BudgetExceededError, ConfigurationError, counted, shown_path
-from agenttape_core.experiments.engine import refuse_below_one
+from agenttape_core.experiments.engine import Jobs, refuse_below_one
 from agenttape_core.experiments.program import is_command, tests_in
 from agenttape_core.experiments.strategies.revisions import Replayed, Revisions, Sampling, target_and_recording
 from agenttape_core.experiments.strategies.trials import Trials
@@ -231,13 +230,12 @@ def change(
         )
     refuse_below_one(samples=samples, jobs=jobs)
     wanted = _Wanted(samples, max_usd, tuple(live), checks, jobs, read_trials(resume) if resume is not None else ())
-    with Revisions(on_run) as trees, ThreadPoolExecutor(jobs) as pool:
+    with Revisions(on_run) as trees, Jobs(jobs) as pool:
         before = trees.commit(base, "--base")
         after = trees.commit(to, "--to") if to is not None else None
         # One checkout for all recordings, of each revision.
-        each = map if jobs == 1 else pool.map
-        of_base = list(each(lambda pair: trees.replayed(before, *pair), pairs))
-        of_change = list(each(lambda pair: trees.replayed(after, *pair), pairs))
+        of_base = list(pool.each(lambda pair: trees.replayed(before, *pair), pairs))
+        of_change = list(pool.each(lambda pair: trees.replayed(after, *pair), pairs))
         cases = [
             Case(name, shown_path(path), one, other)
             for (name, path), one, other in zip(pairs, of_base, of_change, strict=True)

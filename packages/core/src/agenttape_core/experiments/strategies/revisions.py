@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -31,7 +30,7 @@ from agenttape_core.experiments.program import (
     with_test,
 )
 from agenttape_core.experiments.strategies.trials.sampling import Taken, taken_of
-from agenttape_core.experiments.worker import SECONDS, Worker
+from agenttape_core.experiments.worker import SECONDS, Workers
 from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.project import Project, confine_process, project_settings
 from agenttape_core.lifecycle.variation import Variation
@@ -118,8 +117,7 @@ class Revisions:
         self._git = Revision("HEAD", "--base")
         self.top = Path(self._git.tell("rev-parse", "--show-toplevel").strip()).resolve()
         self._on_run = on_run
-        self._idle: dict[int | None, list[Worker]] = {}
-        self._around = ExitStack()
+        self._workers = Workers()
         self._lock = Lock()
         self._folder = tempfile.TemporaryDirectory(prefix="agenttape-")
         self._trees: dict[str, Path] = {}
@@ -131,7 +129,7 @@ class Revisions:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._around.close()
+        self._workers.__exit__()
         for tree in self._trees.values():
             self._git.ask("worktree", "remove", "--force", str(tree))
         self._folder.cleanup()
@@ -219,15 +217,6 @@ class Revisions:
                 )
             return self._trees[commit]
 
-    @contextmanager
-    def _worker(self, seed: int | None) -> Iterator[Worker]:
-        with self._lock:
-            idle = self._idle.setdefault(seed, [])
-            worker = idle.pop() if idle else self._around.enter_context(Worker(seed))
-        yield worker  # one that was interrupted is not used again
-        with self._lock:
-            idle.append(worker)
-
     def _in_child(self, commit: str | None, target: str, cassette: Path, **more: Any) -> dict[str, Any]:
         here, root = Path.cwd().resolve(), self._root(commit)
         if not here.is_relative_to(self.top):
@@ -235,13 +224,13 @@ class Revisions:
         folder = root / here.relative_to(self.top)
         if not folder.is_dir():
             return {"problem": f"there's no folder {here.relative_to(self.top)} in it"}
-        with self._worker(recorded_seed(str(cassette))) as worker:
-            reply = worker.run(
-                __name__,
-                {"target": target, "cassette": str(cassette), "prices": _prices(), **more},
-                folder=folder,
-                path=[str(folder), *(str(root / entry) for entry in _own_entries(self.top))],
-            )
+        reply = self._workers.run(
+            __name__,
+            {"target": target, "cassette": str(cassette), "prices": _prices(), **more},
+            hash_seed=recorded_seed(str(cassette)),
+            folder=folder,
+            path=[str(folder), *(str(root / entry) for entry in _own_entries(self.top))],
+        )
         if self._on_run is not None:
             self._on_run()
         return reply

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, UnusedInteractionsError
 from agenttape_core.experiments.program import problem_of, program_of
 from agenttape_core.experiments.strategies.mutants.edits import Mutant, mutated
-from agenttape_core.experiments.worker import SECONDS, Worker
+from agenttape_core.experiments.worker import SECONDS, Workers
 from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.session import Session
@@ -316,7 +316,7 @@ class Job:
 
     def run(
         self,
-        worker: Worker,
+        workers: Workers,
         tests: Sequence[str] | None = None,
         mutant: tuple[Mutant, Path, bool] | None = None,
         *,
@@ -326,7 +326,7 @@ class Job:
         """Run it once.
 
         Args:
-            worker: Runs it.
+            workers: Run it.
             tests: The tests to run; by default its own.
             mutant: The edit, the file, and whether this holds tests.
             trace: Whether the lines that are run are noted.
@@ -341,7 +341,7 @@ class Job:
             one, path, is_test = mutant
             edit = {"id": one.id, "file": one.file, "path": str(path), "is_test": is_test}
         request = {"program": program, "root": str(self.root), "trace": trace, "mutant": edit}
-        plain = worker.run(__name__, request, seconds=limits[0], cpu=limits[1])
+        plain = workers.run(__name__, request, hash_seed=self.hash_seed, seconds=limits[0], cpu=limits[1])
         facts = {name: Facts.from_dict(one) for name, one in plain.pop("facts", {}).items()}
         return Reply(facts, **plain)
 

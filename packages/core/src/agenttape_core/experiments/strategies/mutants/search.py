@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 from agenttape_core.errors import AgentTapeError, ConfigurationError, counted, shown_path
-from agenttape_core.experiments.engine import SEED, earlier, refuse_below_one
+from agenttape_core.experiments.engine import SEED, Jobs, earlier, refuse_below_one
 from agenttape_core.experiments.program import recording
 from agenttape_core.experiments.strategies.mutants.edits import Mutant, mutants_of, read_source
 from agenttape_core.experiments.strategies.mutants.result import Judged, MutationScore, verdict_of
 from agenttape_core.experiments.strategies.mutants.running import Facts, Job, Reply, changed_lines, root_of
 from agenttape_core.experiments.strategies.mutants.selecting import Evidence, Reaching, sampled
 from agenttape_core.experiments.strategies.mutants.sites import KINDS
-from agenttape_core.experiments.worker import Worker
+from agenttape_core.experiments.worker import Workers
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.matching import refuse_unselected
 from agenttape_core.session import current_session
@@ -63,22 +60,24 @@ class Search:
     """The search for edits that no test catches.
 
     Args:
-        workers: Run the program, several at the same time.
+        workers: Run the program.
         job: The program.
         chosen: Which edits are made.
+        jobs: How many of them at the same time.
         on_run: Called after each mutant.
     """
 
-    workers: Sequence[Worker]
+    workers: Workers
     job: Job
     chosen: Chosen
+    jobs: int
     on_run: Callable[[], object]
     excluded: dict[str, str] = field(default_factory=dict)
     apart: dict[str, int] = field(default_factory=dict)
 
     def found(self) -> MutationScore:
         """Return the verdicts."""
-        first = self.job.run(self.workers[0])  # cold: all libraries are imported in it, which a trace would make slow
+        first = self.job.run(self.workers)  # cold: all libraries are imported in it, which a trace would make slow
         self._refuse_broken(first)
         before, traced = self._steady(self._partaking(first.facts))
         cassettes = dict.fromkeys(Path(path) for one in before.values() for path in one.cassettes)
@@ -108,7 +107,7 @@ class Search:
         if first.facts and not why:
             return
         said = f"{self._name(0)} cannot be run without an edit: {why or 'there are no tests'}"
-        raise ConfigurationError(f"{said}\n{self.workers[0].said()}".strip())
+        raise ConfigurationError(f"{said}\n{self.workers.said(self.job.hash_seed)}".strip())
 
     def _partaking(self, facts: Mapping[str, Facts]) -> dict[str, Facts]:
         """Return the tests that pass with a cassette, and note why others do not take part."""
@@ -130,7 +129,7 @@ class Search:
     def _steady(self, first: dict[str, Facts]) -> tuple[dict[str, Facts], Reply]:
         """Return the tests that are the same in two runs, and the second of these, which is traced."""
         tests = list(first) if self.job.has_tests else None
-        again = self.job.run(self.workers[0], tests, trace=True) if first else Reply({})
+        again = self.job.run(self.workers, tests, trace=True) if first else Reply({})
         found = {}
         for name, one in first.items():
             other = again.facts.get(name)
@@ -205,36 +204,25 @@ class Search:
     ) -> tuple[list[Judged], bool]:
         """Return the verdicts, and whether all mutants were tried."""
         judged: list[Judged] = []
-        free = SimpleQueue[Worker]()
-        for worker in self.workers:
-            free.put(worker)
 
         def verdict(one: Reaching) -> Judged:
             plain = self.chosen.known.get(one.mutant.id)
-            if plain is not None and (known := Judged.known(one, plain)) is not None:
-                return known
-            worker = free.get()
-            try:
-                return self._verdict(worker, one, evidence, limits, tests)
-            finally:
-                free.put(worker)
+            known = Judged.known(one, plain) if plain is not None else None
+            return known or self._verdict(one, evidence, limits, tests)
 
-        with ThreadPoolExecutor(len(self.workers)) as pool:
+        with Jobs(self.jobs) as pool:
             try:
-                for each in pool.map(verdict, drawn):
+                for each in pool.each(verdict, drawn):
                     judged.append(each)
                     self.on_run()
             except KeyboardInterrupt:
-                pool.shutdown(cancel_futures=True)
                 return judged, False
         return judged, True
 
-    def _verdict(
-        self, worker: Worker, one: Reaching, evidence: Evidence, limits: tuple[float, float], tests: set[Path]
-    ) -> Judged:
+    def _verdict(self, one: Reaching, evidence: Evidence, limits: tuple[float, float], tests: set[Path]) -> Judged:
         path = Path(os.path.normpath(Path.cwd() / one.mutant.file))
         names = one.tests if self.job.has_tests else None
-        reply = self.job.run(worker, names, (one.mutant, path, path in tests), limits=limits)
+        reply = self.job.run(self.workers, names, (one.mutant, path, path in tests), limits=limits)
         verdict, words, test = verdict_of(evidence.facts, reply)
         if verdict == "survived":
             words = evidence.hidden(one.mutant, one.tests) or words
@@ -325,9 +313,8 @@ def mutants(
     job = replace(_job(target, cassette, options), live=_named(live))
     _refuse(chosen)
     refuse_below_one(runs=runs, jobs=jobs)
-    with ExitStack() as around:
-        workers = [around.enter_context(Worker(job.hash_seed, job.live)) for _ in range(jobs)]
-        return Search(workers, job, chosen, on_run).found()
+    with Workers(job.live) as workers:
+        return Search(workers, job, chosen, jobs, on_run).found()
 
 
 def _refuse(chosen: Chosen) -> None:

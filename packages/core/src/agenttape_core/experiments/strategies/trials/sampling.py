@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -15,6 +14,7 @@ from agenttape_core.checks.check_file import CheckFile
 from agenttape_core.checks.gate import judge
 from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.errors import BudgetExceededError, CassetteError, ConfigurationError, counted, shown_path
+from agenttape_core.experiments.engine import Jobs
 from agenttape_core.experiments.program import Run
 from agenttape_core.experiments.strategies.trials.judging import LOST, NO_CALL, Group, Sample, Trial, diverges_at
 from agenttape_core.lifecycle.project import project_settings
@@ -122,12 +122,11 @@ def take_samples(
     pairs = [
         (number, place) for number in range(1, max(most.samples, most.baseline) + 1) for place in range(len(cases))
     ]
-    with ThreadPoolExecutor(most.jobs) as pool:
+    with Jobs(most.jobs) as pool:
         try:
-            deque((map if most.jobs == 1 else pool.map)(taking.pair, pairs), maxlen=0)
+            deque(pool.each(taking.pair, pairs), maxlen=0)
         except BaseException:
             taking.is_over = True
-            pool.shutdown(cancel_futures=True)
             raise
 
 
