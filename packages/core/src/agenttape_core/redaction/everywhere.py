@@ -19,7 +19,7 @@ from agenttape_core.redaction.detection.findings import NUMBER, SECRET, Span
 from agenttape_core.redaction.forms import is_pseudonym
 from agenttape_core.redaction.pseudonyms import FORMED, OF_SECRET, PSEUDONYM, number_of
 from agenttape_core.redaction.streams import redact_chunks
-from agenttape_core.redaction.walk import InTexts, redact_value
+from agenttape_core.redaction.walk import Replacer, redact_value
 
 if TYPE_CHECKING:
     from agenttape_core.schema import Plain
@@ -67,7 +67,7 @@ class Everywhere:
             if is_telling(form)
         }
         longest_first = sorted(self._forms, key=lambda form: (-len(form), form))
-        self._replacer = InTexts(self._spans, self._number, in_bytes=True)
+        self._replacer = Replacer(self._spans, self._number, in_bytes=True)
         self._pattern = re.compile("|".join(map(_bordered, longest_first)) or r"(?!)")
 
     def __bool__(self) -> bool:

@@ -26,7 +26,7 @@ from agenttape_core.redaction.pseudonyms import (
 )
 from agenttape_core.redaction.rehydration import Rehydrator, urls_in
 from agenttape_core.redaction.streams import redact_chunks
-from agenttape_core.redaction.walk import TELLING, InTexts, redact_value
+from agenttape_core.redaction.walk import TELLING, Replacer, redact_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -52,14 +52,14 @@ _TYPED = frozenset({"$str", "$uuid", "$decimal"})
 _SLASHES = frozenset("/%\uff0f\uff05")
 UNCHANGED = ""
 """Stands in the memory for a text without secrets: the caller gets its own text back, not one that only equals it."""
-_URLS = InTexts(urls_in)
+_URLS = Replacer(urls_in)
 _PAIR = 2
 """A dict with fewer items may be a tagged value."""
 _MANY = 8
 """So many items and more are searched together, before they are redacted one by one."""
 
 
-class Redactor:
+class Redactor(Replacer):
     """Replaces secrets by pseudonyms, and puts the secrets back.
 
     Pure and deterministic: equal data always becomes equal data, whatever was seen before it. Thread-safe.
@@ -73,8 +73,6 @@ class Redactor:
         forms: Whether pseudonyms have the form of what they replace. Without it, as in older cassettes, all are in
             brackets, and examples are secrets.
     """
-
-    looks_at_numbers = False
 
     def __init__(
         self,
@@ -99,9 +97,10 @@ class Redactor:
             self.places = self.places.without(self._unsearched)
         self._pseudonyms = Pseudonyms(key, self.places.writings if enabled else ())
         self._memo = Memo()
+        self._in_bytes = True
         self._has_own = bool(self.rules or self.off or self.places.is_plain or not (forms and enabled))
         """True if it may judge a text in which the detectors meet nothing otherwise than others do."""
-        self.harmless_keys: set[str] = set() if self._has_own else _harmless
+        self.harmless_keys = set() if self._has_own else _harmless
 
     @cached_property
     def _scanner(self) -> Scanner:
@@ -159,8 +158,10 @@ class Redactor:
         if len(new) >= _AT_ONCE:
             self._memo.put_all(self._scanner.plain_among(new), UNCHANGED)
 
-    def base64(self, body: str) -> str:
+    def base64(self, body: str, kind: str | None = None) -> str:
         """Return bytes in base64 redacted; the same object when there is no secret in them."""
+        if kind:
+            return super().base64(body, kind)
         kept = self._bytes_memo.get(body)
         if kept is None:
             data = Data.of(body)
@@ -192,10 +193,6 @@ class Redactor:
         other = Redactor(self.key, forms=self.forms)  # a guess that is wrong must not be known as a secret
         secrets = told(recorded, asked, other.pseudonym)
         return Everywhere(secrets, self.pseudonym).value(asked) if secrets else asked
-
-    def contains_secret(self, text: str) -> bool:
-        """Return True if a text holds a secret that is not yet a pseudonym."""
-        return self.text(text) != text
 
     def kind_of(self, name: str) -> str | None:
         """Return the kind of all values under a name, or `None` if the name is not denied."""

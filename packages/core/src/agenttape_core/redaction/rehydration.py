@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from agenttape_core.lazy_patterns import Lazy
-from agenttape_core.redaction.detection.encoded import Data, decode, encode_like, has_pseudonym
+from agenttape_core.redaction.detection.encoded import decode, encode_like, has_pseudonym
 from agenttape_core.redaction.detection.findings import BASE64, Span, render
 from agenttape_core.redaction.forms import form_of
 from agenttape_core.redaction.pseudonyms import MARK, Pseudonyms, may_hold, number_of
+from agenttape_core.redaction.walk import Replacer
 
 if TYPE_CHECKING:
     import re
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.detection.findings import Finding
 
 
-class Rehydrator:
+class Rehydrator(Replacer):
     """Puts secrets in the place of known pseudonyms; it goes through data as the redactor does. Thread-safe.
 
     Args:
@@ -32,18 +33,16 @@ class Rehydrator:
         kind_of: The kind of the values under a name.
     """
 
-    looks_at_numbers = False
-
     def __init__(
         self,
         pseudonyms: Pseudonyms,
         spans: Callable[[str, bool, Callable[[Finding, str], str]], list[Span]],
         kind_of: Callable[[str], str | None],
     ) -> None:
+        super().__init__(self.spans, in_bytes=True)
         self._pseudonyms = pseudonyms
         self._spans = spans
         self._kind_of = kind_of
-        self.harmless_keys: set[str] = set()
 
     def kind_of(self, name: str) -> str | None:
         """Return the kind of all values under a name, if it is known that some of them are pseudonyms."""
@@ -71,21 +70,6 @@ class Rehydrator:
         text = repr(number)
         restored = self.whole(text, "number")
         return number if restored == text else number_of(restored)
-
-    def scalar(self, tag: str, body: str, kind: str) -> Any:
-        """Return the typed value of a denied name that a pseudonym stands for."""
-        restored = self.whole(body, kind)
-        return {tag: restored}
-
-    def base64(self, body: str) -> str:
-        """Return bytes in base64 with their secrets; the same object where there is none."""
-        data = Data.of(body)
-        restored = str(self.text(data.text)) if data else ""
-        return body if data is None or restored == data.text else data.encoded(restored)
-
-    def contains_secret(self, text: str) -> bool:
-        """Return True if a text holds a known pseudonym."""
-        return bool(self.text(text) != text)
 
     def spans(self, text: str, *, strict: bool = False) -> list[Span]:
         """Return what is put back in a text, but for the pseudonyms that tell their kind."""

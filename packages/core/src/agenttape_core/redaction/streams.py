@@ -10,46 +10,44 @@ import base64
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.redaction.detection.encoded import BYTES, Data
+from agenttape_core.redaction.detection.encoded import Data
 from agenttape_core.redaction.detection.findings import Span, render
-from agenttape_core.redaction.walk import (
-    FIELDS,
-    are_tokens,
-    cut,
-    denied_kind,
-    kind_below,
-    redact_denied,
-    redact_value,
-    token_of,
-    with_tokens,
-)
-from agenttape_core.schema.plain import Path, place_below_tag, place_in_list
+from agenttape_core.redaction.walk import Replacer, cut, redact_value
+from agenttape_core.schema.plain import Path, replaced, replaced_in_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agenttape_core.redaction.walk import Replacer
     from agenttape_core.schema import Plain
 
-_BYTES = "bytes"
+_BYTES, _TOKEN = "bytes", "token"
 _MIN_CUMULATIVE = 3
 _MIN_REPEATED = 8
 
 
-class _Texts:
-    """The strings of all chunks by their path, in order; then what replaces them."""
+class _Piece(str):
+    """A string of a chunk, with the path that all pieces of its text have."""
+
+    __slots__ = ("path",)
+    path: Path
+
+    @classmethod
+    def at(cls, path: Path, text: str) -> str:
+        if path and path[-1] is None:
+            return text  # a key
+        piece = cls(text)
+        piece.path = path
+        return piece
+
+
+class _Pieces(Replacer):
+    """Collects the strings of all chunks by their path, in order; then gives what replaces them."""
 
     def __init__(self, redactor: Replacer) -> None:
         self._redactor = redactor
         self._pieces: dict[tuple[Path, str | None], list[str]] = {}
-        self._replaced: dict[tuple[Path, str | None], Iterator[str]] = {}
-
-    def note(self, path: Path, kind: str | None, text: str) -> str:
-        self._pieces.setdefault((path, kind), []).append(text)
-        return text
-
-    def replaced(self, path: Path, kind: str | None, _: str) -> str:
-        return next(self._replaced[path, kind])
+        self._redacted: dict[tuple[Path, str | None], Iterator[str]] = {}
+        self.looks_at_numbers, self.harmless_keys = redactor.looks_at_numbers, redactor.harmless_keys
 
     def redact(self) -> bool:
         """Redact all texts; whether any changed."""
@@ -57,60 +55,57 @@ class _Texts:
         for (path, kind), pieces in self._pieces.items():
             result = _redact_pieces(pieces, kind, self._redactor)
             changed = changed or result != pieces
-            self._replaced[path, kind] = iter(result)
+            self._redacted[path, kind] = iter(result)
         return changed
+
+    def _piece(self, path: Path, kind: str | None, text: str) -> Any:
+        if not self._redacted:
+            self._pieces.setdefault((path, kind), []).append(str(text))
+            return text
+        new = next(self._redacted[path, kind])
+        return text if new == text else new
+
+    def text(self, text: str) -> Any:
+        return self._piece(text.path, None, text) if isinstance(text, _Piece) else self._redactor.text(text)
+
+    def texts(self, texts: list[str]) -> list[str]:
+        path = next((text.path for text in texts if isinstance(text, _Piece)), ())
+        steps = list(itertools.dropwhile(lambda step: not isinstance(step, str), reversed(path[:-1])))
+        return [self._piece((*reversed(steps), _TOKEN), None, text) for text in texts]
+
+    def alone(self) -> Replacer:
+        return self._redactor
+
+    def kind_of(self, name: str) -> str | None:
+        return self._redactor.kind_of(name)
+
+    def whole(self, text: str, kind: str) -> Any:
+        return self._piece(text.path, kind, text) if isinstance(text, _Piece) else self._redactor.whole(text, kind)
+
+    def number(self, number: float) -> Any:
+        return self._redactor.number(number)
+
+    def base64(self, body: str, kind: str | None = None) -> str:
+        if not isinstance(body, _Piece) or Data.of(body) is None:
+            return body
+        text = base64.b64decode(body).decode("latin-1")
+        new = self._piece(body.path, kind or _BYTES, text)
+        return body if new is text else base64.b64encode(new.encode("latin-1")).decode("ascii")
 
 
 def redact_chunks(chunks: list[Plain], redactor: Replacer) -> list[Plain]:
     """Return redacted chunks; see `Redactor.chunks`."""
-    texts = _Texts(redactor)
-    walked = [_walk(chunk, (), None, texts.note, redactor) for chunk in chunks]
+    pieces = _Pieces(redactor)
+    marked = [replaced_in_chunk(chunk, _Piece.at) for chunk in chunks]
+    walked = [redact_value(chunk, pieces) for chunk in marked]
     # A walk alone redacts numbers and keys, so it may differ although no text did.
-    if not texts.redact() and walked == chunks:
+    if not pieces.redact() and walked == chunks:
         return chunks
-    return [_walk(chunk, (), None, texts.replaced, redactor) for chunk in chunks]
+    return [replaced(redact_value(chunk, pieces), _without_path) for chunk in marked]
 
 
-def _walk(plain: Plain, path: Path, kind: str | None, on_text: Any, redactor: Replacer) -> Plain:
-    if isinstance(plain, str):
-        return on_text(path, kind, plain)
-    if isinstance(plain, list):
-        return _walk_list(plain, path, kind, on_text, redactor)
-    if not isinstance(plain, dict):
-        return redact_denied(plain, kind, redactor) if kind else redact_value(plain, redactor)
-    return _walk_dict(plain, path, kind, on_text, redactor)
-
-
-def _walk_dict(plain: dict[str, Any], path: Path, kind: str | None, on_text: Any, redactor: Replacer) -> Plain:
-    if len(plain) == 1:
-        ((tag, body),) = plain.items()
-        if tag in BYTES and isinstance(body, str) and Data.of(body) is not None:
-            piece = base64.b64decode(body).decode("latin-1")
-            return {tag: _base64(on_text((*path, tag), kind or _BYTES, piece))}
-        if tag.startswith("$"):
-            place = (*path, *place_below_tag(tag, body))
-            if tag == "$namedtuple" and isinstance(body, list):
-                return {tag: [*body[:1], *_walk_list(body[1:], place, kind, on_text, redactor)]}
-            if not (kind and isinstance(body, dict)):
-                return {tag: _walk(body, place, kind, on_text, redactor)}
-            below = {part: kind if part in FIELDS.get(tag, ()) else None for part in body}
-            return {
-                tag: {part: _walk(item, (*place, part), below[part], on_text, redactor) for part, item in body.items()}
-            }
-    above = next((step for step in reversed(path) if isinstance(step, str) and not step.startswith("$")), "")
-    kinds = {
-        key: denied_kind(plain, key, redactor) or (kind_below(plain, key, kind, above) if kind else None)
-        for key in plain
-    }
-    return {redactor.text(key): _walk(item, (*path, key), kinds[key], on_text, redactor) for key, item in plain.items()}
-
-
-def _walk_list(plain: list[Any], path: Path, kind: str | None, on_text: Any, redactor: Replacer) -> list[Any]:
-    if are_tokens(plain):  # pieces of one text, however many of them a chunk has
-        return with_tokens(plain, [on_text((*path, "token"), None, token_of(place)) for place in plain], redactor)
-    return [
-        _walk(item, (*path, place_in_list(item, number)), kind, on_text, redactor) for number, item in enumerate(plain)
-    ]
+def _without_path(leaf: Any) -> Any:
+    return str(leaf) if isinstance(leaf, _Piece) else leaf
 
 
 def _redact_pieces(pieces: list[str], kind: str | None, redactor: Replacer) -> list[str]:
@@ -137,10 +132,6 @@ def _redact_bytes(pieces: list[str], redactor: Replacer) -> list[str]:
         at = [(len(data.text[: span.start].encode()), len(data.text[: span.end].encode())) for span in spans]
         spans = [Span(start, end, span.replacement) for (start, end), span in zip(at, spans, strict=True)]
     return list(cut(whole, spans, pieces)) if spans else pieces
-
-
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode("latin-1")).decode("ascii")
 
 
 def _redact_denied_pieces(pieces: list[str], kind: str, redactor: Replacer) -> list[str]:

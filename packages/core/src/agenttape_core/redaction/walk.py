@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from functools import partial
 from operator import is_
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.encoded import BYTES, Data
@@ -67,47 +67,19 @@ _COOKIES = (("cookies",), ("cookie",))
 _USER_OPTIONS = frozenset({"-u", "--user", "-U", "--proxy-user"})
 
 
-class Replacer(Protocol):
-    """A maker of replacements for secrets or for their pseudonyms: a redactor, or a rehydrator."""
-
-    looks_at_numbers: bool
-    """True if numbers are replaced that stand under no denied name."""
-    harmless_keys: set[str]
-    """Keys of which it is known that they and their values need no look of their own."""
-
-    def kind_of(self, name: str) -> str | None:
-        """Return the kind of all values under a name."""
-
-    def text(self, text: str) -> Any:
-        """Return a text with replacements; the same object when there are none."""
-
-    def whole(self, text: str, kind: str) -> Any:
-        """Return the replacement of a whole string under a denied name."""
-
-    def number(self, number: float) -> Any:
-        """Return that of a number."""
-
-    def scalar(self, tag: str, body: str, kind: str) -> Any:
-        """Return that of a typed value."""
-
-    def base64(self, body: str) -> str:
-        """Return bytes in base64 with replacements."""
-
-    def spans(self, text: str, *, strict: bool = False) -> list[Span]:
-        """Return the replacements of a text."""
-
-    def contains_secret(self, text: str) -> bool:
-        """Return True if a text has replacements."""
-
-
-class InTexts:
-    """A replacer that goes by texts alone: names tell it nothing.
+class Replacer:
+    """Replaces secrets, or their pseudonyms, in plain data. This one goes by texts alone: names tell it nothing.
 
     Args:
         spans: Returns what is replaced in a text.
         number: Replaces a number; by default numbers stay.
         in_bytes: Whether bytes are looked into.
     """
+
+    looks_at_numbers = False
+    """True if numbers are replaced that are under no denied name."""
+    harmless_keys: set[str]
+    """Keys that need no look, nor do their values."""
 
     def __init__(
         self,
@@ -116,45 +88,56 @@ class InTexts:
         *,
         in_bytes: bool = False,
     ) -> None:
-        self._spans = spans
+        self._replaced = spans
         self._number = number
         self.looks_at_numbers = number is not None
         self._in_bytes = in_bytes
-        self.harmless_keys: set[str] = set()
+        self.harmless_keys = set()
 
-    def kind_of(self, name: str) -> None:
-        """Return `None`: no name is denied."""
+    def kind_of(self, name: str) -> str | None:  # noqa: ARG002 - no name is denied
+        """Return the kind of all values under a name, or `None` if the name is not denied."""
+        return None
 
-    def text(self, text: str) -> str:
+    def text(self, text: str) -> Any:
         """Return a text with replacements; the same object where there are none."""
-        spans = self._spans(text)
+        spans = self.spans(text)
         return render(text, spans) if spans else text
 
-    def whole(self, text: str, kind: str) -> str:  # noqa: ARG002 - see `kind_of`
-        """Return the same."""
+    def texts(self, texts: list[str]) -> list[str]:
+        """Return the pieces of one text with replacements; each is where what it replaces starts."""
+        whole = "".join(texts)
+        spans = self.spans(whole)
+        return [str(self.text(piece)) for piece in cut(whole, spans, texts)]
+
+    def alone(self) -> Replacer:
+        """Return what replaces texts that are part of no stream."""
+        return self
+
+    def whole(self, text: str, kind: str) -> Any:  # noqa: ARG002 - as above
+        """Return the replacement of a whole string under a denied name."""
         return self.text(text)
 
     def number(self, number: float) -> Any:
-        """Return a number, or what replaces it."""
+        """Return the replacement of a number."""
         return number if self._number is None else self._number(number)
 
-    def scalar(self, tag: str, body: str, kind: str) -> Any:  # noqa: ARG002 - see `kind_of`
-        """Return a typed value as it is."""
-        return {tag: body}
+    def scalar(self, tag: str, body: str, kind: str) -> Any:
+        """Return the replacement of a typed value under a denied name."""
+        return {tag: self.whole(body, kind)}
 
-    def base64(self, body: str) -> str:
-        """Return bytes in base64 with replacements, if bytes are looked into."""
+    def base64(self, body: str, kind: str | None = None) -> str:
+        """Return bytes in base64 with replacements, as a whole under a denied name; the same object where none are."""
         data = Data.of(body) if self._in_bytes else None
-        replaced = self.text(data.text) if data else ""
+        replaced = str(self.whole(data.text, kind) if kind else self.text(data.text)) if data else ""
         return body if data is None or replaced == data.text else data.encoded(replaced)
 
-    def spans(self, text: str, *, strict: bool = False) -> list[Span]:  # noqa: ARG002 - of the protocol
+    def spans(self, text: str, *, strict: bool = False) -> list[Span]:  # noqa: ARG002 - a redactor heeds it
         """Return the replacements of a text."""
-        return self._spans(text)
+        return self._replaced(text)
 
     def contains_secret(self, text: str) -> bool:
         """Return True if a text has replacements."""
-        return bool(self._spans(text))
+        return bool(self.text(text) != text)
 
 
 def redact_value(plain: Plain, redactor: Replacer) -> Plain:
@@ -250,22 +233,9 @@ def _redact_list(plain: list[Any], redactor: Replacer) -> list[Any]:
 
 def _redact_tokens(plain: list[Any], redactor: Replacer) -> list[Any]:
     """Redact what the tokens of log probabilities spell out: what replaces it is in the first, the others are empty."""
-    tokens = [token_of(place) for place in plain]
-    whole = "".join(tokens)
-    spans = redactor.spans(whole)
-    return with_tokens(plain, [_text(redactor, token) for token in cut(whole, spans, tokens)], redactor)
-
-
-def with_tokens(plain: list[Any], tokens: list[str], redactor: Replacer) -> list[Any]:
-    """Return a list of tokens and their probabilities with redacted tokens, and all else in it redacted."""
-    alone, rest = partial(_text, redactor), partial(redact_value, redactor=redactor)
-    result = [with_token(place, token, alone, rest) for place, token in zip(plain, tokens, strict=True)]
+    tokens = redactor.texts([token_of(place) for place in plain])
+    result = [_with_token(place, token, redactor.alone()) for place, token in zip(plain, tokens, strict=True)]
     return plain if all(map(is_, result, plain)) else result
-
-
-def _text(redactor: Replacer, token: str) -> str:
-    """Return a token with replacements, which is a text also where it is the pseudonym of a number."""
-    return str(redactor.text(token))
 
 
 def _redact_arguments(plain: list[Any], redactor: Replacer) -> list[Any]:
@@ -408,9 +378,9 @@ def kind_below(plain: dict[str, Any], key: str, kind: str, name: str) -> str | N
 def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: Replacer, key: str) -> Plain:
     if len(item) == 1:
         ((tag, body),) = item.items()
-        if tag in BYTES and isinstance(body, str) and (whole := Data.of(body)) is not None:
-            redacted = str(redactor.whole(whole.text, kind))
-            return item if redacted == whole.text else {tag: whole.encoded(redacted)}
+        if tag in BYTES and isinstance(body, str):
+            encoded = redactor.base64(body, kind)
+            return item if encoded is body else {tag: encoded}
         if tag in _COLLECTIONS and isinstance(body, list):
             redacted = redact_denied(body, kind, redactor, key)
             return item if redacted is body else {tag: redacted}
@@ -459,7 +429,12 @@ def _pair_of_dict(pair: Any) -> bool:
 
 
 Place = dict[str, Any] | list[Any]
-"""The entry of one token, or the row of the candidates for it."""
+"""The entry of one token of a text, or the row of the candidates for it.
+
+OpenAI and those who speak like it give a list of entries, each a dict of a `token`, its `logprob`, its `bytes` and its
+alternatives in `top_logprobs`; LlamaIndex gives a row of such entries for each place, the most probable one first.
+Joined, the tokens are the text of the answer, and spell out the secrets in it.
+"""
 
 
 def are_tokens(plain: list[Any]) -> bool:
@@ -473,29 +448,20 @@ def are_tokens(plain: list[Any]) -> bool:
 def token_of(place: Place) -> str:
     """Return the token of a place; the empty text for a row without candidates."""
     entry = place if isinstance(place, dict) else place[0] if place else None
-    return str(entry["token"]) if entry else ""
+    return entry["token"] if entry else ""
 
 
-def with_token(place: Place, token: str, alone: Callable[[str], str], rest: Callable[[Plain], Plain]) -> Place:
-    """Return a place with a redacted token; the very same object when nothing changed.
-
-    Where the token is another one, its alternatives become it, too: they often are the same, or nearly so.
-
-    Args:
-        place: The entry, or the row of candidates.
-        token: The token.
-        alone: Redacts the token of an alternative, which stands in no text.
-        rest: Redacts what else an entry has.
-    """
-    other = alone if token == token_of(place) else lambda _: token
-    return _row(place, other, rest) if isinstance(place, list) else _entry(place, token, other, rest)
+def _with_token(place: Place, token: str, redactor: Replacer) -> Place:
+    """Return a place with a redacted token; the alternatives of one that changed become it, too: they often are it."""
+    other = (lambda text: str(redactor.text(text))) if token == token_of(place) else lambda _: token
+    return _row(place, other, redactor) if isinstance(place, list) else _entry(place, token, other, redactor)
 
 
 def cut(whole: str, spans: Sequence[Span], pieces: Sequence[str]) -> Iterator[str]:
     """Yield the pieces of a text with its spans replaced; what replaces a span is where the span starts."""
     start = 0
     for piece in pieces:
-        yield render(whole, spans, start, start + len(piece))
+        yield render(whole, spans, start, start + len(piece)) if spans else piece
         start += len(piece)
 
 
@@ -503,12 +469,12 @@ def _is_entry(item: Any) -> bool:
     return isinstance(item, dict) and "logprob" in item and isinstance(item.get("token"), str)
 
 
-def _row(row: list[Any], other: Callable[[str], str], rest: Callable[[Plain], Plain]) -> list[Any]:
-    result = [_entry(entry, other(entry["token"]), other, rest) for entry in row]
+def _row(row: list[Any], other: Callable[[str], str], redactor: Replacer) -> list[Any]:
+    result = [_entry(entry, other(entry["token"]), other, redactor) for entry in row]
     return row if all(map(is_, result, row)) else result
 
 
-def _entry(entry: dict[str, Any], token: str, other: Callable[[str], str], rest: Callable[[Plain], Plain]) -> Any:
+def _entry(entry: dict[str, Any], token: str, other: Callable[[str], str], redactor: Replacer) -> Any:
     same = token == entry["token"]
     result = dict(entry)
     for key, item in entry.items():
@@ -517,7 +483,7 @@ def _entry(entry: dict[str, Any], token: str, other: Callable[[str], str], rest:
         elif key == "bytes" and isinstance(item, list):
             result[key] = item if same else list(token.encode("utf-8", "surrogatepass"))
         elif key == "top_logprobs" and isinstance(item, list) and all(map(_is_entry, item)):
-            result[key] = _row(item, other, rest)
+            result[key] = _row(item, other, redactor)
         else:
-            result[key] = rest(item)
+            result[key] = redact_value(item, redactor)
     return entry if all(result[key] is item for key, item in entry.items()) else result
