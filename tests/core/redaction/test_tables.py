@@ -9,11 +9,13 @@ import pytest
 
 from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.redaction import Redactor
+from agenttape_core.redaction.detection.names import Names
 from agenttape_core.redaction.detection.tables import WORD, Row, Tables, row
 from agenttape_core.redaction.detection.views import Normal, View, places
 from agenttape_core.redaction.scanner import TABLES
 
 SECRET = "Zq7jCIejlCJr"
+NAMES = Names({})
 
 
 def unmarked(marked: str) -> tuple[str, int, int]:
@@ -27,7 +29,9 @@ def test_row_finds_its_example_and_keeps_what_looks_like_it(redactor: Redactor, 
     """A row finds the secret of its example, also among plain texts, and nothing around it, and no look-alike."""
     text, start, end = unmarked(each.found)
     view = View(Normal(text))
-    found = [one for row, literal, at in TABLES.near(view) if row is each for one in each.find(view, literal, at)]
+    found = [
+        one for row, literal, at in TABLES.near(view) if row is each for one in each.find(view, NAMES, literal, at)
+    ]
     assert [(one.start, one.end) for one in found] == [(start, end)]
     redacted = redactor.text(text)
     assert text[start:end] not in redacted
@@ -35,7 +39,7 @@ def test_row_finds_its_example_and_keeps_what_looks_like_it(redactor: Redactor, 
     assert redacted.endswith(text[end:])
     kept = View(Normal(each.kept))
     for literal in each.literals:
-        assert list(each.find(kept, literal, places(kept.raw if each.exact else kept.low, literal))) == []
+        assert list(each.find(kept, NAMES, literal, places(kept.raw if each.exact else kept.low, literal))) == []
     assert redactor.text(each.kept) == each.kept
     among_plain_texts = Redactor(redactor.key)
     among_plain_texts.foresee([*(f"This is sentence number {number} of a talk." for number in range(20)), text])
@@ -47,8 +51,8 @@ def test_one_row_with_its_two_examples_is_a_rule() -> None:
     new = row("frobctl login ", WORD, "frobctl login ⟦x7Yz9kP2⟧", "frobctl login --web")
     text, start, end = unmarked(new.found)
     among = Tables([*TABLES.rows, new])
-    assert [(one.start, one.end) for one in among.find(View(Normal(f"$ {text}\n")))] == [(start + 2, end + 2)]
-    assert list(among.find(View(Normal(new.kept)))) == []
+    assert [(one.start, one.end) for one in among.find(View(Normal(f"$ {text}\n")), NAMES)] == [(start + 2, end + 2)]
+    assert list(among.find(View(Normal(new.kept)), NAMES)) == []
 
 
 SPELLED = [

@@ -21,7 +21,6 @@ from agenttape_core.redaction.detection.assignments import (
 )
 from agenttape_core.redaction.detection.encoded import find_encoded
 from agenttape_core.redaction.detection.fields import (
-    find_fields,
     find_inserted,
     find_tags,
     may_head_column,
@@ -164,7 +163,7 @@ class Scanner:
             named = self._by_name(view)
             yield from (finding for finding in named if finding.kind in self._own)  # the user's word is never spared
             yield from self._unspared(text, (finding for finding in named if finding.kind not in self._own), met)
-            yield from self._unspared(text, TABLES.find(view), met)
+            yield from self._unspared(text, TABLES.find(view, self.names), met)
         if len(view.text) >= LONG and view.long_runs:
             yield from self._encoded(view, met)
 
@@ -178,10 +177,8 @@ class Scanner:
         found = find_assignments(view, self.names)
         if b"(" in view.raw:
             found += find_inserted(view, self.names)
-        if b"=" in view.raw:
-            found += find_fields(view, self.names)
-            if b"<" in view.raw:
-                found += find_tags(view, self.names)
+        if b"=" in view.raw and b"<" in view.raw:
+            found += find_tags(view, self.names)
         return found
 
     def _ruled(self, view: View) -> Iterator[Finding]:

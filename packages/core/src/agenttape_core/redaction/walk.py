@@ -16,13 +16,7 @@ from agenttape_core.redaction.detection.values import (
     DESCRIBED,
     LEAST_BELOW,
     OF_MODELS,
-    is_description,
-    is_key_like,
-    is_keyword,
-    is_of_lexers,
-    is_of_models,
-    is_told,
-    is_told_number,
+    is_below,
     reaches_down,
     satisfies,
 )
@@ -63,7 +57,6 @@ _NAMED = frozenset({"label", "field", "placeholder", "target", "ParameterKey"})
 TELLING = _NAMED | {"selector", "element", "locator", "xpath", "css", "sensitive"}
 """Keys of items that tell of the item beside them: the field of a page into which a text is typed, a parameter."""
 _TYPED_IN = frozenset({"text", "value", "keys", "input", "ParameterValue"})
-_COOKIES = (("cookies",), ("cookie",))
 _USER_OPTIONS = frozenset({"-u", "--user", "-U", "--proxy-user"})
 
 
@@ -337,7 +330,7 @@ def _kind_in_pair(name: str, value: Any, redactor: Replacer) -> str | None:
 def redact_denied(item: Plain, kind: str, redactor: Replacer, key: str = "", *, least: int = 0) -> Plain:
     """Return the value of a denied name with each string and number in it replaced as a whole, at any depth.
 
-    What describes a field, or a credential, stays: `{"password": {"type": "string"}}`; see `kind_below`.
+    What describes a field, or a credential, stays: `{"password": {"type": "string"}}`; see `values.is_below`.
     Numbers below `least` stay, too.
     """
     if isinstance(item, str):
@@ -351,28 +344,6 @@ def redact_denied(item: Plain, kind: str, redactor: Replacer, key: str = "", *, 
     if isinstance(item, dict):
         return _redact_denied_dict(item, kind, redactor, key)
     return item
-
-
-def kind_below(plain: dict[str, Any], key: str, kind: str, name: str) -> str | None:
-    """Return the kind of a value in a dict below a denied name, or `None` if it is judged by what it is alone.
-
-    Args:
-        plain: The dict.
-        key: The key in it.
-        kind: The kind of what stands under the denied name.
-        name: The denied name.
-    """
-    value = plain[key]
-    if is_of_models(name, plain.keys()):
-        return None
-    if is_of_lexers(name, plain.keys(), key):
-        return kind if isinstance(value, str) and is_key_like(value) else None
-    if is_description(plain.keys(), plain.get("type")):
-        return None if is_keyword(key) else kind
-    if isinstance(value, int | float) and is_told_number(key, value):
-        return None
-    is_cookie = words_of(name)[-1:] in _COOKIES
-    return None if not is_cookie and isinstance(value, str) and is_told(key, value) else kind
 
 
 def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: Replacer, key: str) -> Plain:
@@ -393,8 +364,8 @@ def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: Replacer, key
     for name, part in item.items():
         if own := denied_kind(item, name, redactor):
             redacted = redact_denied(part, own, redactor, name)
-        elif below := kind_below(item, name, kind, key):
-            redacted = redact_denied(part, below, redactor, key, least=LEAST_BELOW)
+        elif is_below(item, name, key):
+            redacted = redact_denied(part, kind, redactor, key, least=LEAST_BELOW)
         else:
             redacted = redact_value(part, redactor)
         if redacted is not part:

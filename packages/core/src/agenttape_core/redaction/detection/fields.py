@@ -1,6 +1,6 @@
-"""Secrets in fields that have names: of forms and pages, of rows of SQL, and of columns of Markdown and CSV.
+"""Secrets in fields that have names: of pages, of rows of SQL, and of columns of Markdown and CSV.
 
-`form-data; name="password"`, `<input value=x name=password>`, `INSERT INTO users (name, password) VALUES ('bob', 'x')`.
+`<input value=x name=password>`, `INSERT INTO users (name, password) VALUES ('bob', 'x')`.
 """
 
 from __future__ import annotations
@@ -24,23 +24,10 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.detection.views import View
 
 
-_BREAK = r"(?:\r?\n|(?:\\{1,3}r)?\\{1,3}n)"
-_PART = Lazy(
-    r"""form-data;[ ]name=\\{0,3}"(?P<name>[\w.\[\]-]{1,96})\\{0,3}\""""
-    rf"""(?:{_BREAK}[\w-]{{1,40}}:[^\r\n\\]{{0,200}}){{0,4}}{_BREAK}{_BREAK}(?P<secret>[^\r\n\\]{{1,4096}})"""
-)
-"""A part of a form (RFC 7578), its headers, an empty line, and its value."""
-_INVALID = Lazy(r"""input_value=(?P<quote>\\{0,3}['"])(?P<secret>[^\n]{1,512}?)(?P=quote),[ ]input_type=""")
-_ABOVE = Lazy(rf"(?:\A|{_BREAK})(?P<name>[\w.\[\]-]{{1,128}}){_BREAK}[ ]{{2}}[^\n]{{0,300}}?\[type=\w{{1,64}},[ ]\Z")
-_REACH = 512
-_NAME = re.compile(r"[^\W\d][\w-]*")
-_MULTIPART, _INPUT = b"form-data; name=", b"input_value="
 _TAGS = (b"<input", b"<meta", b"<param")
 _INTO, _COPY_FROM = b" into", b" from stdin"
 _VERBS = (b"insert", b"replace", b"ignore")
-_OF_WORDS = {
-    b"form-data": _MULTIPART, b"input_value": _INPUT, b"stdin": _COPY_FROM, **{tag[1:]: tag for tag in _TAGS},
-}  # fmt: skip
+_OF_WORDS = {b"stdin": _COPY_FROM, **{tag[1:]: tag for tag in _TAGS}}
 """The literals to look for, by a word of each."""
 
 
@@ -66,33 +53,6 @@ _ATTRIBUTE = Lazy(
 _CALLED = frozenset({"name", "id", "property", "autocomplete"})
 _GIVEN = frozenset({"value", "content"})
 _MOST_ATTRIBUTES = 40
-
-
-def find_fields(view: View, names: Names) -> Iterator[Finding]:
-    """Find the values of fields whose names are denied."""
-    yield from _find(view, names, _MULTIPART, _PART)
-    yield from _find(view, names, _INPUT, _INVALID)
-
-
-def _find(view: View, names: Names, anchor: bytes, pattern: Lazy[str]) -> Iterator[Finding]:
-    end = 0
-    for at in _places(view, view.raw, anchor):
-        match = pattern.match(view.text, at) if at >= end and _may_match(view, at, pattern) else None
-        end = match.end() if match else end
-        above = match if match is None or pattern is _PART else _ABOVE.search(view.text[max(0, at - _REACH) : at])
-        if match and above and _is_secret(match["secret"], above["name"], names):
-            yield view.finding(*match.span("secret"), SECRET)
-
-
-def _may_match(view: View, at: int, pattern: Lazy[str]) -> bool:
-    return pattern is _PART or view.raw.find(b", input_type=", at, at + _REACH) >= 0
-
-
-def _is_secret(value: str, place: str, names: Names) -> bool:
-    """Return True if a value is a secret in a field, which is named by its place: `login.passwords.0`."""
-    name = next(iter(reversed(_NAME.findall(place))), "")
-    demand = names.demand_of(name)
-    return demand is not None and not is_placeholder(value) and satisfies(value, demand)
 
 
 def find_tags(view: View, names: Names) -> Iterator[Finding]:
@@ -357,5 +317,5 @@ def _row(view: View, start: int, cells: list[str], number: int, names: Names) ->
 
 def places_of_fields(view: View) -> Iterator[int]:
     """Yield where a field may be."""
-    for literal in (_MULTIPART, _INPUT, _INTO, _COPY_FROM, *_TAGS):
+    for literal in (_INTO, _COPY_FROM, *_TAGS):
         yield from _places(view, view.low, literal)

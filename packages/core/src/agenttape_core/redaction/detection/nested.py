@@ -14,11 +14,9 @@ from agenttape_core.redaction.detection.assigned import Assignment, closing, fin
 from agenttape_core.redaction.detection.findings import NUMBER, SECRET
 from agenttape_core.redaction.detection.names import Demand
 from agenttape_core.redaction.detection.values import (
+    is_below,
     is_description,
-    is_key_like,
     is_keyword,
-    is_of_lexers,
-    is_of_models,
     is_placeholder,
     is_told,
     is_told_number,
@@ -28,7 +26,6 @@ from agenttape_core.redaction.detection.values import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agenttape_core.redaction.detection.assigned import Assignment
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.names import Names
     from agenttape_core.redaction.detection.views import View
@@ -156,54 +153,34 @@ class Nested:
         parser = _Parser(text, found.value, found.close or '"')
         value = parser.value()
         self._end = parser.at
-        yield from self._denied(value, found.name, found.kind)
+        yield from self._below(value, found.name, found.kind)
 
-    def _denied(self, value: object, name: str, kind: str, key: str | None = None) -> Iterator[Finding]:
+    def _below(self, value: object, name: str = "", kind: str | None = None, key: str = "") -> Iterator[Finding]:
+        """Find the secrets in a value below a denied name, or without a kind in one that is judged by its own names."""
         if isinstance(value, _Leaf):
-            yield from self._leaf(value, kind, key)
+            yield from self._leaf(value, kind, key) if kind else ()
         elif isinstance(value, list):
             for item in value:
-                yield from self._denied(item, name, kind, key)
+                yield from self._below(item, name, kind, key)
         elif isinstance(value, dict):
+            plain = {inner: self._plain(item) for inner, item in value.items()}
             for inner, item in value.items():
                 if self._names.demand_of(inner) is Demand.NOTHING:
-                    yield from self._denied(item, inner, self._names.kind_of(inner) or kind)
-                elif self._is_below(value, inner, name):
-                    yield from self._denied(item, name, kind, inner)
+                    yield from self._below(item, inner, self._names.kind_of(inner) or kind or SECRET)
+                elif kind and is_below(plain, inner, name):
+                    yield from self._below(item, name, kind, inner)
                 else:
-                    yield from self._own(item)
+                    yield from self._below(item)
 
-    def _own(self, value: object) -> Iterator[Finding]:
-        """Find the secrets in what is judged by its own names, such as the properties of a schema."""
-        if isinstance(value, list):
-            for item in value:
-                yield from self._own(item)
-        elif isinstance(value, dict):
-            for inner, item in value.items():
-                if self._names.demand_of(inner) is Demand.NOTHING:
-                    yield from self._denied(item, inner, self._names.kind_of(inner) or SECRET)
-                else:
-                    yield from self._own(item)
+    def _plain(self, value: object) -> object:
+        if not isinstance(value, _Leaf):
+            return value
+        return float(self._text(value)) if value.is_number else self._text(value)
 
-    def _is_below(self, plain: dict[str, object], key: str, name: str) -> bool:
-        """Return True if a value in a dict below a denied name is a secret; see `walk.kind_below`."""
-        value = plain[key]
-        text = self._text(value) if isinstance(value, _Leaf) else None
-        if is_of_models(name, plain.keys()):
-            return False
-        if is_of_lexers(name, plain.keys(), key):
-            return text is not None and is_key_like(text)
-        sort = plain.get("type")
-        if is_description(plain.keys(), self._text(sort) if isinstance(sort, _Leaf) else None):
-            return not is_keyword(key)
-        if text is None or not isinstance(value, _Leaf) or value.is_number:
-            return True
-        return not is_told(key, text)
-
-    def _leaf(self, leaf: _Leaf, kind: str, key: str | None) -> Iterator[Finding]:
+    def _leaf(self, leaf: _Leaf, kind: str, key: str) -> Iterator[Finding]:
         text = self._text(leaf)
         if leaf.is_number:
-            if not is_told_number(key or "", float(text)):
+            if not is_told_number(key, float(text)):
                 yield self._view.finding(leaf.start, leaf.end, NUMBER, leaf.quote)
         elif leaf.start < leaf.end and not is_placeholder(text):
             yield self._view.finding(leaf.start, leaf.end, kind)

@@ -12,7 +12,7 @@ from agenttape_core.redaction.detection.encoded import has_pseudonym
 from agenttape_core.redaction.detection.names import STATES, Demand, is_denied, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
 
 _PLACEHOLDER = Lazy(
@@ -197,6 +197,7 @@ _DATE = Lazy(r"\d{4}-\d\d-\d\d(?:[T ][\d:.,]{4,20}(?:Z|[+-]\d\d:?\d\d)?)?")
 _WORDS = Lazy(r"[^\W\d_]*+(?:[ ,:/._-]++[^\W\d_]++)*+")
 _MAX_WORDS = 80
 _TOKEN_WORDS = ("token",)
+_COOKIES = (("cookies",), ("cookie",))
 LEAST_BELOW = 1_000
 """A smaller number in a dict is a length, a count or a version."""
 
@@ -220,14 +221,22 @@ def is_keyword(name: str) -> bool:
     return (name in _KEYWORDS and name not in DESCRIBED) or name.startswith("x-")
 
 
-def is_of_models(name: str, names: Collection[str]) -> bool:
-    """Return True if a dict under a bare `token` is the token of a language model."""
-    return words_of(name) == _TOKEN_WORDS and not OF_MODELS.isdisjoint(names)
+def is_below(plain: Mapping[str, object], key: str, name: str) -> bool:
+    """Return True if a value in a dict below a denied name is a secret, too, and not judged by what it is alone.
 
-
-def is_of_lexers(name: str, names: Collection[str], key: str) -> bool:
-    """Return True if a value below a bare `token` may be a word of a programming language: how it looks decides."""
-    return words_of(name) == _TOKEN_WORDS and key in _OF_LEXERS and not _SORTS.isdisjoint(names)
+    The token of a language model isn't, nor is a word of a programming language unless it looks like a key, nor what
+    describes a field or a credential.
+    """
+    value, last = plain[key], words_of(name)[-1:]
+    if words_of(name) == _TOKEN_WORDS and not OF_MODELS.isdisjoint(plain):
+        return False
+    if words_of(name) == _TOKEN_WORDS and key in _OF_LEXERS and not _SORTS.isdisjoint(plain):
+        return isinstance(value, str) and (is_opaque(value) or is_alternating(value))
+    if is_description(plain.keys(), plain.get("type")):
+        return not is_keyword(key)
+    if isinstance(value, int | float) and is_told_number(key, value):
+        return False
+    return last in _COOKIES or not (isinstance(value, str) and is_told(key, value))
 
 
 def is_told(name: str, value: str) -> bool:
@@ -240,11 +249,6 @@ def is_told(name: str, value: str) -> bool:
 def is_told_number(name: str, number: float) -> bool:
     """Return True if a number in a dict below a denied name is none that could be secret."""
     return abs(number) < LEAST_BELOW or (words_of(name)[-1:] or ("",))[0] in _METADATA
-
-
-def is_key_like(text: str) -> bool:
-    """Return True if a text looks like a credential rather than like a word."""
-    return is_opaque(text) or is_alternating(text)
 
 
 def reaches_down(name: str, demand: Demand) -> bool:

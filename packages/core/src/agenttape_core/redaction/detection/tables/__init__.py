@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.findings import SECRET
-from agenttape_core.redaction.detection.values import is_alternating, is_placeholder, is_type_name
+from agenttape_core.redaction.detection.values import is_alternating, is_placeholder, is_type_name, satisfies
 from agenttape_core.redaction.detection.views import VOCABULARY, Window, places_among
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from agenttape_core.redaction.detection.findings import Finding
+    from agenttape_core.redaction.detection.names import Names
     from agenttape_core.redaction.detection.views import View
 
 QUOTED = r"""\\{0,3}(?P<quote>["'`])(?P<secret>(?:(?!(?P=quote))[^\\\n]){1,256}+)\\{0,3}(?P=quote)"""
@@ -41,6 +42,7 @@ _SIGN, _DIGIT_OR_SIGN = Lazy("[!@#$%^&*?]"), Lazy("[0-9!@#$%^&*?]")
 _STANDARD = Lazy(r"[A-Z]{2,8}-?\d{1,5}|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\S*|\S*(?:://|\.\w{2,4}/)\S*")
 """`RFC-4226`, a date, or an address."""
 _LEAST_DIGITS = 3
+_NAME = re.compile(r"[^\W\d][\w-]*")
 _WORD = re.compile(rb"[A-Za-z0-9_]+")
 _WHOLE_WORD = re.compile(rb"(?<![A-Za-z0-9_])[A-Za-z0-9_]+(?:\(|(?=[^A-Za-z0-9_(]))")
 """A word with something else behind it in a literal, so that it's a word of the text, too."""
@@ -51,7 +53,8 @@ class Row(NamedTuple):
 
     Args:
         literals: Each such text holds one of them; in small letters, unless `exact`.
-        after: What follows the literal. The secret is the group `secret` in it, or in `before`.
+        after: What follows the literal. The secret is the group `secret` in it, or in `before`. If there's a group
+            `name`, it must be denied.
         before: What stands before the literal, up to its end, within 240 characters; nothing in particular by default.
         is_secret: Whether what was found is a secret. Placeholders never are.
         words: The literals to look for, by the words of which each such text has one.
@@ -71,29 +74,35 @@ class Row(NamedTuple):
     found: str
     kept: str
 
-    def find(self, view: View, literal: bytes, places: Iterable[int]) -> Iterator[Finding]:
+    def find(self, view: View, names: Names, literal: bytes, places: Iterable[int]) -> Iterator[Finding]:
         """Find the secrets of this row in a text, at the places of one of its literals."""
-        done = 0
+        done, text = 0, view.text
         for start in places:
-            behind = self.after.match(view.text, start + len(literal)) if start >= done else None
-            span = None if behind is None else self._secret(view.text, start, behind)
-            if behind is None or span is None:
+            behind = self.after.match(text, start + len(literal)) if start >= done else None
+            if behind is None:
                 continue
-            secret = view.text[slice(*span)]
-            if not is_placeholder(secret) and self.is_secret(secret):
+            first = max(0, start - _REACH)
+            ahead = self.before.search(text[first:start]) if self.before else None
+            if self.before and ahead is None:
+                continue
+            found = {**_groups(ahead, first), **_groups(behind, 0)}
+            secret = text[slice(*found["secret"])]
+            if is_placeholder(secret) or not self.is_secret(secret):
+                continue
+            if "name" not in found or _is_denied(text[slice(*found["name"])], secret, names):
                 done = behind.end()
-                yield view.finding(*span, SECRET)
+                yield view.finding(*found["secret"], SECRET)
 
-    def _secret(self, text: str, at: int, behind: re.Match[str]) -> tuple[int, int] | None:
-        if self.before is None:
-            return behind.span("secret")
-        first = max(0, at - _REACH)
-        ahead = self.before.search(text[first:at])
-        if ahead is None:
-            return None
-        if "secret" in behind.re.groupindex:
-            return behind.span("secret")
-        return first + ahead.start("secret"), first + ahead.end("secret")
+
+def _groups(match: re.Match[str] | None, at: int) -> dict[str, tuple[int, int]]:
+    """Return where the groups of a match are, in a text that its own text is in at a position."""
+    return {name: (match.start(name) + at, match.end(name) + at) for name in match.re.groupindex} if match else {}
+
+
+def _is_denied(place: str, value: str, names: Names) -> bool:
+    """Return True if a value is a secret in a field, which is named by its place: `login.passwords.0`."""
+    demand = names.demand_of(next(iter(reversed(_NAME.findall(place))), ""))
+    return demand is not None and satisfies(value, demand)
 
 
 def row(
@@ -109,16 +118,7 @@ def row(
 ) -> Row:
     """Return a row; see `Row`.
 
-    Args:
-        literals: As in `Row`.
-        after: Likewise, as a regular expression.
-        found: Likewise.
-        kept: Likewise.
-        before: Likewise, as a regular expression.
-        is_secret: Likewise; whatever stands there by default.
-        words: Words of which each such text has one, or signs, separated by blanks; by default the longest word of
-            each literal.
-        exact: As in `Row`.
+    By default a row's words are the longest ones of its literals, and whatever is found is a secret.
     """
     literals = (literals,) if isinstance(literals, str) else literals
     encoded = tuple(literal.encode("latin-1") for literal in literals)
@@ -189,10 +189,10 @@ class Tables:
         called = (parts[-1] + b"(",) if parts and word.endswith(b"(") else ()
         return self._words.intersection((*parts, *called)) or None
 
-    def find(self, view: View) -> Iterator[Finding]:
-        """Find the secrets of all rows in a text."""
+    def find(self, view: View, names: Names) -> Iterator[Finding]:
+        """Find the secrets of all rows in a text; the names that are denied decide about those that have one."""
         for each, literal, at in self.near(view):
-            yield from each.find(view, literal, at)
+            yield from each.find(view, names, literal, at)
 
 
 def is_any(_: str) -> bool:

@@ -12,7 +12,7 @@ _LEVEL = r"(?:[05-9][ ])?"
 """The number of the way in which a device of Cisco hides what follows."""
 _BASE64 = r"(?P<secret>[A-Za-z0-9+/]{8,512}={0,2})(?![\w+/=])"
 _VALUE = r"""(?P<secret>[^\s"'\\]{4,256})"""
-_BREAK = r"(?:\r?\n|\\r\\n|\\n)"
+_BREAK = r"(?:\r?\n|(?:\\{1,3}r)?\\{1,3}n)"
 _LINE = r"""(?:\A|[\r\n>]|\\[rn]|[>:#][ ])"""
 _ENGLISH = Lazy(r"(?:[A-Za-z]+[-/.]+)*(?:[A-Za-z]+|\d+)")
 """English after "bearer": words joined by hyphens, perhaps a year."""
@@ -50,6 +50,11 @@ def _is_basic(secret: str) -> bool:
     return is_pair and (any(map(str.isdigit, secret)) or not _WORD_AFTER_BASIC.fullmatch(secret))
 
 
+_HEADERS = rf"(?:{_BREAK}[\w-]{{1,40}}:[^\r\n\\]{{0,200}}){{0,4}}"
+"""The other headers of a part of a form (RFC 7578)."""
+_NAMED_ABOVE = rf"(?:\A|{_BREAK})(?P<name>[\w.\[\]-]{{1,128}}){_BREAK}[ ]{{2}}[^\n]{{0,300}}?\[type=\w{{1,64}},[ ]"
+"""A field of a model of pydantic, and what is wrong with its value."""
+
 PROTOCOLS: tuple[Row, ...] = (
     row("bearer", r"(?a:(?:[ \t]{1,4}|%20|\+)(?P<secret>[\w.~+/-]{16,4096}={0,2}))",
         "Authorization: Bearer ⟦k3x9pz2v7w8qm4nb6cd5fg1hj⟧", "bearer instrument-of-1980", is_secret=_is_bearer),
@@ -79,8 +84,15 @@ PROTOCOLS: tuple[Row, ...] = (
         before=_LINE + r"[A-Za-z]{0,4}\d{1,4}", exact=True),
     row(("requirepass ", "masterauth "), r"""(?P<quote>["'])?(?P<secret>[^\s"'\\]{4,512})""",
         "12:01 redis.conf:3> requirepass ⟦r3disPw⟧", "the requirepass directive of Redis", is_secret=has_digit_or_sign),
+    row("form-data; name=", rf"""\\{{0,3}}"(?P<name>[\w.\[\]-]{{1,96}})\\{{0,3}}"{_HEADERS}{_BREAK}{_BREAK}"""
+        r"(?P<secret>[^\r\n\\]{1,4096})",
+        'Content-Disposition: form-data; name="password"\r\n\r\n⟦hunter77⟧\r\n--x',
+        'Content-Disposition: form-data; name="city"\r\n\r\nhunter77\r\n--x'),
+    row("input_value=", r"""(?P<quote>\\{0,3}['"])(?P<secret>[^\n]{1,512}?)(?P=quote),[ ]input_type=""",
+        "password\n  Value error, too weak [type=value_error, input_value='⟦hunter77⟧', input_type=str]",
+        "city\n  Value error, too far [type=value_error, input_value='hunter77', input_type=str]", before=_NAMED_ABOVE),
 )  # fmt: skip
-"""Lines of protocols: SMTP, IMAP, POP3, FTP, IRC and Redis."""
+"""Lines of protocols: HTTP, SMTP, IMAP, POP3, FTP, IRC and Redis; and what pydantic reports."""
 
 DEVICES: tuple[Row, ...] = (
     row((" password ", " secret "), _LEVEL + _VALUE, "username admin privilege 15 password 7 ⟦0822455D0A16544541⟧",
