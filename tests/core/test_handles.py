@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import contextlib
 import csv
@@ -23,6 +24,7 @@ import types
 import weakref
 import zipfile
 from contextvars import ContextVar
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -205,6 +207,72 @@ def test_a_bare_descriptor(stack: contextlib.ExitStack, monkeypatch: pytest.Monk
     assert judged(printed) == (True, [])
     assert judged(lambda: (os.environ.get("HOME"), text.write("x")))[0]
     assert Path("low").read_bytes() == b"xxxxxx"
+
+
+@pytest.mark.process
+def test_an_older_descriptor_that_a_tool_maps(stack: contextlib.ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A map that writes counts, and so does attaching shared memory; one that only reads, or copies, doesn't."""
+    Path("map").write_bytes(bytes(100))
+    number = os.open("map", os.O_RDWR)
+    stack.callback(os.close, number)
+    shared = SharedMemory(create=True, size=10)
+    stack.callback(shared.unlink)
+    stack.callback(shared.close)
+
+    def mapped(**options: Any) -> Callable[[], None]:
+        def write() -> None:
+            with mmap.mmap(number, 100, **options) as memory:
+                if options.get("access") != mmap.ACCESS_READ:
+                    memory[0] += 1
+
+        return write
+
+    def attached() -> None:
+        other = SharedMemory(shared.name)
+        other.buf[0] += 1
+        other.close()
+
+    def in_memory() -> None:
+        with mmap.mmap(-1, 100) as memory:
+            memory[0] = 1
+
+    written = (False, ["mapped an open file for writing"])
+    assert judged(mapped()) == written
+    assert judged(mapped(access=mmap.ACCESS_WRITE)) == written
+    assert judged(attached) == written
+    assert Path("map").read_bytes()[0] == 2
+    assert shared.buf[0] == 1
+    assert judged(mapped(access=mmap.ACCESS_READ)) == (True, [])
+    assert judged(mapped(access=mmap.ACCESS_COPY)) == (True, [])
+    assert judged(in_memory) == (True, [])
+
+
+@pytest.mark.process
+def test_shared_memory_and_arrays(stack: contextlib.ExitStack) -> None:
+    """Older shared memory counts, by its object or a view, and so does an older file to which an array is written."""
+    shared, numbers = SharedMemory(create=True, size=10), array.array("B", b"x")
+    stack.callback(shared.unlink)
+    stack.callback(shared.close)
+    file = stack.enter_context(Path("array").open("wb", buffering=0))
+    assert not judged(lambda: shared.buf.__setitem__(0, shared.buf[0] + 1))[0]
+    assert shared.buf[0] == 1
+    assert not judged(lambda: numbers.tofile(file))[0]
+    assert judged(numbers.tobytes)[0]
+    numpy = pytest.importorskip("numpy")
+    numpies = numpy.frombuffer(b"x", "u1")
+    assert not judged(lambda: numpies.tofile(file))[0]
+    assert not judged(lambda: numpies.tofile("array"))[0]
+    assert Path("array").read_bytes() == b"x"
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="the system names no descriptors")
+def test_an_older_descriptor_by_its_path(stack: contextlib.ExitStack) -> None:
+    """A descriptor that code opens by its path in `/dev/fd` counts as one that it opens by its number."""
+    number = os.open("low", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    stack.callback(os.close, number)
+    assert judged(lambda: Path(f"/dev/fd/{number}").write_text("x")) == (False, ["wrote an open file"])
+    assert judged(lambda: Path("/dev/null").write_text("x")) == (True, [])
+    assert Path("low").read_text() == "x"
 
 
 def test_an_argument_that_is_no_part_of_the_request(stack: contextlib.ExitStack) -> None:

@@ -17,6 +17,10 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ANONYMOUS = getattr(os, "O_TMPFILE", 0) & ~getattr(os, "O_DIRECTORY", 0)
 _DEVICES = re.compile(r"/dev/(?!shm/|mqueue/)|/proc/self/fd/")
 """Paths that aren't files: terminals, the null device, descriptors. What is in `/dev/shm` is a file like any other."""
+_PRINTING = (1, 2)
+"""The descriptors of standard output and error."""
+_READING_MAPS = (1, 3)
+"""The kinds of access to a mapped file that leave it as it is: `mmap.ACCESS_READ` and `mmap.ACCESS_COPY`."""
 IN_MEMORY = "opened a database in memory"
 """The words for an event that isn't a side effect, and shows that no older database was needed."""
 _HERE = -1
@@ -57,9 +61,18 @@ def _is_path(path: Any) -> bool:
     return isinstance(path, str | bytes | os.PathLike)
 
 
-def _is_file_of_others(number: int) -> bool:
-    status = stat_of(number)
-    return number not in (1, 2) and stat.S_ISREG(status.st_mode) and status.st_nlink > 0
+def _is_file_of_others(file: Any) -> bool:
+    """Return whether a descriptor, or a path of one, leads to a file with a name to which the program doesn't print."""
+    status = stat_of(file)
+    return stat.S_ISREG(status.st_mode) and status.st_nlink > 0 and not _is_printed_to(status)
+
+
+def _is_printed_to(status: os.stat_result) -> bool:
+    for number in _PRINTING:
+        with contextlib.suppress(OSError):  # it is closed
+            if os.path.samestat(status, stat_of(number)):
+                return True
+    return False
 
 
 def _opened(path: Any, mode: Any, flags: Any) -> str | None:
@@ -70,9 +83,18 @@ def _opened(path: Any, mode: Any, flags: Any) -> str | None:
         return None
     if _ANONYMOUS and isinstance(flags, int) and flags & _ANONYMOUS:
         return None  # a file without a name, which nobody else can see
-    if _DEVICES.match(os.fsdecode(path)) or _is_folder(path):  # a folder is not written to by opening it
+    if _DEVICES.match(os.fsdecode(path)):
+        return "wrote an open file" if _is_there(path) and _is_file_of_others(path) else None
+    if _is_folder(path):  # it isn't written to by opening it
         return None
     return f"wrote {_file(path)}"
+
+
+def _mapped(number: int, _length: int, access: int, *_: Any) -> str | None:
+    """Name the writing of a file, or of shared memory, through a map of it."""
+    if number < 0 or access in _READING_MAPS or not _is_file_of_others(number):
+        return None
+    return "mapped an open file for writing"
 
 
 def named_file(name: Any) -> str:
@@ -183,6 +205,7 @@ def _told(text: str) -> Callable[..., str]:
 
 _WORDS: dict[str, Callable[..., str | None]] = {
     "open": _opened,
+    "mmap.__new__": _mapped,
     "os.remove": _removed,
     "os.rmdir": _removed_folder,
     "shutil.rmtree": _removed_folder,
