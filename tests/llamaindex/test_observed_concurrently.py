@@ -200,12 +200,12 @@ async def test_a_thread_that_ends_before_the_first_call_is_not_held(tmp_path: Pa
 
 @pytest.fixture
 def given_up(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Return what waits with a limit were for that came to nothing, in the loops of this process."""
+    """Return the tasks that the loops of this process waited for in vain: something else ended the wait."""
     found, wait = list[object](), asyncio.wait
 
     async def noting(tasks: Any, **kwargs: Any) -> Any:
         done, pending = await wait(tasks, **kwargs)
-        if not done and kwargs.get("timeout"):
+        if not any(isinstance(each, asyncio.Task) for each in done):
             found.append(pending)
         return done, pending
 

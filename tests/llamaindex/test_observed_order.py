@@ -21,7 +21,7 @@ from agenttape_llamaindex import TapeEventHandler
 
 from .acceptance import FRAMEWORK_WARNINGS
 from .programs import Parallel
-from .scripted import Reply, ScriptedLLM, World
+from .scripted import Reply, ScriptedLLM, World, at_once
 
 pytestmark = FRAMEWORK_WARNINGS
 
@@ -214,6 +214,45 @@ async def test_racing_work(program: Any, seed: int, tmp_path: Path) -> None:
     with use_cassette(tmp_path / "seen.jsonl") as session:
         assert repr(await program(gone, Latency(seed))) == repr(observed)
     assert session.report.unused == ()
+
+
+async def test_a_slow_answer_is_waited_for(tmp_path: Path) -> None:
+    """A step whose model took more than a second ends before one whose work takes no time in the replay."""
+
+    async def slow() -> None:
+        await asyncio.sleep(1.1)
+
+    async def ended(wait: Any, seconds: float) -> list[str]:
+        llm = ScriptedLLM(World(), wait=wait)
+
+        class Both(Workflow):
+            @step
+            async def begin(self, ctx: Context, ev: StartEvent) -> One | Other | None:
+                ctx.send_event(One())
+                ctx.send_event(Other())
+                return None
+
+            @step
+            async def one(self, ev: One) -> Done:
+                return Done(text=(await llm.acomplete("one")).text)
+
+            @step
+            async def other(self, ev: Other) -> Done:
+                await asyncio.sleep(seconds)
+                return Done(text="other")
+
+            @step
+            async def join(self, ctx: Context, ev: Done) -> StopEvent | None:
+                done = ctx.collect_events(ev, [Done] * 2)
+                return StopEvent(result=[each.text for each in done]) if done else None
+
+        found: list[str] = await Both(timeout=20).run()
+        return found
+
+    with TapeEventHandler(tmp_path / "seen.jsonl"):
+        observed = await ended(slow, 1.3)
+    with use_cassette(tmp_path / "seen.jsonl"):
+        assert await ended(at_once, 0) == observed
 
 
 async def test_a_changed_workflow_goes_on(tmp_path: Path) -> None:

@@ -42,8 +42,8 @@ how the run around it differs. A `Branch` distinguishes concurrent work: `curren
 its conversation and its input (compared `without_ids`), and an address for one that is added.
 
 **Threads.** `in_order`, `steps_in_order` and `visible` order the interactions of threads, and of the event loop,
-between calls. `register_lazy_stream` names a stream that works while it is read. `Lock` and `RLock` are like those in
-`threading`, but free in a forked child.
+between calls. `comes_yet` waits for a task as long as it may still be done. `register_lazy_stream` names a stream that
+works while it is read. `Lock` and `RLock` are like those in `threading`, but free in a forked child.
 
 **Values.** `register_codecs` adds a `TypeCodec` for values of the framework, `register_result_attribute` an attribute
 of its errors. `value_codec` and `plain_value` encode; `class_name` and `loaded_class` name classes without importing
@@ -138,6 +138,7 @@ from agenttape_core.locks import Lock, RLock
 from agenttape_core.matching import Branch, KeyedItems, Position, current_branch, enter_branch, task_branch
 from agenttape_core.scheduling import (
     FuturesInOrder,
+    comes_yet,
     in_order,
     is_notified_directly,
     register_lazy_stream,
@@ -252,6 +253,7 @@ __all__ = [
     "changing_arguments",
     "chunks_of",
     "class_name",
+    "comes_yet",
     "context_session",
     "coroutine",
     "current_branch",

@@ -30,7 +30,7 @@ from agenttape_core.scheduling.choices import ChoicePoint, Choices, parsed_order
 from agenttape_core.scheduling.clock import Ending, sleep_in_virtual_time, virtual_loop
 from agenttape_core.scheduling.executing import EXECUTING, PASSED_ON
 from agenttape_core.scheduling.handles import Looking, answering, timers_of_ours
-from agenttape_core.scheduling.late import is_cancellation_requested
+from agenttape_core.scheduling.late import comes_yet, is_cancellation_requested
 from agenttape_core.scheduling.lazy_streams import UNREAD, Collections, collections, register_lazy_stream
 from agenttape_core.scheduling.participants import (
     in_order,
@@ -75,6 +75,7 @@ __all__ = [
     "Work",
     "answering",
     "collections",
+    "comes_yet",
     "in_order",
     "is_cancellation_requested",
     "is_in_run",

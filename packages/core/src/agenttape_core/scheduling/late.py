@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from time import monotonic
 from typing import Any
@@ -84,6 +84,21 @@ def ending_after(ending: Ending, loop: asyncio.AbstractEventLoop, end: Callable[
         yield
     finally:
         timers[-1].cancel()
+
+
+async def comes_yet(tasks: Collection[asyncio.Future[Any]]) -> bool:
+    """Wait until one of some tasks is done, and return True; return False if it takes so long that none will be.
+
+    That takes real time. By the recorded time, a timer of a second comes before the answer of a slow model.
+
+    Args:
+        tasks: The tasks, of the running loop.
+    """
+    loop = asyncio.get_running_loop()
+    over = loop.create_future()
+    with ending_after(Ending(0.0, 0.0), loop, functools.partial(resolve, over)):
+        await asyncio.wait({*tasks, over}, return_when=asyncio.FIRST_COMPLETED)
+    return any(task.done() for task in tasks)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from workflows.runtime.types.plugin import InternalRunAdapter, WaitForNextTaskRe
 from workflows.runtime.types.ticks import TickStepResult, WorkflowTick
 
 from agenttape_core import Step
-from agenttape_core.integration import Session, Slot, current_session, was_observed
+from agenttape_core.integration import Session, Slot, comes_yet, current_session, was_observed
 from agenttape_llamaindex._compat import around_processing, current_span_id, ends_a_wait, scheduled
 from agenttape_llamaindex.run_tree import spans_of
 from agenttape_llamaindex.workflows.reading import Tick, runs_in
@@ -28,8 +28,6 @@ from agenttape_llamaindex.workflows.times import retry_times
 
 _Scheduled = tuple[float, int, WorkflowTick]
 """A tick that a control loop has scheduled: the moment, a number, the tick."""
-_GRACE = 1.0
-"""Seconds for which the loop waits for the recorded next tick, while another one has arrived."""
 _APART = 0.001
 """The seconds between the moments at which two attempts are due: even closer moments have been distinguished."""
 _ENDS_OF_WAITS = frozenset({"wakeup", "waiter_timeout"})
@@ -120,17 +118,11 @@ def _recorded(tick: Tick) -> _Taken:
 
 
 class _OrderedAdapter(BaseInternalRunAdapterDecorator):
-    """Hands out arrived ticks in a recorded order.
+    """Hands out arrived ticks in a recorded order."""
 
-    `until_due` returns for how many seconds the run has no scheduled tick due, at a moment.
-    """
-
-    def __init__(
-        self, decorated: InternalRunAdapter, order: _Order, until_due: Callable[[float], float | None]
-    ) -> None:
+    def __init__(self, decorated: InternalRunAdapter, order: _Order) -> None:
         super().__init__(decorated)
         self._order = order
-        self._until_due = until_due
 
     async def on_tick(self, tick: WorkflowTick) -> None:
         """Note the tick that the loop has taken up."""
@@ -145,22 +137,19 @@ class _OrderedAdapter(BaseInternalRunAdapterDecorator):
     ) -> WaitForNextTaskResult:
         """Wait for the tick that was taken up next; for the first one to arrive, if that doesn't come."""
         wanted = self._order.next
-        if wanted is None:
+        if wanted is None or wanted.kind == _TIMEOUT:
             return await super().wait_for_next_task(running, pending, timeout)
         started = [start.start(asyncio.create_task(start.coro)) for start in pending]
-        tasks = [*running, *started]
-        if wanted.kind != _TIMEOUT:
-            patience = _GRACE if timeout is None else min(timeout, _GRACE)
-            mine = {each.task for each in tasks if wanted.is_of(each)}
-            done, _ = await asyncio.wait(mine, timeout=patience) if mine else (set[asyncio.Task[Any]](), None)
-            if done:
-                return WaitForNextTaskResult(done.pop(), started)
-            timeout = self._until_due(await self.get_now())
-            if not mine or timeout == 0 or any(each.task.done() for each in tasks):
-                self._order.is_over()
-                return WaitForNextTaskResult(None, started)  # to look again, also at what is due
-        found = await super().wait_for_next_task(tasks, [], timeout)
-        return WaitForNextTaskResult(found.completed, started)
+        tasks = [each.task for each in (*running, *started)]
+        mine = [each.task for each in (*running, *started) if wanted.is_of(each)]
+        if mine and not any(task.done() for task in mine):
+            done, _ = await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if done and not any(task.done() for task in mine):
+                await comes_yet(mine)  # others have arrived, so the run could continue without it
+        found = next((task for task in mine if task.done()), None)
+        if found is None:
+            self._order.is_over()  # the loop looks again, also at what is due
+        return WaitForNextTaskResult(found, started)
 
 
 def _end_waits_in_turn(runner: Any, order: _Order) -> None:
@@ -234,7 +223,7 @@ def in_recorded_order(real: Callable[..., Any]) -> Callable[..., Any]:
         ticks = _recorded_ticks(session) if session is not None and not session.records else []
         if ticks:
             order = _Order(ticks)
-            self.adapter = _OrderedAdapter(self.adapter, order, self.next_wakeup_timeout)
+            self.adapter = _OrderedAdapter(self.adapter, order)
             _end_waits_in_turn(self, order)
         return await real(self, *args, **kwargs)
 
