@@ -90,17 +90,11 @@ register_candidates(FRAMEWORK, made)
 
 
 class Asked(NamedTuple):
-    """A candidate, with the parameters of one call in its own form.
-
-    Args:
-        model: The model.
-        options: The parameters other than messages and stop words.
-        schema: The name of the tool for the schema that the answer is to follow; empty without one.
-    """
+    """A candidate, with the parameters of one call in its own form."""
 
     model: BaseChatModel
-    options: Mapping[str, Any]
-    schema: str = ""
+    options: Mapping[str, Any]  # the parameters other than messages and stop words
+    schema: str = ""  # the name of the tool for the schema that the answer is to follow; empty without one
 
     def generate(self, messages: Any, stop: Any, manager: Any) -> ChatResult:
         """Ask it."""

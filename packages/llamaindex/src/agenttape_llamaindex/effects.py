@@ -83,8 +83,7 @@ class Effects:
     async def aapply(self, effect: dict[str, Any]) -> None:
         """Apply a recorded effect again.
 
-        Raises:
-            WaitingForEvent: If it waited for an event that has not come in this run: the workflow pauses the step.
+        Raises `WaitingForEvent` if it waited for an event that has not come in this run: the workflow pauses the step.
         """
         context = self._context
         if context is None:

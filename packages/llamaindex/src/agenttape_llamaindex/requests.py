@@ -127,10 +127,8 @@ def retrieval_body(query: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 def method_body(method: str, arguments: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request of a call of one of several methods, such as a store's.
 
-    Args:
-        method: The method; the one name of its synchronous and its asynchronous form.
-        arguments: Its arguments by name; `None` counts as not given.
-        settings: The settings that tell the store from others of its class.
+    `method` is the one name of its synchronous and its asynchronous form; an argument of `None` counts as not given;
+    `settings` tell the store from others of its class.
     """
     body = {"method": method, "arguments": {k: plain_argument(v) for k, v in arguments.items() if v is not None}}
     return {**body, **({"settings": request_value(settings)} if settings else {})}

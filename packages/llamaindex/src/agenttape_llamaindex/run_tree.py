@@ -50,17 +50,11 @@ _RUNS: Slot[RecordedRuns] = Slot(RecordedRuns)
 
 @dataclass(slots=True)
 class Span:
-    """A span that has begun.
-
-    Args:
-        position: Its position.
-        instance: The object whose method it is, while the method runs.
-        is_run: Whether it is the run of a workflow, whose steps are its children.
-    """
+    """A span that has begun."""
 
     position: Position
-    instance: Any
-    is_run: bool
+    instance: Any  # the object whose method it is, while the method runs
+    is_run: bool  # whether it is the run of a workflow, whose steps are its children
 
 
 SPANS: Slot[Spans] = Slot(lambda _: {})

@@ -87,10 +87,7 @@ def _marked(method: Callable[..., Any]) -> Callable[..., Any]:
 def plain(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callable[..., Any]:
     """Wrap a method that returns a response.
 
-    Args:
-        real: The method.
-        describe: Describes a call of it.
-        leaf: Its name, and the sort of its responses.
+    `describe` describes a call of it; `leaf` has its name, and the sort of its responses.
     """
     name, sort = leaf
 

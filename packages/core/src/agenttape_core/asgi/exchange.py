@@ -26,30 +26,19 @@ _LARGE = 1024 * 1024
 
 @dataclass(slots=True)
 class Exchange:
-    """A request and its answer, while they pass.
+    """A request and its answer, while they pass."""
 
-    Args:
-        method: `POST`, for example.
-        path: The path.
-        query: The query, exactly as sent.
-        headers: The headers that are kept, in lower case.
-        body: The body that the application has read so far.
-        status: The status of the answer; `None` before it begins.
-        answer: The body of the answer; `None` if it was too long to be kept.
-        left: The number of calls that had ended when the application saw that its client was gone before the end of the
-            answer; `None` if it stayed.
-        has_ended: Whether the answer has ended.
-    """
-
-    method: str
+    method: str  # `POST`, for example
     path: str
-    query: str
-    headers: dict[str, str]
-    body: bytearray | bytes = field(default_factory=bytearray)
-    status: int | None = None
-    answer: str | None = None
+    query: str  # the query, exactly as sent
+    headers: dict[str, str]  # the headers that are kept, in lower case
+    body: bytearray | bytes = field(default_factory=bytearray)  # the body that the application has read so far
+    status: int | None = None  # the status of the answer; `None` before it begins
+    answer: str | None = None  # the body of the answer; `None` if it was too long to be kept
+    # The number of calls that had ended when the application saw that its client was gone before the end of the
+    # answer; `None` if it stayed.
     left: int | None = None
-    has_ended: bool = False
+    has_ended: bool = False  # whether the answer has ended
 
     def to_plain(self) -> Plain:
         """Return the request as plain data, for the header of a cassette."""
@@ -61,8 +50,7 @@ class Exchange:
     def of_plain(cls, given: Any, cassette: Cassette) -> Exchange:
         """Return a recorded request, with the answer that the cassette has.
 
-        Raises:
-            ConfigurationError: If it isn't a request's record.
+        Raises `ConfigurationError` if it isn't a request's record.
         """
         try:
             request = dict(given[REQUEST])

@@ -96,21 +96,13 @@ _CASE = ("prompt", "name", "checks")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The checks of the run with a prompt.
+    """The checks of the run with a prompt."""
 
-    Args:
-        prompt: The prompt, character for character.
-        name: The name of the case.
-        checks: What must be true.
-        path: The file.
-        line: Its line in the file.
-    """
-
-    prompt: str
+    prompt: str  # the prompt, character for character
     name: str
-    checks: tuple[Check, ...]
-    path: str
-    line: int
+    checks: tuple[Check, ...]  # what must be true
+    path: str  # the file
+    line: int  # its line in the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +127,7 @@ def read_checks(path: Path | str) -> CheckFile:
 
 
 def parsed(text: str, path: str) -> CheckFile:
-    """Return the checks of a document. Raises as `read_checks` does.
-
-    Args:
-        text: The document.
-        path: Its file, as messages show it.
-    """
+    """Return the checks of a document. Raises as `read_checks` does. `path` is as messages show it."""
     parser = _Parser(path)
     found = parser.file(read_yaml(text, path))
     if parser.problems:

@@ -69,12 +69,7 @@ def read_trace(path: Path | str) -> list[TraceLine]:
 
 
 def lines_of(data: bytes, path: Path | str) -> list[TraceLine]:
-    """Return the lines of a trace. Raises as `read_trace` does.
-
-    Args:
-        data: The unpacked bytes.
-        path: The file.
-    """
+    """Return the lines of a trace. Raises as `read_trace` does. `data` is unpacked."""
     found: list[TraceLine] = []
     problems: list[tuple[int, str]] = []
     first: dict[str, int] = {}

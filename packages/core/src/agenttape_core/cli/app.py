@@ -202,14 +202,7 @@ def _cassette() -> None:
 
 
 def run(args: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Args:
-        args: The words of the command line; by default the process's own.
-
-    Returns:
-        The exit code.
-    """
+    """Run the command. Returns the exit code."""
     never_fail_to_encode()
     try:
         code: Any = agenttape.main(args=args, prog_name="agenttape", standalone_mode=False)

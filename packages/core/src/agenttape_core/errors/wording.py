@@ -27,10 +27,8 @@ def shown_path(path: Path | str) -> str:
 def visible(text: str) -> str:
     """Return a text with its control characters spelled out, as it may come from a stranger's cassette.
 
-    A terminal would execute them, and a CI system would take a line that begins with `::` for a command.
-
-    Args:
-        text: The text; line breaks and tabs stay.
+    A terminal would execute them, and a CI system would take a line that begins with `::` for a command. Line breaks
+    and tabs stay.
     """
     if text.isprintable():
         return text

@@ -62,25 +62,18 @@ def is_loopback(normal: str) -> bool:
 
 
 class Entry(NamedTuple):
-    """An entry of `allow_hosts`.
+    """An entry of `allow_hosts`."""
 
-    Args:
-        host: A host in its normal spelling, `*.` and a name, or a word.
-        port: The only port that it opens; `None` for all.
-        is_of_program: Whether it's open to the whole program, even while calls are live.
-    """
-
-    host: str
-    port: int | None
-    is_of_program: bool
+    host: str  # a host in its normal spelling, `*.` and a name, or a word
+    port: int | None  # the only port that it opens; `None` for all
+    is_of_program: bool  # whether it's open to the whole program, even while calls are live
 
 
 @functools.lru_cache(256)  # every session has the same
 def parsed(entry: str) -> Entry:
     """Return the hosts that an entry of `allow_hosts` opens.
 
-    Raises:
-        ConfigurationError: It isn't a host, with or without a port, nor a word.
+    Raises `ConfigurationError` if it isn't a host, with or without a port, nor a word.
     """
     rest = entry.strip()
     bare = rest[len(OF_PROGRAM) :] if rest.lower().startswith(OF_PROGRAM) else ""

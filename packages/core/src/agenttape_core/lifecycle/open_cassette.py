@@ -439,11 +439,8 @@ _begun: list[CassetteInUse] = []
 def begin(options: Mapping[str, Any]) -> None:
     """Open the session, for the rest of this process. Its calls are replayed or missed, and none is made for real.
 
-    Args:
-        options: Those of `SessionRequest` that the parent has given, and where failures are kept for it.
-
-    Raises:
-        CassetteError: If the cassette cannot be read; the process does not begin then.
+    `options` are those of `SessionRequest` that the parent has given, and where failures are kept for it. Raises
+    `CassetteError` if the cassette cannot be read; the process does not begin then.
     """
     confine_process(Project(Path.cwd(), replays_only=True))  # for the sessions that its code opens itself
     request = {name: value for name, value in options.items() if name != "failures"}

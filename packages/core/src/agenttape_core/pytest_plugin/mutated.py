@@ -35,10 +35,8 @@ class _EndedError(BaseException):
 def run(program: dict[str, Any], *, begin: Callable[[str], object], stops: bool) -> dict[str, Any]:
     """Run tests once, and return the facts of each.
 
-    Args:
-        program: `tests`, as pytest takes them.
-        begin: Called with the id of each test before it runs, and with an empty text after it.
-        stops: Whether the first test that does not pass is the last.
+    `begin` is called with the id of each test before it runs, and with an empty text after it; with `stops`, the first
+    test that does not pass is the last.
     """
     driver = _Driver(begin)
     without = [word for name in _WITHOUT for word in ("-p", f"no:{name}")]

@@ -128,10 +128,8 @@ def by_cassette(found: Iterable[OwnPlan]) -> dict[str, OwnPlan]:
 def lines_of(plans: Mapping[str, Plan], refused: Mapping[str, str], again: Callable[[str], str]) -> list[str]:
     """Return the lines about the plans of tests that are to be updated.
 
-    Args:
-        plans: The plans by the ids of the tests.
-        refused: Why there's no plan for the others, by their ids.
-        again: Returns the command that runs the same tests with one more option.
+    `refused` is why there's no plan for the others; `again` returns the command that runs the same tests with one more
+    option.
     """
     changed = [plan for plan in plans.values() if not plan.is_clean]
     lines = [line for plan in changed for line in plan.lines()]

@@ -158,11 +158,7 @@ def _case_of(item: Any) -> dict[str, int]:
 def tests_in(target: str) -> list[str]:
     """Return the ids of the tests with a cassette in a file or a folder, as pytest collects them.
 
-    Args:
-        target: The file or the folder.
-
-    Raises:
-        ConfigurationError: If there is none.
+    Raises `ConfigurationError` if there is none.
     """
     collecting, said = _Collecting(), io.StringIO()
     with contextlib.redirect_stdout(said):
@@ -185,12 +181,7 @@ class _Collecting:
 def with_test(nodeid: str, work: Callable[[TestProgram], Result]) -> Result:
     """Do something with a test as a program: pytest is started, and collects it.
 
-    Args:
-        nodeid: The id of the test, as for pytest.
-        work: Runs the test as often as it likes.
-
-    Raises:
-        ConfigurationError: If this is the id of no test, or of several.
+    `work` runs the test as often as it likes. Raises `ConfigurationError` if this is the id of no test, or of several.
     """
     driver = _Driver(work)
     said = io.StringIO()

@@ -22,58 +22,34 @@ _COUNTED = ("missed", "blocked", "unrecorded", "unused")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on the cassette of a test.
+    """The verdict on the cassette of a test."""
 
-    Args:
-        path: The cassette, relative to the root of the tests if it's inside.
-        word: The worst event: `missed`, `blocked`, `unrecorded calls`, `unused`, `live` (real calls in a replay),
-            `updated`, `recorded`, `to review` (recorded, and waiting for review), `failed, recording kept` or `failed,
-            not saved` if the test failed while it recorded, `replayed`, or `no calls`. For a cassette that wasn't
-            opened: `missing` if there is none, else `cannot open`.
-        replayed: The number of calls answered from the cassette.
-        stepped_into: The number of recorded calls whose code was run.
-        not_run: The tools that were replayed, each with the reason why its code was not run; between semicolons.
-        recorded: The number of calls that were made for real and recorded.
-        live: The number of calls that were made for real in a replay.
-        missed: The number of calls without a recording.
-        blocked: The number of refused attempts to reach the outside.
-        unrecorded: The number of calls that got an error result because they had no recording.
-        unused: The number of recordings that were not used.
-        dropped: The number of recordings that an update removed because no call used them.
-        seconds: The recorded duration of the replayed calls.
-        dollars: The cost of the replayed calls when they were recorded, for models with a known price.
-        unpriced: The number of replayed calls of models without a known price.
-        put_aside: The name under which an unreadable file in its place was kept.
-        refused: The first calls that got an error result, a line each.
-        replay_check: The result of running the test again right after it recorded: `same`, `differs`, or empty.
-        difference: The difference that was found, a line each; empty if the test fails with these lines.
-        renewable: Whether recording again would fix a cassette that wasn't opened: it's broken, or too old.
-        otherwise: The number of calls that got the answer to another request, in words; empty if none did.
-        keyless: Whether the test failed because a client of a provider had no key.
-    """
-
-    path: str
+    path: str  # the cassette, relative to the root of the tests if it's inside
+    # The worst event: `missed`, `blocked`, `unrecorded calls`, `unused`, `live` (real calls in a replay), `updated`,
+    # `recorded`, `to review` (recorded, and waiting for review), `failed, recording kept` or `failed, not saved` if
+    # the test failed while it recorded, `replayed`, or `no calls`. For a cassette that wasn't opened: `missing` if
+    # there is none, else `cannot open`.
     word: str
-    replayed: int = 0
-    stepped_into: int = 0
-    not_run: str = ""
-    recorded: int = 0
-    live: int = 0
-    missed: int = 0
-    blocked: int = 0
-    unrecorded: int = 0
-    unused: int = 0
-    dropped: int = 0
-    seconds: float = 0.0
-    dollars: float = 0.0
-    unpriced: int = 0
-    put_aside: str = ""
-    refused: str = ""
-    replay_check: str = ""
-    difference: str = ""
-    renewable: bool = False
-    otherwise: str = ""
-    keyless: bool = False
+    replayed: int = 0  # the number of calls answered from the cassette
+    stepped_into: int = 0  # the number of recorded calls whose code was run
+    not_run: str = ""  # the tools that were replayed, each with the reason why its code was not run; between semicolons
+    recorded: int = 0  # the number of calls that were made for real and recorded
+    live: int = 0  # the number of calls that were made for real in a replay
+    missed: int = 0  # the number of calls without a recording
+    blocked: int = 0  # the number of refused attempts to reach the outside
+    unrecorded: int = 0  # the number of calls that got an error result because they had no recording
+    unused: int = 0  # the number of recordings that were not used
+    dropped: int = 0  # the number of recordings that an update removed because no call used them
+    seconds: float = 0.0  # the recorded duration of the replayed calls
+    dollars: float = 0.0  # the cost of the replayed calls when they were recorded, for models with a known price
+    unpriced: int = 0  # the number of replayed calls of models without a known price
+    put_aside: str = ""  # the name under which an unreadable file in its place was kept
+    refused: str = ""  # the first calls that got an error result, a line each
+    replay_check: str = ""  # the result of running the test again right after it recorded: `same`, `differs`, or empty
+    difference: str = ""  # the difference that was found, a line each; empty if the test fails with these lines
+    renewable: bool = False  # whether recording again would fix a cassette that wasn't opened: it's broken, or too old
+    otherwise: str = ""  # the number of calls that got the answer to another request, in words; empty if none did
+    keyless: bool = False  # whether the test failed because a client of a provider had no key
 
     @classmethod
     def of(
@@ -89,14 +65,8 @@ class Verdict:
     ) -> Verdict:
         """Judge a session that has ended.
 
-        Args:
-            session: The session.
-            replayed: The replayed recordings, as far as they're billed by counted tokens.
-            seconds: Their recorded duration.
-            root: The folder that paths are shown from.
-            uncounted: The number of the other calls that are billed.
-            prices: The prices of models; by default the project's.
-            failed: Whether the test has failed.
+        `replayed` are those recordings that are billed by counted tokens, with their recorded duration in `seconds`;
+        `uncounted` is the number of the other calls that are billed. `prices` are by default the project's.
         """
         report = session.report
         updates = session.policy.updates
@@ -128,14 +98,7 @@ class Verdict:
 
     @classmethod
     def unopened(cls, path: Path | str, root: Path, *, is_there: bool, renewable: bool = False) -> Verdict:
-        """Judge a cassette that could not be opened.
-
-        Args:
-            path: The cassette, or its URL.
-            root: The folder that paths are shown from.
-            is_there: Whether it exists.
-            renewable: Whether recording it again is the remedy.
-        """
+        """Judge a cassette that could not be opened. `renewable` is whether recording it again is the remedy."""
         return cls(_relative(path, root), "cannot open" if is_there else "missing", renewable=renewable)
 
     @classmethod

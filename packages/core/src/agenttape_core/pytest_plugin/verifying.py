@@ -33,10 +33,7 @@ _OF_A_RUN = frozenset({"id", "tool_call_id"})
 def verify(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
     """Run a test that has passed once more, for real, and fail it if that run differs from its recording.
 
-    Args:
-        item: The test. Its own fixtures have been torn down.
-        nextitem: The next test.
-        key: The place of the test's cassette among its stashed objects.
+    For the arguments, see `look_at`.
     """
     first = item.stash[key]
     session: Session = first.session

@@ -335,11 +335,7 @@ def _not_replayed(count: int) -> str:
 
 
 def differences(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return the lines about recordings that do not replay.
-
-    Args:
-        verdicts: The verdicts on them.
-    """
+    """Return the lines about recordings that do not replay."""
     from agenttape_core.pytest_plugin.replay_check import ADVICE
 
     lines = [line for verdict in verdicts for line in verdict.difference.splitlines()]

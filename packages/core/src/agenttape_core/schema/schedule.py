@@ -131,11 +131,7 @@ class Scheduled(Record):
 
 
 def parsed(order: str) -> list[Delivery]:
-    """Read the deliveries of a text.
-
-    Raises:
-        ValueError: If it is none that `written` writes.
-    """
+    """Read the deliveries of a text. Raises `ValueError` if it is none that `written` writes."""
     found: Items[Delivery] = []
     for token in order.split(" ") if order else ():
         match = _TOKEN.fullmatch(token)

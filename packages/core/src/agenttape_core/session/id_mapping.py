@@ -10,15 +10,10 @@ from agenttape_core.schema import Interaction, Outcome
 
 
 class Asked(NamedTuple):
-    """The request of this run that a recording has answered.
-
-    Args:
-        request: The request.
-        is_same: Whether it is the recorded one.
-    """
+    """The request of this run that a recording has answered."""
 
     request: CanonicalRequest
-    is_same: bool
+    is_same: bool  # whether it is the recorded one
 
 
 def counterparts(asked: Asked, recorded: Sequence[str]) -> list[str]:

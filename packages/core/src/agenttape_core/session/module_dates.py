@@ -121,20 +121,14 @@ def _today() -> list[dt.date]:
 
 
 class ClockDifference(NamedTuple):
-    """A request that differs from the nearest recording only in dates and times.
+    """A request that differs from the nearest recording only in dates and times."""
 
-    Args:
-        spelt: The first of them, as the request has it.
-        holder: The global that drew it when its module was imported; `None` if none is known, or it's a day that you
-            may have written there.
-        is_now: Whether it's of the present day, which only code outside the session sees in a replay.
-        is_later: Whether it's so, and the recording is older than a day: no other time zone explains it.
-    """
-
-    spelt: str
+    spelt: str  # the first of them, as the request has it
+    # The global that drew it when its module was imported; `None` if none is known, or it's a day that you may have
+    # written there.
     holder: str | None
-    is_now: bool
-    is_later: bool
+    is_now: bool  # whether it's of the present day, which only code outside the session sees in a replay
+    is_later: bool  # whether it's so, and the recording is older than a day: no other time zone explains it
 
 
 def clock_difference(leaves: Iterable[tuple[str, Plain, Plain]], asked: Mapping[str, Plain]) -> ClockDifference | None:

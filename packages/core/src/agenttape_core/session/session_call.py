@@ -29,25 +29,15 @@ SessionCall = AnsweredCall | ExecutedCall
 
 
 class Facts(NamedTuple):
-    """The facts of a call that is decided.
-
-    Args:
-        session: Its session.
-        boundary: Its family.
-        request: Its request.
-        position: Where it is made.
-        number: Its number in this run.
-        owner: The object whose call it is.
-        parent: The call that is executing around it.
-    """
+    """The facts of a call that is decided."""
 
     session: Session
-    boundary: Boundary
+    boundary: Boundary  # its family
     request: CanonicalRequest
-    position: Position
-    number: int
-    owner: Any
-    parent: ExecutedCall | None
+    position: Position  # where it is made
+    number: int  # its number in this run
+    owner: Any  # the object whose call it is
+    parent: ExecutedCall | None  # the call that is executing around it
 
 
 def answered(

@@ -34,11 +34,8 @@ class Target(NamedTuple):
 def target_of(function: Callable[..., Any] | str) -> Target:
     """Return where a function is.
 
-    Args:
-        function: The function, or its name as `module:function` or `path/to/file.py:function`.
-
-    Raises:
-        ConfigurationError: If a child process could not find it.
+    `function` may be its name as `module:function` or `path/to/file.py:function`. Raises `ConfigurationError` if a
+    child process could not find it.
     """
     if isinstance(function, str):
         return _named(function)

@@ -54,15 +54,10 @@ def session_call_of(session: Session, request: Request, names: tuple[str, ...] =
 
 
 class Exchange(NamedTuple):
-    """A response that has begun.
-
-    Args:
-        head: Its head.
-        body: Its body, replayed or recorded while it is read.
-    """
+    """A response that has begun."""
 
     head: Head
-    body: Any
+    body: Any  # its body, replayed or recorded while it is read
 
 
 def exchange(
@@ -98,9 +93,7 @@ def _reader(request: Request, head: Head) -> BodyReader:
 def chunks_of(head: Head, pieces: Iterable[bytes]) -> Generator[Plain, None, None]:
     """Yield the chunks of a real response, while its body is read.
 
-    Args:
-        head: Its head.
-        pieces: Its body, without the content encoding if the head has none.
+    The body `pieces` have no content encoding if the head has none.
     """
     yield head.chunk()
     body = BodyWriter(head.content_type)

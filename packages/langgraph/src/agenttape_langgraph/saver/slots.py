@@ -19,17 +19,11 @@ _SUM = 4
 
 
 class Slot(NamedTuple):
-    """The place of a value.
+    """The place of a value."""
 
-    Args:
-        content: The number of its content; 0 if the value is in the slot.
-        kind: The serialiser's name for the type of the bytes, if they are in the slot.
-        data: The encoded bytes, if they are in the slot.
-    """
-
-    content: int = 0
-    kind: str = ""
-    data: bytes = b""
+    content: int = 0  # the number of its content; 0 if the value is in the slot
+    kind: str = ""  # the serialiser's name for the type of the bytes, if they are in the slot
+    data: bytes = b""  # the encoded bytes, if they are in the slot
 
 
 def write_slots(slots: Iterable[Slot]) -> bytes:

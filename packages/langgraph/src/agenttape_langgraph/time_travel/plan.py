@@ -147,17 +147,11 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The invocations of one thread, and the edits between and within them.
+    """The invocations of one thread, and the edits between and within them."""
 
-    Args:
-        thread_id: The thread; `None` if the graph ran without one.
-        invocations: The invocations, in order.
-        edits: The edits of the state.
-    """
-
-    thread_id: str | None
-    invocations: tuple[Invocation, ...]
-    edits: tuple[Edit, ...] = ()
+    thread_id: str | None  # the thread; `None` if the graph ran without one
+    invocations: tuple[Invocation, ...]  # the invocations, in order
+    edits: tuple[Edit, ...] = ()  # the edits of the state
 
     @property
     def ends(self) -> tuple[Edit, ...]:
@@ -192,11 +186,7 @@ class Plan:
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> Plan:
-        """Return the plan of plain data.
-
-        Raises:
-            ConfigurationError: If it isn't in the form of a plan.
-        """
+        """Return the plan of plain data. Raises `ConfigurationError` if it isn't in the form of a plan."""
         try:
             invocations = [Invocation(number, **one) for number, one in enumerate(plain["invocations"], start=1)]
             edits = [Edit(**one, edits_state=True) for one in plain["edits"]]

@@ -65,11 +65,7 @@ class Unusual(Exception):  # noqa: N818 - it is caught next door, and nobody's e
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value as the framework writes it.
-
-    Raises:
-        ValueError: If it cannot be written.
-    """
+    """Return a value as the framework writes it. Raises `ValueError` if it cannot be written."""
     return json.loads(_SERIALIZER.serialize(value))
 
 

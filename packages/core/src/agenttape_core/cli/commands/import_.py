@@ -28,15 +28,10 @@ _FOREIGN = (".json", *SUFFIXES)
 
 
 class Source(NamedTuple):
-    """A file that may be of another tool.
+    """A file that may be of another tool."""
 
-    Args:
-        path: The file.
-        relative: Its path below the given folder; its name, if the file was given itself.
-    """
-
-    path: Path
-    relative: PurePath
+    path: Path  # the file
+    relative: PurePath  # its path below the given folder; its name, if the file was given itself
 
 
 class Planned(NamedTuple):
@@ -112,10 +107,7 @@ def keeper_of(text: str, known: Mapping[str, Importer]) -> str | None:
 def target_of(source: Source, out: str | None, cassette_dir: str) -> Path:
     """Return the cassette that a file becomes.
 
-    Args:
-        source: The file.
-        out: A folder, or the cassette itself if it has the suffix of one.
-        cassette_dir: The folder of the project's cassettes, unless another was given.
+    `out` is a folder, or the cassette itself if it has the suffix of one; without it, the folder is `cassette_dir`.
     """
     if out is not None and out.endswith(SUFFIXES):
         return Path(out)

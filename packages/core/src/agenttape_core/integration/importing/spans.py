@@ -79,8 +79,7 @@ def parsed(text: str) -> Any:
 def spans_of(path: Path, data: Any) -> list[Span]:
     """Return the spans of a file, in the order in which they began; equal ones in the order of the file.
 
-    Raises:
-        CassetteFormatError: If it holds no spans, or a span is malformed.
+    Raises `CassetteFormatError` if it holds no spans, or a span is malformed.
     """
     try:
         spans = [_span(path, where, plain) for where, plain in _plain_spans(path, data)]

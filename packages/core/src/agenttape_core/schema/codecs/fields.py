@@ -1,8 +1,8 @@
 """Pydantic objects of a framework, written field by field and filled again without running their validators.
 
-Constructors derive fields from each other: tool calls from raw provider arguments, text from content.
-What a model really returned may have been changed since, so a recorded object is restored as `copy` and `pickle`
-restore it, through `__setstate__`: exactly the recorded fields, at a quarter of the constructor's cost.
+Constructors derive fields from each other: tool calls from raw provider arguments, text from content. What a model
+really returned may have been changed since, so a recorded object is restored as `copy` and `pickle` restore it, through
+`__setstate__`: exactly the recorded fields, at a quarter of the constructor's cost.
 """
 
 from __future__ import annotations
@@ -36,25 +36,15 @@ _REQUIRED = object()
 
 
 class Shape(NamedTuple):
-    """The fields of one class, looked up once.
+    """The fields of one class, looked up once."""
 
-    Args:
-        order: The fields in the order in which they are written for readers.
-        defaults: One default per field, in the class's own order; a required field has a special mark.
-        required: The fields that have no default.
-        makers: How the defaults are made that must be fresh for each instance.
-        given: The fields that are always passed, and left out of the record if they are empty.
-        allows_extra: Whether instances hold undeclared fields.
-        has_own_state: Whether the class restores its instances in its own way.
-    """
-
-    order: tuple[str, ...]
-    defaults: dict[str, Any]
-    required: tuple[str, ...]
-    makers: tuple[tuple[str, Callable[[], Any]], ...]
-    given: frozenset[str]
-    allows_extra: bool
-    has_own_state: bool
+    order: tuple[str, ...]  # the fields in the order in which they are written for readers
+    defaults: dict[str, Any]  # one default per field, in the class's own order; a required field has a special mark
+    required: tuple[str, ...]  # the fields that have no default
+    makers: tuple[tuple[str, Callable[[], Any]], ...]  # how the defaults are made that must be fresh for each instance
+    given: frozenset[str]  # the fields that are always passed, and left out of the record if they are empty
+    allows_extra: bool  # whether instances hold undeclared fields
+    has_own_state: bool  # whether the class restores its instances in its own way
 
 
 _FIRST = (

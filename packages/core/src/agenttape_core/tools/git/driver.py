@@ -31,17 +31,11 @@ _FIELDS = ("name", "derived_from", "origin", "tags", "input", "freeze", "redacti
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One place of a merged cassette.
+    """One place of a merged cassette."""
 
-    Args:
-        ours: The record there, or our side's if the two disagree; `None` if a side has none.
-        theirs: The record of their side, if the two disagree.
-        why: The reason why you have to choose; empty if there is no conflict.
-    """
-
-    ours: Record | None
-    theirs: Record | None = None
-    why: str = ""
+    ours: Record | None  # the record there, or our side's if the two disagree; `None` if a side has none
+    theirs: Record | None = None  # the record of their side, if the two disagree
+    why: str = ""  # the reason why you have to choose; empty if there is no conflict
 
     @property
     def records(self) -> list[Record]:

@@ -20,11 +20,7 @@ _UNSAID = LEFT_OUT | frozenset(HEADING)
 
 
 def parsed(data: bytes) -> bytes | None:
-    """Return what `diffable` returns; `None` for a file that does not stand as AgentTape writes it.
-
-    Args:
-        data: The file.
-    """
+    """Return what `diffable` returns; `None` for a file that does not stand as AgentTape writes it."""
     documents = documents_of(data)
     if documents is None:
         return None

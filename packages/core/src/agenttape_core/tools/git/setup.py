@@ -320,18 +320,13 @@ _FOLDER = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class Change(NamedTuple):
-    """The change of one file or setting.
+    """The change of one file or setting."""
 
-    Args:
-        what: The path of the file, or the name of the setting.
-        state: `written` if it's new, `extended` if lines were added, `unchanged` if it's complete, `left` if you have
-            to add lines yourself.
-        text: Its new content; for one that is left, the text to add.
-    """
-
-    what: str
+    what: str  # the path of the file, or the name of the setting
+    # `written` if it's new, `extended` if lines were added, `unchanged` if it's complete, `left` if you have to add
+    # lines yourself.
     state: State
-    text: str
+    text: str  # its new content; for one that is left, the text to add
 
 
 def files_to_change(

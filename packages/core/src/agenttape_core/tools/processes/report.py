@@ -186,51 +186,31 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a command and of its processes.
+    """The outcome of a command and of its processes."""
 
-    Args:
-        command: The words that were given.
-        code: Its own exit code.
-        config: The configuration of its processes.
-        records: Whether it was recorded, so that unused recordings don't count.
-        on_unused: The policy for recordings that were not used.
-        reports: The reports of its processes.
-        missing: If there are no recordings at all: for each framework in use, the package that isn't installed.
-        made: The cassettes that were written.
-        removed: The cassettes of processes that it no longer has.
-        findings: The findings of a replay.
-        notes: Facts that are in no report.
-        blocked: The attempts that were refused to processes without a report.
-        not_run: The reasons why processes were not run.
-        on_unrecorded: The treatment of calls that had no recording, after which the run continued.
-        own: The cassettes of sessions that the command opened itself and made calls in.
-        tries: Whether a candidate was to answer instead of the recorded models.
-        answered_otherwise: The lines in which a server whose calls are live differs from its recorded answer.
-        run_id: The id of the run, which all its processes share.
-        output: Its standard output and standard error, if it was varied.
-        end: The end of the main process's session, if it was varied and opened one.
-    """
-
-    command: Sequence[str]
-    code: int
-    config: RunConfig
-    records: bool
-    on_unused: OnUnused
-    reports: Sequence[ProcessReport]
+    command: Sequence[str]  # the words that were given
+    code: int  # its own exit code
+    config: RunConfig  # the configuration of its processes
+    records: bool  # whether it was recorded, so that unused recordings don't count
+    on_unused: OnUnused  # the policy for recordings that were not used
+    reports: Sequence[ProcessReport]  # the reports of its processes
+    # If there are no recordings at all: for each framework in use, the package that isn't installed.
     missing: dict[str, str]
-    made: Sequence[Merged]
-    removed: Sequence[Path]
-    findings: Findings
-    notes: Sequence[str]
-    blocked: Sequence[str]
-    not_run: Sequence[str] = ()
+    made: Sequence[Merged]  # the cassettes that were written
+    removed: Sequence[Path]  # the cassettes of processes that it no longer has
+    findings: Findings  # the findings of a replay
+    notes: Sequence[str]  # facts that are in no report
+    blocked: Sequence[str]  # the attempts that were refused to processes without a report
+    not_run: Sequence[str] = ()  # the reasons why processes were not run
+    # The treatment of calls that had no recording, after which the run continued.
     on_unrecorded: OnUnrecorded = "report"
-    own: Sequence[str] = ()
-    tries: bool = False
+    own: Sequence[str] = ()  # the cassettes of sessions that the command opened itself and made calls in
+    tries: bool = False  # whether a candidate was to answer instead of the recorded models
+    # The lines in which a server whose calls are live differs from its recorded answer.
     answered_otherwise: Sequence[str] = ()
-    run_id: str = ""
-    output: Sequence[str] = ()
-    end: SessionEnd | None = None
+    run_id: str = ""  # the id of the run, which all its processes share
+    output: Sequence[str] = ()  # its standard output and standard error, if it was varied
+    end: SessionEnd | None = None  # the end of the main process's session, if it was varied and opened one
 
     @property
     def exit_code(self) -> int:

@@ -200,21 +200,17 @@ def run(
 ) -> Outcome:
     """Run a command with a session in each of its Python processes.
 
-    Args:
-        given: The words of the command; or one that names a function; or the command.
-        mode: The mode of the sessions. With `once`, the command is replayed if any process of it has a cassette.
-        cassette: The name or the path of the cassette of the main process; by default the program's name.
-        options: Those of `use_cassette`, as plain data.
-        apart: Whether the standard output of the command goes to the standard error.
-        is_check: Whether it was recorded just now, so that recording again doesn't remove a difference.
-        max_usd: The most that the calls of models of one process may cost, in US dollars.
-        oracle: A file or the URL of an oracle, which answers calls of tools without a recording; empty for none.
-        vary: The difference between the main process's replay and a plain one. The command's output is kept then.
+    `given` may name a function, or be the command. With mode `once`, the command is replayed if any process of it has a
+    cassette; `cassette` is by default the program's name. With `apart`, its standard output goes to the standard error;
+    with `is_check`, it was recorded just now, so that recording again doesn't remove a difference.
 
-    Raises:
-        ConfigurationError: The command, an option or a setting is wrong.
-        CassetteNotFoundError: If there is no cassette to replay.
-        CassetteError: A cassette cannot be read or written, or is being recorded elsewhere. The recordings are kept.
+    `max_usd` is the most that the calls of models of one process may cost; `oracle` is a file or the URL of an oracle,
+    which answers calls of tools without a recording; `vary` is the difference between the main process's replay and a
+    plain one, which keeps the command's output.
+
+    Raises `ConfigurationError` if the command, an option or a setting is wrong, `CassetteNotFoundError` if there is no
+    cassette to replay, and `CassetteError` if a cassette cannot be read or written, or is being recorded elsewhere; the
+    recordings are kept.
     """
     command = given if isinstance(given, Command) else command_of(given)
     path = path_of(cassette or command.name)

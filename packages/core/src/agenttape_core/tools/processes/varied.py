@@ -38,11 +38,7 @@ def _error(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
 
 
 def packed(value: Any) -> str:
-    """Return a value as text for another process of the run.
-
-    Args:
-        value: A variation or a `SessionEnd`.
-    """
+    """Return a value as text for another process of the run. It's a variation or a `SessionEnd`."""
     file = io.BytesIO()
     _Pickler(file).dump(value)
     return base64.b64encode(file.getvalue()).decode()

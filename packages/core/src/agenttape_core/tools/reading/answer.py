@@ -123,11 +123,7 @@ def joined_chunks(chunks: Sequence[Any]) -> Any:
 
 
 def pieces_of(chunk: Any) -> list[str | CallPiece]:
-    """Return what one chunk of a stream brings: a text, and pieces of tool calls.
-
-    Args:
-        chunk: The recorded chunk.
-    """
+    """Return what one chunk of a stream brings: a text, and pieces of tool calls."""
     text, body, read = _text_of(chunk), _body_of(chunk), reader_of(_tag_of(chunk)).calls
     calls = list(read(body)) if read is not None and isinstance(body, Mapping) else []
     return [text, *calls] if text else [*calls]

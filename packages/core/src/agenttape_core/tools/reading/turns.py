@@ -139,29 +139,17 @@ WAYS = ("cassette", "thread", "turn", "agent", "node", "model", "tool")
 
 @dataclass(slots=True)
 class Group:
-    """The totals of the calls of a group.
+    """The totals of the calls of a group."""
 
-    Args:
-        name: Its name; empty for the calls that belong to none.
-        calls: The number of its calls.
-        failed: The number of those that raised or were cancelled.
-        input_tokens: The tokens that its models read, if they were counted.
-        output_tokens: The tokens that they have written.
-        dollars: The cost in US dollars, as far as the models have a known price.
-        unpriced: The number of calls of models without a known price or counted tokens.
-        seconds: The sum of the durations.
-        first_ms: For each stream, the milliseconds until its first chunk.
-    """
-
-    name: str
-    calls: int = 0
-    failed: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    dollars: float = 0.0
-    unpriced: int = 0
-    seconds: float = 0.0
-    first_ms: list[float] = field(default_factory=list)
+    name: str  # its name; empty for the calls that belong to none
+    calls: int = 0  # the number of its calls
+    failed: int = 0  # the number of those that raised or were cancelled
+    input_tokens: int = 0  # the tokens that its models read, if they were counted
+    output_tokens: int = 0  # the tokens that they have written
+    dollars: float = 0.0  # the cost in US dollars, as far as the models have a known price
+    unpriced: int = 0  # the number of calls of models without a known price or counted tokens
+    seconds: float = 0.0  # the sum of the durations
+    first_ms: list[float] = field(default_factory=list)  # for each stream, the milliseconds until its first chunk
 
     def add(self, item: Interaction, timing: Timing | None, prices: Prices) -> None:
         """Add a call."""

@@ -24,27 +24,18 @@ _CONTEXT = 2
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change of one recording.
+    """The change of one recording."""
 
-    Args:
-        path: The file.
-        state: Its change.
-        calls: The difference of the paths, a line each: `- ` before a call that went, `+ ` before a new one.
-        words: The first places where calls differ: the call, the place, before and now.
-        changed: The number of calls that differ.
-        before: The run before.
-        now: The run now.
-        problem: The reason why a file cannot be read.
-    """
-
-    path: str
+    path: str  # the file
     state: State
+    # The difference of the paths, a line each: `- ` before a call that went, `+ ` before a new one.
     calls: tuple[str, ...] = ()
+    # The first places where calls differ: the call, the place, before and now.
     words: tuple[tuple[str, str, str, str], ...] = ()
-    changed: int = 0
-    before: Trajectory = field(default_factory=Trajectory)
-    now: Trajectory = field(default_factory=Trajectory)
-    problem: str = ""
+    changed: int = 0  # the number of calls that differ
+    before: Trajectory = field(default_factory=Trajectory)  # the run before
+    now: Trajectory = field(default_factory=Trajectory)  # the run now
+    problem: str = ""  # the reason why a file cannot be read
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""

@@ -34,25 +34,17 @@ Subject = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts of a cassette about the program it was recorded from.
+    """The facts of a cassette about the program it was recorded from."""
 
-    Args:
-        path: The name of the cassette.
-        created: The time of the recording; `None` if not known.
-        packages: Versions of the packages that shaped the recording.
-        models: The models that were called.
-        prompts: The system prompts, by the address without what counts and the names of the tools beside them.
-        tools: The definitions of the tools that models were offered, as JSON, by their name.
-        is_derived: Whether it was derived from another cassette.
-    """
-
-    path: str
-    created: datetime | None
-    packages: Mapping[str, str]
-    models: set[str] = field(default_factory=set)
+    path: str  # the name of the cassette
+    created: datetime | None  # the time of the recording; `None` if not known
+    packages: Mapping[str, str]  # versions of the packages that shaped the recording
+    models: set[str] = field(default_factory=set)  # the models that were called
+    # The system prompts, by the address without what counts and the names of the tools beside them.
     prompts: dict[Subject, set[str]] = field(default_factory=dict)
+    # The definitions of the tools that models were offered, as JSON, by their name.
     tools: dict[Subject, set[str]] = field(default_factory=dict)
-    is_derived: bool = False
+    is_derived: bool = False  # whether it was derived from another cassette
 
 
 def facts_of(path: str, cassette: Cassette) -> Facts:
@@ -207,19 +199,12 @@ _MINOR = re.compile(r"(\d+)(?:\.(\d+))?")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that has changed since a cassette was recorded.
+    """Something that has changed since a cassette was recorded."""
 
-    Args:
-        path: What the cassette is called.
-        check: What was looked at.
-        what: What has changed, for people.
-        is_stale: Whether it makes the cassette stale; else it is announced to.
-    """
-
-    path: str
-    check: Check
-    what: str
-    is_stale: bool = True
+    path: str  # what the cassette is called
+    check: Check  # what was looked at
+    what: str  # what has changed, for people
+    is_stale: bool = True  # whether it makes the cassette stale; else it is announced to
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""

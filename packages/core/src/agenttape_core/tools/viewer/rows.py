@@ -140,25 +140,15 @@ def pairs_in(compared: Iterable[Compared]) -> list[Pair]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The facts about one of the runs.
+    """The facts about one of the runs."""
 
-    Args:
-        facts: The facts about each record.
-        times: The start and the duration of each record, in milliseconds.
-        has_starts: Whether the start of every call was recorded.
-    """
-
-    facts: dict[RecordId, dict[str, Any]]
-    times: dict[RecordId, Interval]
-    has_starts: bool
+    facts: dict[RecordId, dict[str, Any]]  # the facts about each record
+    times: dict[RecordId, Interval]  # the start and the duration of each record, in milliseconds
+    has_starts: bool  # whether the start of every call was recorded
 
 
 def run_of(cassette: Cassette, records: Sequence[Interaction | Step], prices: Prices) -> Run:
-    """Return the facts about the records of a cassette.
-
-    Raises:
-        CassetteFormatError: If its timings are malformed.
-    """
+    """Return the facts about the records of a cassette. Raises `CassetteFormatError` if its timings are malformed."""
     timeline = timeline_of(cassette)
     times = {(row.word, row.number): (row.start_ms, row.duration_ms) for row in timeline.rows}
     facts = {_id(record): _facts(line, record, cassette, prices) for line, record in enumerate(records)}

@@ -453,8 +453,7 @@ def refuse(folder: str, error: BaseException) -> NoReturn:
 def begin() -> Callable[[], object]:
     """Begin, if this process is part of a run that is under way. If that fails, the process ends.
 
-    Returns:
-        To be called when other start-up code has run.
+    Returns a function to be called when other start-up code has run.
     """
     run = os.environ.get(RUN, "")
     folder = run[len(OF_REPLAY) :] if run.startswith(OF_REPLAY) else run  # noqa: FURB188 - for an old Python, too
