@@ -9,7 +9,7 @@ for restoring it later.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 from agenttape_core.freeze.callers import MACHINERY, calling_module
@@ -17,7 +17,7 @@ from agenttape_core.freeze.environment import Environment, is_of_the_machine
 from agenttape_core.freeze.frozen_function import active
 
 _Variables: Any = type(os.environ)
-_NAMES = ("__getitem__", "__setitem__", "__delitem__", "__iter__")
+_NAMES = ("__getitem__", "__setitem__", "__delitem__", "__iter__", "clear")
 _REAL: dict[str, Callable[..., Any]] = {name: vars(_Variables)[name] for name in _NAMES if name in vars(_Variables)}
 _PASSING = frozenset({__name__, "agenttape_core.freeze.frozen_function", "os", "collections.abc", "_collections_abc"})
 
@@ -89,11 +89,17 @@ def _walk(self: Any) -> Iterator[Any]:
     return keys if environment is None else map(environment.as_listed, keys)
 
 
+def _clear(self: Any) -> None:
+    # Python 3.15 clears all variables at once in C. This is the way of older versions, one by one, by `__delitem__`.
+    MutableMapping.clear(self) if _environment() is not None else _REAL["clear"](self)
+
+
 _STAND_INS: dict[str, Callable[..., Any]] = {
     "__getitem__": _get,
     "__setitem__": _set,
     "__delitem__": _delete,
     "__iter__": _walk,
+    "clear": _clear,
 }
 
 
