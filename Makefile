@@ -39,7 +39,7 @@ TOOLS := --upgrade -c constraints.txt pip hatchling editables
 IN_PLACE := --no-deps --no-build-isolation
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test again quick night matrix upgrade oldest newest openai identical orders drawn imports servers suites check lint types docs site bench ceilings compatible build viewer clean
+.PHONY: help demo test again quick night matrix ahead upgrade oldest newest openai identical orders drawn imports servers suites check lint types docs site bench ceilings compatible build viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -69,7 +69,10 @@ quick: $(READY) ## Run the tests of core that start no processes: the inner loop
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not process" $(OF)
 
 matrix: $(READY) ## Run the tests on each Python that is found, and write the table of docs/pythons.md. OF="3.14 langgraph" chooses.
-	$(BIN)/python tests/matrix/run.py $(filter-out tests/%,$(OF))
+	$(BIN)/python tests/matrix/run.py $(filter-out tests/core,$(OF))
+
+ahead: $(READY) ## Run the quick tests of sessions on Python 3.14, unless it can't be had.
+	$(BIN)/python tests/matrix/run.py ahead
 
 upgrade: $(READY) ## Move constraints.txt to the newest versions that fit and pass the tests. OF="openai" chooses.
 	$(BIN)/python -m tests.matrix.upgrade $(filter-out tests/%,$(OF))

