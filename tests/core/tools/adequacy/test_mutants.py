@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments.strategies.mutants.edits import mutants_of, mutated
-from agenttape_core.experiments.strategies.mutants.selecting import Requests
-from agenttape_core.experiments.strategies.mutants.sites import Sought
-from agenttape_core.experiments.strategies.mutants.texts import negated
+from agenttape_core.experiments.strategies.mutants.search import Requests
+from agenttape_core.experiments.strategies.mutants.texts import Sought, negated
 
 NAMES = st.sampled_from(["a", "b", "texts", "answer"])
 WORDS = st.sampled_from(

@@ -3,46 +3,22 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
 from dataclasses import dataclass, fields
 from itertools import chain
-from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments.program import FunctionProgram, Run
 from agenttape_core.lifecycle.variation import Variation
-from agenttape_core.tools.reporting.findings import Checked
 
 Found = TypeVar("Found")
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 Answer_co = TypeVar("Answer_co", covariant=True)
-
-
-class Result(Protocol):
-    """The result of an experiment: a table as text, the same as plain data, and findings for the reporters of checks.
-
-    From these, `agenttape lab` and pytest make reports in all forms.
-    """
-
-    @property
-    def ok(self) -> bool:
-        """True if it found no defect."""
-
-    @property
-    def is_whole(self) -> bool:
-        """True if it came to its end, and was not interrupted."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
-
-    def to_checked(self) -> list[Checked]:
-        """Return its findings."""
 
 
 SEED = 7
@@ -250,20 +226,3 @@ async def adrive(
     except StopIteration as ended:
         found: Found = ended.value
         return found
-
-
-def earlier(report: str | Path, key: str, read: Callable[[Any], Found]) -> list[Found]:
-    """Return the parts of the report of an earlier run, which a later one takes over.
-
-    Args:
-        report: Its file, as JSON.
-        key: The key of the list of parts.
-        read: Makes a part of plain data.
-
-    Raises:
-        ConfigurationError: If it isn't such a report.
-    """
-    try:
-        return [read(one) for one in json.loads(Path(report).read_text(encoding="utf-8"))[key]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigurationError(f"{report}: not a report of this experiment as JSON: {error}") from None

@@ -18,8 +18,8 @@ import pytest
 
 from agenttape_core import experiments
 from agenttape_core.errors import AgentTapeError, ConfigurationError, shown_path
-from agenttape_core.experiments.engine import Result
 from agenttape_core.experiments.program import recording
+from agenttape_core.experiments.result import Result, read
 from agenttape_core.experiments.strategies.fault_kinds import chosen_kinds
 from agenttape_core.experiments.strategies.faults import FAILING, FaultMatrices, FaultMatrix, Verdict, cells_in
 from agenttape_core.experiments.strategies.trials import Trials
@@ -277,7 +277,7 @@ def trials_of(found: Iterable[Mapping[str, Any]], wanted: float | None = None) -
 
 def _matrices_of(found: Iterable[Mapping[str, Any]]) -> FaultMatrices:
     return FaultMatrices(
-        tuple(FaultMatrix.from_dict(one["plain"]) for one in found if one["name"] == "faults" and one["plain"])
+        tuple(read(FaultMatrix, one["plain"]) for one in found if one["name"] == "faults" and one["plain"])
     )
 
 

@@ -24,7 +24,7 @@ from agenttape_core.tools.reporting.findings import Checked, Judged
 from agenttape_core.tools.reporting.forms import WRITTEN, write_report
 
 if TYPE_CHECKING:
-    from agenttape_core.experiments.engine import Result
+    from agenttape_core.experiments.result import Result
 
 Function = Callable[..., Any]
 Option = Callable[[Function], Function]
@@ -85,12 +85,6 @@ class Experiment(click.Command):
         """Refuse such an option, and any that no experiment has; a command after `--` is one target."""
         if "--" in args:
             place = args.index("--")
-            if self.name == "mutants":
-                raise click.UsageError(
-                    "mutants takes no command after --: its edits are made where tests import the program\n"
-                    "  name a test, or a function: module:function with --cassette",
-                    ctx,
-                )
             args = [*args[: place + 1], *([COMMAND + shlex.join(args[place + 1 :])] if args[place + 1 :] else [])]
         try:
             return super().parse_args(ctx, args)

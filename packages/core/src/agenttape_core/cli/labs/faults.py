@@ -18,6 +18,7 @@ from agenttape_core.cli.labs import (
 from agenttape_core.cli.output import progress_bar
 from agenttape_core.cli.programs import with_program
 from agenttape_core.experiments.program import Program, is_command
+from agenttape_core.experiments.result import read
 from agenttape_core.experiments.strategies.fault_kinds import chosen_kinds
 from agenttape_core.experiments.strategies.faults import FaultMatrices, FaultMatrix
 from agenttape_core.experiments.strategies.faults import faults as run_faults
@@ -58,7 +59,7 @@ def faults(
     path = recording_of(cassette)
     if path is None and not any(map(is_command, targets)):
         plain, code = found_in_tests(targets)
-        matrices = tuple(map(FaultMatrix.from_dict, plain["tests"]))
+        matrices = tuple(read(FaultMatrix, one) for one in plain["tests"])
         tests = FaultMatrices(matrices, is_stopped=code == INTERRUPTED)
         return finished(tests, reports, as_json=as_json)
     if len(targets) != 1:

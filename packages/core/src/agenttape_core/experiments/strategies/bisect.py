@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError, VerificationError, counted, shown_path
+from agenttape_core.experiments.result import Result, Summary
 from agenttape_core.experiments.strategies.revisions import Replayed, Revisions, target_and_recording
-from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
+from agenttape_core.tools.reporting.findings import Finding
 
 
 @dataclass(frozen=True, slots=True)
-class Bisection:
+class Bisection(Result):
     """The commit that was found.
 
     Args:
@@ -42,25 +43,21 @@ class Bisection:
         return len(self.candidates) == 1
 
     ok = is_found
+    experiment = "bisect"
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {**asdict(self), "found": self.is_found}
 
-    def to_checked(self) -> list[Checked]:
-        """Return it for the reporters of checks."""
-        found = Finding(f"{' or '.join(self.candidates)} does not replay it", "the recorded calls", self.why)
-        return [judged_by("bisect", self.target, self.cassette, [found])]
-
-    def __str__(self) -> str:
+    def summary(self) -> Summary:
+        """Return the commit, the difference of its replay, and the commits that can't be judged."""
         searched = f"{counted(self.replays, 'replay')} of {counted(self.commits, 'commit')}"
-        if self.is_found:
-            lines = [f"{self.candidates[0]}", f"  is the first that does not replay {self.cassette} ({searched})"]
-        else:
-            lines = [f"one of these is the first that does not replay {self.cassette} ({searched}):"]
-            lines += [f"  {one}" for one in self.candidates]
-        lines.append(f"  {self.why}")
-        return "\n".join([*lines, *(f"  not judged: {commit}: {why}" for commit, why in self.unjudged.items())])
+        first = f"is the first that does not replay {self.cassette} ({searched})"
+        line = self.candidates[0] if self.is_found else f"one of these {first}:"
+        unjudged = (f"not judged: {commit}: {why}" for commit, why in self.unjudged.items())
+        table = [*([first] if self.is_found else self.candidates), self.why, *unjudged]
+        found = Finding(f"{' or '.join(self.candidates)} does not replay it", "the recorded calls", self.why)
+        return Summary(self.target, self.cassette, line, [f"  {each}" for each in table], [found])
 
 
 def bisect(

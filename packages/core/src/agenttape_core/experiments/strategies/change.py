@@ -17,6 +17,7 @@ from agenttape_core.checks.check_file import read_checks
 from agenttape_core.errors import BudgetExceededError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Jobs, refuse_below_one
 from agenttape_core.experiments.program import is_command, tests_in
+from agenttape_core.experiments.result import Result, Summary
 from agenttape_core.experiments.strategies.revisions import Replayed, Revisions, Sampling, target_and_recording
 from agenttape_core.experiments.strategies.trials import Trials
 from agenttape_core.experiments.strategies.trials.judging import Group, Trial, judged, read_trials, samples_before
@@ -106,7 +107,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Result):
     """The verdicts on all recordings.
 
     Args:
@@ -142,38 +143,34 @@ class Changed:
         facts = {"base": self.base, "to": self.to or None, "counts": dict(self.count()), "cases": cases}
         return {**facts, **self.trials.to_dict(), **plans_of(self.plans)}
 
+    experiment = "change"
+
     def to_checked(self) -> list[Checked]:
         """Return it for the reporters of checks: a check for each recording."""
         return [Checked(case.target, case.cassette, "", (_judged(case),)) for case in self.cases]
 
-    def __str__(self) -> str:
-        counts = self.count()
+    def summary(self) -> Summary:
+        """Return the number of recordings with each verdict, and a line for each."""
+        counts, program = self.count(), self.to or "the working tree"
         said = ", ".join(f"{counts[one]} {one}" for one in _ORDER if counts[one])
-        first = f"{self.to or 'the working tree'} against {self.base}: {counted(len(self.cases), 'recording')}, {said}"
-        lines = [first, *map(str, self.cases)]
-        lines += [str(self.trials)] if self.trials.trials else []
-        lines += plan_lines(self.plans) if self.plans else []
-        lines += [self.stopped] if self.stopped else []
+        table = [*map(str, self.cases)]
+        table += [str(self.trials)] if self.trials.trials else []
+        table += plan_lines(self.plans) if self.plans else []
+        table += [self.stopped] if self.stopped else []
         if any(case.is_open and case.paid is None and not case.held for case in self.cases):
-            lines.append("to run only the calls that the change affects, within a limit, add  --max-usd 1")
+            table.append("to run only the calls that the change affects, within a limit, add  --max-usd 1")
         if counts["CHANGED"]:
-            lines.append("to record only what has changed, within a limit:  agenttape update --max-usd 1")
-        return "\n".join(lines)
+            table.append("to record only what has changed, within a limit:  agenttape update --max-usd 1")
+        return Summary(
+            program, "", f"{program} against {self.base}: {counted(len(self.cases), 'recording')}, {said}", table
+        )
 
 
 def _judged(case: Case) -> Judged:
-    if case.ok:
-        return Judged("change", case.target)
     level: Literal["error", "warning"] = "warning" if case.verdict == "UNCLEAR" else "error"
-    found = Finding(
-        f"{case.verdict}: {case.target}",
-        expected="the recorded calls",
-        found=case.why,
-        level=level,
-        rule="change",
-        path=case.cassette,
-    )
-    return Judged("change", case.target, (found,))
+    told = f"{case.verdict}: {case.target}"
+    found = Finding(told, "the recorded calls", case.why, level=level, rule="change", path=case.cassette)
+    return Judged("change", case.target, () if case.ok else (found,))
 
 
 def change(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
-from agenttape_core.experiments.engine import Experiment, adrive, drive, earlier, independent
+from agenttape_core.experiments.engine import Experiment, adrive, drive, independent
 from agenttape_core.experiments.program import Call, FunctionProgram, Program, Run, recorded, recording, takes_tests
+from agenttape_core.experiments.result import Result, Summary, columns, earlier, read
 from agenttape_core.experiments.strategies.fault_kinds import CONTROL, NOTE, FaultKind, chosen_kinds
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.matching import Key, Selector, bare_step, refuse_unselected
@@ -107,7 +109,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultMatrix:
+class FaultMatrix(Result):
     """The verdicts on the faults of one test, or of one function and its cassette.
 
     Args:
@@ -138,15 +140,8 @@ class FaultMatrix:
         return [cell for cell in self.cells if cell.verdict in among and cell.fault != NOTE.name]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data; `from_dict` reads it."""
+        """Return it as plain data."""
         return {**asdict(self), "counts": dict(self.count())}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> FaultMatrix:
-        """Return the matrix that `to_dict` made plain."""
-        fields = {name: value for name, value in plain.items() if name not in {"cells", "counts"}}
-        cells = tuple(Cell(**{**cell, "target": Call(**cell["target"])}) for cell in plain["cells"])
-        return cls(**fields, cells=cells)
 
     @property
     def ok(self) -> bool:
@@ -157,6 +152,12 @@ class FaultMatrix:
     def is_whole(self) -> bool:
         """True if it was not interrupted."""
         return not self.untried
+
+    experiment = "faults"
+
+    def summary(self) -> Summary:
+        """Return the number of cells with each verdict, and the matrix."""
+        return FaultMatrices((self,)).summary()._replace(program=self.test, cassette=self.cassette)
 
     def __str__(self) -> str:
         return str(FaultMatrices((self,)))
@@ -184,7 +185,7 @@ def _judged(matrix: FaultMatrix, cell: Cell) -> Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultMatrices:
+class FaultMatrices(Result):
     """The matrices of several tests.
 
     Args:
@@ -205,6 +206,8 @@ class FaultMatrices:
         """True if it was not interrupted."""
         return not (self.is_stopped or any(one.untried for one in self.tests))
 
+    experiment = "faults"
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {"tests": [one.to_dict() for one in self.tests]}
@@ -213,40 +216,33 @@ class FaultMatrices:
         """Return it for the reporters of checks: a check for each cell."""
         return [each for one in self.tests for each in one.to_checked()]
 
-    def __str__(self) -> str:
-        return "\n".join([*(line for one in self.tests for line in _table(one)), self.summary()])
-
-    def summary(self) -> str:
-        """Return how often there is each verdict, in one line."""
+    def summary(self) -> Summary:
+        """Return the number of cells with each verdict, and the matrices."""
         total = sum((one.count() for one in self.tests), Counter[Verdict]())
         parts = [f"{total[verdict]} {verdict.replace('_', ' ')}" for verdict in MARKS if total[verdict]]
         excluded = sum(bool(one.excluded) for one in self.tests)
         parts += [f"{counted(excluded, 'test')} excluded"] if excluded else []
-        return f"{counted(total.total(), 'fault')}: {', '.join(parts) or 'none could be tried'}"
+        line = f"{counted(total.total(), 'fault')}: {', '.join(parts) or 'none could be tried'}"
+        return Summary("", "", line, [line for one in self.tests for line in _table(one)])
+
+    def __str__(self) -> str:
+        said = self.summary()
+        return "\n".join([*said.table, said.line])  # which is the end of a long table
 
 
 def _table(matrix: FaultMatrix) -> list[str]:
     if matrix.excluded:
         return [f"{matrix.test}", f"  excluded: {matrix.excluded}"]
     faults = list(dict.fromkeys(cell.fault for cell in matrix.cells))
-    targets = list(dict.fromkeys(cell.target for cell in matrix.cells))
-    found = {(cell.target, cell.fault): cell for cell in matrix.cells}
-    width = max((len(str(target)) for target in targets), default=0)
-    shown = {key: MARKS[cell.verdict] for key, cell in found.items()}
-    widths = [max(len(fault), *(len(mark) for key, mark in shown.items() if key[1] == fault)) for fault in faults]
-    heads = [f"{fault:<{columns}}" for fault, columns in zip(faults, widths, strict=True)]
-    lines = (
-        [matrix.test, f"{'':{width}}  {'  '.join(heads)}".rstrip()] if targets else [matrix.test, "  no call can fail"]
-    )
-    for target in targets:
-        row = [f"{shown.get((target, fault), '.'):<{columns}}" for fault, columns in zip(faults, widths, strict=True)]
-        lines.append(f"{target!s:<{width}}  {'  '.join(row)}".rstrip())
+    marks = {(cell.target, cell.fault): MARKS[cell.verdict] for cell in matrix.cells}
+    targets = dict.fromkeys(cell.target for cell in matrix.cells)
+    rows = [(str(target), *(marks.get((target, fault), ".") for fault in faults)) for target in targets]
+    lines = [matrix.test, *(columns([("", *faults), *rows]) if rows else ["  no call can fail"])]
     if matrix.left_out:
         lines.append(f"  {matrix.left_out} of {counted(matrix.calls, 'call')} not tried: others cover them")
     if matrix.untried:
         lines.append(f"  interrupted: {counted(matrix.untried, 'fault')} not tried")
-    lines += [f"  {cell.fault} of {cell.target.number}: {cell.words}" for cell in matrix.failing() if cell.words]
-    return lines
+    return lines + [f"  {cell.fault} of {cell.target.number}: {cell.words}" for cell in matrix.failing() if cell.words]
 
 
 @takes_tests
@@ -312,7 +308,7 @@ def cells_in(report: str | Path) -> _Known:
     Raises:
         ConfigurationError: If it isn't one.
     """
-    matrices = earlier(report, "tests", FaultMatrix.from_dict)
+    matrices = earlier(report, "tests", partial(read, FaultMatrix))
     return {(one.test, cell.fault, cell.target): cell for one in matrices for cell in one.cells}
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from agenttape_core.errors import AgentTapeError, BudgetExceededError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import SEED, Experiment, drive, independent, refuse_below_one, refuse_jobs
 from agenttape_core.experiments.program import Program, Run, is_command, opened, recorded, takes_tests
+from agenttape_core.experiments.result import Result, Summary
 from agenttape_core.experiments.strategies.orders import ORDERS
 from agenttape_core.experiments.strategies.orders import orders as in_other_orders
 from agenttape_core.experiments.verdicts import share_of
@@ -25,7 +26,7 @@ from agenttape_core.storage.names import stem_of
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.reading.summary import MODELS, cost_of
-from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
+from agenttape_core.tools.reporting.findings import Finding
 
 Part = Literal["code", "order", "tool", "model", "judge", "together"]
 """The part that varies in a group: the code and its environment, the order of answers, a tool, the model, the judge, or
@@ -121,7 +122,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class FlakyParts:
+class FlakyParts(Result):
     """The parts of a flaky program: the groups, and the verdict on them.
 
     Args:
@@ -139,11 +140,6 @@ class FlakyParts:
     seed: int
     notes: tuple[str, ...] = ()
     is_whole: bool = True
-
-    @property
-    def ok(self) -> bool:
-        """True if no sample has failed."""
-        return not self.culprits
 
     @property
     def culprits(self) -> list[str]:
@@ -173,16 +169,19 @@ class FlakyParts:
             "notes": list(self.notes),
         }
 
-    def to_checked(self) -> list[Checked]:
-        """Return it for the reporters of checks: a finding for each part in which something has failed."""
-        failed = [group for group in self.groups if group.count("failed")]
-        found = [Finding(str(group), found="; ".join(group.reasons[:_SHOWN])) for group in failed]
-        return [judged_by("flaky", self.program, self.cassette, found)]
+    experiment = "flaky"
 
-    def __str__(self) -> str:
-        lines = [f"{self.program}, replayed from {self.cassette}: {self.verdict}", *map(str, self.groups)]
-        lines += [f"{group.title}: {why}" for group in self.groups for why in group.reasons[:_SHOWN]]
-        return "\n  ".join([*lines, *self.notes])
+    def summary(self) -> Summary:
+        """Return the verdict, a line for each part, the reasons and the remarks."""
+        reasons = (f"{group.title}: {why}" for group in self.groups for why in group.reasons[:_SHOWN])
+        failed = [group for group in self.groups if group.count("failed")]
+        return Summary(
+            self.program,
+            self.cassette,
+            f"{self.program}, replayed from {self.cassette}: {self.verdict}",
+            [f"  {line}" for line in (*map(str, self.groups), *reasons, *self.notes)],
+            [Finding(str(group), found="; ".join(group.reasons[:_SHOWN])) for group in failed],
+        )
 
 
 SAMPLES = 10

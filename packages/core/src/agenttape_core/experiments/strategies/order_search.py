@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 
 from agenttape_core.errors import counted
 from agenttape_core.experiments.program import Call
+from agenttape_core.experiments.result import Result, Summary
 from agenttape_core.scheduling import ChoicePoint
 from agenttape_core.tools.reporting import findings as reporting
-from agenttape_core.tools.reporting.findings import Checked
 
 Order = tuple[int, ...]
 Pick = Callable[[Sequence[int]], int]
@@ -174,7 +174,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Exploration:
+class Exploration(Result):
     """The result of an exploration.
 
     Args:
@@ -203,11 +203,6 @@ class Exploration:
     order: str = ""
     unreachable: Sequence[int] = ()
     is_whole: bool = True
-
-    @property
-    def ok(self) -> bool:
-        """True if every order had the same outcome, and one that was given could be imposed."""
-        return not (self.findings or self.unstable or self.unreachable)
 
     @property
     def failing(self) -> int:
@@ -243,22 +238,26 @@ class Exploration:
             "is_whole": self.is_whole,
         }
 
-    def to_checked(self) -> list[Checked]:
-        """Return it for the reporters of checks: a finding for each sort of change."""
+    experiment = "orders"
+
+    def summary(self) -> Summary:
+        """Return how many orders change the outcome, and each change with the smallest order that makes it."""
         found = [
             reporting.Finding(f"{_WORDS[one.what]} in the order {one.order}", "as recorded", one.told.splitlines()[0])
             for one in self.findings
         ]
         if self.unstable or self.unreachable:
             found.append(reporting.Finding("it can't be explored", found=self.unstable or self._of_order()))
-        return [reporting.judged_by("orders", self.function, self.cassette, found)]
+        lines = [line for one in self.findings for line in ("", *_indented("\n".join(self._lines(one))))]
+        table = _indented(self.unstable) if self.unstable else lines
+        return Summary(self.function, self.cassette, self._line(), table, found)
 
-    def __str__(self) -> str:
+    def _line(self) -> str:
         if self.unstable:
-            return "\n".join([f"{self.function} cannot be explored:", *_indented(self.unstable)])
+            return f"{self.function} cannot be explored:"
         where = f"{self.function} over {self.cassette}:"
         if self.order:
-            return "\n".join([f"{where} {self._of_order()}", *self._findings()])
+            return f"{where} {self._of_order()}"
         if not self.overlapping:
             return f"{where} no calls wait side by side, so there is one order only"
         how = "all that there are" if self.is_exhaustive else f"nearest first and by chance, seed {self.seed}"
@@ -268,7 +267,7 @@ class Exploration:
             return f"{where} the same in {tried}"
         if self.is_exhaustive and self.is_whole:
             tried = f"all {self.orders} possible orders"
-        return "\n".join([f"{self.function} depends on timing: {self._changes(tried)}", *self._findings()])
+        return f"{self.function} depends on timing: {self._changes(tried)}"
 
     def _changes(self, tried: str) -> str:
         """Return how many orders change the outcome, and how many lead to requests without a recorded answer."""
@@ -284,9 +283,6 @@ class Exploration:
             return told
         calls = ", ".join(f"call {number}" for number in self.unreachable)
         return f"{told}\n  not reachable: {calls}, made after what was to wait for it, or not at all"
-
-    def _findings(self) -> list[str]:
-        return [line for finding in self.findings for line in ("", *_indented("\n".join(self._lines(finding))))]
 
     def _lines(self, finding: Finding) -> list[str]:
         known = {call.number: call for call in self.overlapping}

@@ -15,6 +15,7 @@ from typing import Any
 from agenttape_core.errors import ConfigurationError, VerificationError, shown_path
 from agenttape_core.experiments.engine import drive
 from agenttape_core.experiments.program import Failure, Program, Source, recorded, takes_tests
+from agenttape_core.experiments.result import Result, Summary
 from agenttape_core.experiments.steady import steady
 from agenttape_core.experiments.strategies.shrinking import RESERVE, ReplayedRun, Shrinking
 from agenttape_core.lifecycle.project import this_project
@@ -22,12 +23,12 @@ from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.redaction import Rule
 from agenttape_core.storage import open_cassette
 from agenttape_core.storage.names import stem_of
-from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
+from agenttape_core.tools.reporting.findings import Finding
 from agenttape_core.tools.rewrite.redacting import redact
 
 
 @dataclass(frozen=True, slots=True)
-class Shrunk:
+class Shrunk(Result):
     """The smallest cassette that was found with the same failure of a program.
 
     Args:
@@ -54,15 +55,8 @@ class Shrunk:
     keeps: tuple[str, ...] = ()
     test: Path | None = None
 
-    @property
-    def ok(self) -> bool:
-        """True, as there is always one."""
-        return True
-
-    @property
-    def is_whole(self) -> bool:
-        """True, as the failure is the same even if it was interrupted."""
-        return True
+    experiment = "shrink"
+    ok = True  # there's always one, and its failure is the same even if the search was interrupted
 
     @property
     def share(self) -> float:
@@ -85,23 +79,20 @@ class Shrunk:
             "keeps": list(self.keeps),
         }
 
-    def to_checked(self) -> list[Checked]:
-        """Return it for the reporters of checks: the failure."""
-        return [judged_by("shrink", self.program, shown_path(self.cassette), [Finding(str(self.failure))])]
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.program} fails alike with {shown_path(self.cassette)}",
+    def summary(self) -> Summary:
+        """Return the cassette, the failure, and how small it has become."""
+        table = [
             f"failure  {self.failure}",
             f"calls    {self.calls[0]} → {self.calls[1]}",
             f"bytes    {self.sizes[0]} → {self.sizes[1]} ({self.share:.1%})",
             f"replays  {self.replays}" + ("" if self.is_minimal else ": ended early, not minimal yet"),
         ]
         if self.keeps:
-            lines.append(f"holds    what may be secret, as it fails alike only with it: {', '.join(self.keeps)}")
-        if self.test is not None:
-            lines.append(f"test     {shown_path(self.test)}")
-        return "\n  ".join(lines)
+            table.append(f"holds    what may be secret, as it fails alike only with it: {', '.join(self.keeps)}")
+        table += [f"test     {shown_path(self.test)}"] if self.test is not None else []
+        cassette, lines = shown_path(self.cassette), [f"  {line}" for line in table]
+        line = f"{self.program} fails alike with {cassette}"
+        return Summary(self.program, cassette, line, lines, [Finding(str(self.failure))])
 
 
 MAX_REPLAYS = 300

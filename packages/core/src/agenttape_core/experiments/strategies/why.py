@@ -11,6 +11,7 @@ from typing import Any, Literal
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Experiment, drive, independent
 from agenttape_core.experiments.program import Call, Program, Run, opened, recorded, takes_tests
+from agenttape_core.experiments.result import Result, Summary
 from agenttape_core.experiments.steady import steady
 from agenttape_core.experiments.strategies.outcome_trees import Change, holds, longer, perturbed, replacing, turned
 from agenttape_core.interventions import GivenOutcome
@@ -19,7 +20,7 @@ from agenttape_core.schema import IndexRow, Interaction, Outcome
 from agenttape_core.storage import Cassette
 from agenttape_core.storage.names import stem_of
 from agenttape_core.tools.reading.summary import MODELS
-from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
+from agenttape_core.tools.reporting.findings import Finding
 
 RESULT = 0
 """The number for the program's result or exception, which no call has."""
@@ -99,7 +100,7 @@ _MODEL = "that a model's answer follows from its request is not tested here: it 
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class Why(Result):
     """The answers that have changed a call.
 
     Args:
@@ -118,10 +119,8 @@ class Why:
     flow: Flow
     replays: int
 
-    @property
-    def ok(self) -> bool:
-        """True, as links aren't defects."""
-        return True
+    experiment = "why"
+    ok = True  # links aren't defects
 
     @property
     def is_whole(self) -> bool:
@@ -152,22 +151,17 @@ class Why:
             "replays": self.replays,
         }
 
-    def to_checked(self) -> list[Checked]:
-        """Return it for the reporters of checks: a warning for each call that has moved the one in question."""
-        found = [Finding(line.strip(), level="warning") for line in str(self).splitlines() if "←" in line]
-        return [judged_by("why", self.program, shown_path(self.cassette), found)]
-
-    def __str__(self) -> str:
-        asked = f", and the text {self.text!r}" if self.text is not None else ""
-        lines = [f"{self._named(self.call.number)} of {shown_path(self.cassette)}{asked}"]
-        lines += self._tree(self.call.number, "  ", {self.call.number})
-        if len(lines) == 1:
-            lines.append(f"  {_ALONE if self.text is None else _ITSELF}")
+    def summary(self) -> Summary:
+        """Return the call in question, and the calls whose answers lead into it, as a tree."""
+        cassette, asked = shown_path(self.cassette), f", and the text {self.text!r}" if self.text is not None else ""
+        table = [*self._tree(self.call.number, "  ", {self.call.number})]
+        found = [Finding(line.strip(), level="warning") for line in table]
+        if not table:
+            table.append(f"  {_ALONE if self.text is None else _ITSELF}")
         elif self.call.kind in MODELS:
-            lines.append(f"  {_MODEL}")
-        if not self.flow.is_whole:
-            lines.append("  interrupted: not each recorded answer was tried")
-        return "\n".join(lines)
+            table.append(f"  {_MODEL}")
+        table += [] if self.flow.is_whole else ["  interrupted: not each recorded answer was tried"]
+        return Summary(self.program, cassette, f"{self._named(self.call.number)} of {cassette}{asked}", table, found)
 
     def _tree(self, number: int, indent: str, above: set[int]) -> Iterator[str]:
         """Yield the lines of the calls whose answers lead into a call, each with those that lead into it."""

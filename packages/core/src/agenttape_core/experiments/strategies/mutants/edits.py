@@ -12,19 +12,22 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError, shown_path
-from agenttape_core.experiments.strategies.mutants.sites import (
+from agenttape_core.experiments.result import cut
+from agenttape_core.experiments.strategies.mutants.texts import (
     Edit,
     Function,
     Kind,
     Site,
     Sought,
+    edits_of_text,
+    is_evident,
+    is_tool_like,
     name_of,
     replace,
     sites,
     with_fields,
     without,
 )
-from agenttape_core.experiments.strategies.mutants.texts import edits_of_text, is_evident, is_tool_like
 
 # -- Edits of schemas: of the arguments of tools and of structured answers, as classes, functions or plain data.
 
@@ -37,7 +40,7 @@ _RUNTIME = frozenset({"self", "cls", "config", "runtime", "state", "ctx", "conte
 """Parameters that frameworks fill in, and models do not see."""
 
 
-def edits_of_schema(site: Site) -> Iterator[Edit]:
+def _edits_of_schema(site: Site) -> Iterator[Edit]:
     """Yield the edits of one node of a schema."""
     node = site.node
     if isinstance(node, ast.AnnAssign) and isinstance(site.parent, ast.ClassDef):
@@ -50,7 +53,7 @@ def edits_of_schema(site: Site) -> Iterator[Edit]:
         yield from _plain(node)
 
 
-def is_schema_like(site: Site) -> bool:
+def _is_schema_like(site: Site) -> bool:
     """Return whether a schema is declared as such, so that it is worth a line if no request holds it."""
     node = site.parent if isinstance(site.node, ast.AnnAssign) else site.node
     if isinstance(node, ast.ClassDef):
@@ -58,12 +61,8 @@ def is_schema_like(site: Site) -> bool:
     return isinstance(node, Function) and is_tool_like(node)
 
 
-def _fields_of(owner: ast.ClassDef) -> tuple[str, ...]:
-    return tuple(name_of(item.target) for item in owner.body if isinstance(item, ast.AnnAssign))
-
-
 def _field(owner: ast.ClassDef, node: ast.AnnAssign) -> Iterator[Edit]:
-    fields = _fields_of(owner)
+    fields = tuple(name_of(item.target) for item in owner.body if isinstance(item, ast.AnnAssign))
     if not fields or not name_of(node.target).strip("_"):
         return
     sought = Sought(fields=fields)
@@ -328,7 +327,12 @@ def mutated(source: str, mutant: str, *, file: str, is_test: bool = False) -> as
 def _edits_of(tree: ast.Module, file: str, *, is_test: bool) -> Iterator[tuple[str, Site, Edit]]:
     """Yield all edits of a file with their ids, in the order of its lines."""
     numbers: Counter[tuple[int, str]] = Counter()
-    found = [(site, edit) for site in sites(tree) if not (is_test and _is_of_test(site)) for edit in _edits(site)]
+    found = [
+        (site, edit)
+        for site in sites(tree)
+        if not (is_test and _is_of_test(site))
+        for edit in (*edits_of_text(site), *_edits_of_schema(site))
+    ]
     for site, edit in sorted(found, key=lambda pair: _line(pair[0])):
         at = (_line(site), edit.operator)
         numbers[at] += 1
@@ -337,7 +341,7 @@ def _edits_of(tree: ast.Module, file: str, *, is_test: bool) -> Iterator[tuple[s
 
 def _mutant(name: str, file: str, site: Site, edit: Edit) -> Mutant:
     before, after = _shown(site, edit)
-    line = _line(site)
+    line, lines = _line(site), site.lines
     return Mutant(
         id=name,
         file=file,
@@ -348,15 +352,11 @@ def _mutant(name: str, file: str, site: Site, edit: Edit) -> Mutant:
         before=before,
         after=after,
         sought=edit.sought,
-        lines=(site.lines.start, site.lines.stop - 1),
-        is_evident=is_evident(site) if edit.operator == "empty" else is_schema_like(site),
-        in_function=_is_in_function(site),
+        lines=(lines.start, lines.stop - 1),
+        is_evident=is_evident(site) if edit.operator == "empty" else _is_schema_like(site),
+        # A docstring or a signature takes effect before the function is called.
+        in_function=site.function is not None and not site.is_docstring and not isinstance(site.node, Function),
     )
-
-
-def _edits(site: Site) -> Iterator[Edit]:
-    yield from edits_of_text(site)
-    yield from edits_of_schema(site)
 
 
 def _line(site: Site) -> int:
@@ -375,11 +375,6 @@ def _last(site: Site, line: int) -> int:
     return int(getattr(node, "end_lineno", None) or line)
 
 
-def _is_in_function(site: Site) -> bool:
-    """Return whether an edit takes effect when a function is called: a docstring or a signature does so before."""
-    return site.function is not None and not site.is_docstring and not isinstance(site.node, Function)
-
-
 def _is_of_test(site: Site) -> bool:
     """Return whether a place belongs to a test or a fixture: to edit these would be to edit what judges."""
     for node in (*site.parents, site.node):
@@ -396,10 +391,7 @@ def _shown(site: Site, edit: Edit) -> tuple[str, str]:
     if edit.before:
         return _cut(edit.before, edit.after)
     anchor = site.anchor
-    before = _unparsed(anchor)
-    if anchor is site.node:
-        return _cut(before, _unparsed(edit.new))
-    return _cut(before, _unparsed(_exchanged(anchor, site.node, edit.new)))
+    return _cut(_unparsed(anchor), _unparsed(_exchanged(anchor, site.node, edit.new)))
 
 
 def _exchanged(tree: ast.AST, old: ast.AST, new: ast.AST) -> ast.AST:
@@ -425,10 +417,6 @@ def _cut(before: str, after: str) -> tuple[str, str]:
         return before, after
     common = next((at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), 0)
     first = max(0, common - _AROUND)
-    return _window(before, first), _window(after, first)
-
-
-def _window(line: str, first: int) -> str:
     start = "…" if first else ""
-    cut = line[first : first + _SHOWN]
-    return f"{start}{cut}…" if len(line) > first + _SHOWN else f"{start}{cut}"
+    one, other = (f"{start}{cut(line[first:], _SHOWN)}" for line in (before, after))
+    return one, other

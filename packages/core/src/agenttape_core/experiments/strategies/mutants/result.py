@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agenttape_core.errors import counted
+from agenttape_core.experiments.result import Result, Summary, cut
 from agenttape_core.experiments.strategies.mutants.edits import Mutant
 from agenttape_core.experiments.strategies.mutants.running import Facts, Reply
-from agenttape_core.experiments.strategies.mutants.selecting import Reaching
-from agenttape_core.experiments.strategies.mutants.sites import KINDS
-from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
+from agenttape_core.experiments.strategies.mutants.texts import KINDS
+from agenttape_core.tools.reporting.findings import Finding
 
 Verdict = Literal["miss", "assertion", "unused", "raised", "did not end", "survived", "no coverage"]
 """The end of a mutant. It was killed: by the replay, as a request is another one (*miss*); by an *assertion*, or
@@ -72,10 +72,11 @@ def _hidden(before: Mapping[str, Facts], reply: Reply) -> list[str]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MOST else f"{text[:_MOST]}…"
+    return cut(text, 40)
 
 
-_MOST = 40
+_PLAIN = ("id", "file", "line", "kind", "operator", "before", "after")
+"""The facts of a mutant that its verdict has as plain data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,34 +104,21 @@ class Judged:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
-        one = self.mutant
-        return {
-            "id": one.id,
-            "file": one.file,
-            "line": one.line,
-            "kind": one.kind,
-            "operator": one.operator,
-            "before": one.before,
-            "after": one.after,
-            "verdict": self.verdict,
-            "words": self.words,
-            "test": self.test or None,
-            "tests": list(self.tests),
-        }
+        edit = {name: getattr(self.mutant, name) for name in _PLAIN}
+        judged = {"verdict": self.verdict, "words": self.words, "test": self.test or None, "tests": list(self.tests)}
+        return {**edit, **judged}
 
     @classmethod
-    def known(cls, reaching: Reaching, plain: Mapping[str, Any]) -> Judged | None:
+    def known(cls, one: Mutant, tests: tuple[str, ...], plain: Mapping[str, Any]) -> Judged | None:
         """Return the verdict of an earlier run; `None` if that was on another edit, or with other tests."""
-        one = reaching.mutant
-        if (plain["before"], plain["after"], tuple(plain["tests"])) != (one.before, one.after, reaching.tests):
+        if (plain["before"], plain["after"], tuple(plain["tests"])) != (one.before, one.after, tests):
             return None
-        return cls(one, plain["verdict"], plain["words"], plain["test"] or "", reaching.tests)
+        return cls(one, plain["verdict"], plain["words"], plain["test"] or "", tests)
 
     def __str__(self) -> str:
         said = f": {self.words}" if self.words else ""
         by = f" by {self.test}" if self.test else ""
-        diff = "".join(f"\n    {line}" for line in self.mutant.diff.splitlines())
-        return f"{self.mutant.id}  {self.verdict}{by}{said}{diff}"
+        return "\n    ".join([f"{self.mutant.id}  {self.verdict}{by}{said}", *self.mutant.diff.splitlines()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +154,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class MutationScore:
+class MutationScore(Result):
     """The edits of a program that its cassettes notice, and those that they do not.
 
     Args:
@@ -209,13 +197,7 @@ class MutationScore:
         """True if all edits with coverage were killed, and each test took part that has a cassette."""
         return not (self.survivors or self.excluded)
 
-    def to_checked(self) -> list[Checked]:
-        """Return it for the reporters of checks: a finding for each survivor, at its line."""
-        found = [
-            Finding(f"{one.id} survived", "a test that notices", _cut(one.after), path=one.file, line=one.line)
-            for one in (judged.mutant for judged in self.survivors)
-        ]
-        return [judged_by("mutants", self.program, "", found)]
+    experiment = "mutants"
 
     def by(self, key: Callable[[Mutant], str]) -> dict[str, Score]:
         """Return the scores of groups of mutants with coverage.
@@ -258,32 +240,25 @@ class MutationScore:
             "notes": list(self.notes),
         }
 
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
-
-    def lines(self) -> list[str]:
-        """Return it as text: the score, the survivors, then what no test reaches."""
+    def summary(self) -> Summary:
+        """Return the score, those of its parts, the survivors, and the edits that no test reaches."""
         score = self.score
         share = f" killed ({score.share:.0%})" if score.killed + score.survived else " edits"
-        lines = [f"{self.program}: {score}{share}"]
-        lines += [f"  {name}: {each}" for name, each in self.by_kind.items()]
-        if len(self.by_file) > 1:
-            lines += [f"  {name}: {each}" for name, each in self.by_file.items()]
+        parts = {**self.by_kind, **(self.by_file if len(self.by_file) > 1 else {})}
+        table = [f"  {name}: {each}" for name, each in parts.items()]
         if self.survivors:
-            lines += ["survived: no test catches these", *_indented(self.survivors)]
+            table.append("survived: no test catches these")
+        for each in self.survivors:
+            table += [f"  {each.mutant.id}", *(f"      {line}" for line in each.mutant.diff.splitlines())]
+            table += [f"      {each.words}"] if each.words else []
         if self.unreached:
-            lines += ["no coverage: no test reaches these", *(f"  {line}" for line in _places(self.unreached))]
-        lines += [f"excluded: {test}: {why}" for test, why in self.excluded.items()]
-        return [*lines, *self.notes]
-
-
-def _indented(several: Iterable[Judged]) -> list[str]:
-    return [f"  {line}" for one in several for line in _survivor(one).splitlines()]
-
-
-def _survivor(one: Judged) -> str:
-    diff = "".join(f"\n    {line}" for line in one.mutant.diff.splitlines())
-    return f"{one.mutant.id}{diff}" + (f"\n    {one.words}" if one.words else "")
+            table += ["no coverage: no test reaches these", *(f"  {line}" for line in _places(self.unreached))]
+        table += [*(f"excluded: {test}: {why}" for test, why in self.excluded.items()), *self.notes]
+        found = [
+            Finding(f"{one.id} survived", "a test that notices", _cut(one.after), path=one.file, line=one.line)
+            for one in (judged.mutant for judged in self.survivors)
+        ]
+        return Summary(self.program, "", f"{self.program}: {score}{share}", table, found)
 
 
 def _places(several: Iterable[Judged]) -> list[str]:

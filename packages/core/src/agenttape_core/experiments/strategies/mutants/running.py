@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, UnusedInteractionsError
 from agenttape_core.experiments.program import problem_of, program_of
+from agenttape_core.experiments.result import read
 from agenttape_core.experiments.strategies.mutants.edits import Mutant, mutated
 from agenttape_core.experiments.worker import SECONDS, Workers
 from agenttape_core.guard.caller import is_library
@@ -102,18 +103,6 @@ class Facts:
             value=_ADDRESS.sub("0x…", value),
             seconds=round(seconds, 4),
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data; `from_dict` reads it."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Facts:
-        """Return the facts that `to_dict` made plain, even if they have been through JSON."""
-        made: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
-        }
-        return cls(**{**made, "calls": tuple(map(tuple, plain["calls"]))})
 
 
 def _how(error: BaseException | None, ours: BaseException | None, missed: Sequence[str]) -> How:
@@ -342,85 +331,50 @@ class Job:
             edit = {"id": one.id, "file": one.file, "path": str(path), "is_test": is_test}
         request = {"program": program, "root": str(self.root), "trace": trace, "mutant": edit}
         plain = workers.run(__name__, request, hash_seed=self.hash_seed, seconds=limits[0], cpu=limits[1])
-        facts = {name: Facts.from_dict(one) for name, one in plain.pop("facts", {}).items()}
+        facts = {name: read(Facts, one) for name, one in plain.pop("facts", {}).items()}
         return Reply(facts, **plain)
 
 
-class Loading:
-    """The import of one file with an edit, in this process from now on.
+def _edit(mutant: Mapping[str, Any]) -> list[bool]:
+    """Let the loader of Python files compile an edited file, wherever it's imported from; note when it has done so."""
+    kind: Any = importlib.machinery.SourceFileLoader
+    file, before, loaded = Path(mutant["path"]).resolve(), kind.get_code, list[bool]()
 
-    Args:
-        file: The file.
-        name: Its name in ids.
-        mutant: The id of the mutant.
-        is_test: Whether it holds tests.
-    """
-
-    def __init__(self, file: Path, name: str, mutant: str, *, is_test: bool) -> None:
-        self._file = file.resolve()
-        self._name = name
-        self._mutant = mutant
-        self._is_test = is_test
-        self.is_loaded = False
-        """True once the file was imported."""
-
-    def install(self) -> None:
-        """Let the loader of Python files compile the edited file, wherever it is imported from."""
-        kind: Any = importlib.machinery.SourceFileLoader
-        before = kind.get_code
-        loading = self
-
-        @functools.wraps(before)
-        def get_code(self: Any, fullname: str) -> types.CodeType | None:
-            if Path(self.path).resolve() == loading._file:
-                return loading.code()
+    @functools.wraps(before)
+    def get_code(self: Any, fullname: str) -> types.CodeType | None:
+        if Path(self.path).resolve() != file:
             found: types.CodeType | None = before(self, fullname)
             return found
-
-        kind.get_code = get_code
-
-    def code(self) -> types.CodeType:
-        """Return the code of the file with the edit."""
-        source = decode_source(self._file.read_bytes())
-        tree = mutated(source, self._mutant, file=self._name, is_test=self._is_test)
-        self.is_loaded = True
-        code: types.CodeType = compile(tree, str(self._file), "exec", dont_inherit=True)
+        source = decode_source(file.read_bytes())
+        tree = mutated(source, mutant["id"], file=mutant["file"], is_test=mutant["is_test"])
+        loaded.append(True)
+        code: types.CodeType = compile(tree, str(file), "exec", dont_inherit=True)
         return code
+
+    kind.get_code = get_code
+    return loaded
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
     """Run a program once, as `Job.run` asks for it."""
-    loading = _loading(request)
+    mutant, program = request["mutant"], request["program"]
+    loaded = _edit(mutant) if mutant is not None else [True]
     reached = Reached(Path(request["root"])) if request["trace"] else None
-    program = request["program"]
     runner = import_module(TESTS).run if "tests" in program else _function
     if reached is not None:
         reached.start()
     try:
-        found = runner(program, begin=reached.begin if reached is not None else _nothing, stops=loading is not None)
+        found = runner(program, begin=reached.begin if reached is not None else str, stops=mutant is not None)
     finally:
         if reached is not None:
             reached.stop()
     facts: dict[str, Facts] = found["facts"]
     return {
         **found,
-        "facts": {name: each.to_dict() for name, each in facts.items()},
-        "is_loaded": loading is None or loading.is_loaded,
+        "facts": {name: asdict(each) for name, each in facts.items()},
+        "is_loaded": bool(loaded),
         "lines": reached.lines if reached is not None else {},
     }
-
-
-def _loading(request: dict[str, Any]) -> Loading | None:
-    mutant = request["mutant"]
-    if mutant is None:
-        return None
-    made = Loading(Path(mutant["path"]), mutant["file"], mutant["id"], is_test=mutant["is_test"])
-    made.install()
-    return made
-
-
-def _nothing(_: str) -> None:
-    pass
 
 
 def _function(program: dict[str, Any], *, begin: Callable[[str], object], stops: bool) -> dict[str, Any]:  # noqa: ARG001

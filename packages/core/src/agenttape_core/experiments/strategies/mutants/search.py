@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from agenttape_core.errors import AgentTapeError, ConfigurationError, counted, shown_path
-from agenttape_core.experiments.engine import SEED, Jobs, earlier, refuse_below_one
-from agenttape_core.experiments.program import recording
+from agenttape_core.errors import AgentTapeError, CassetteError, ConfigurationError, counted, shown_path
+from agenttape_core.experiments.engine import SEED, Jobs, refuse_below_one
+from agenttape_core.experiments.program import is_command, recording
+from agenttape_core.experiments.result import earlier
 from agenttape_core.experiments.strategies.mutants.edits import Mutant, mutants_of, read_source
 from agenttape_core.experiments.strategies.mutants.result import Judged, MutationScore, verdict_of
 from agenttape_core.experiments.strategies.mutants.running import Facts, Job, Reply, changed_lines, root_of
-from agenttape_core.experiments.strategies.mutants.selecting import Evidence, Reaching, sampled
-from agenttape_core.experiments.strategies.mutants.sites import KINDS
+from agenttape_core.experiments.strategies.mutants.texts import KINDS, Sought
 from agenttape_core.experiments.worker import Workers
 from agenttape_core.lifecycle.project import this_project
-from agenttape_core.matching import refuse_unselected
+from agenttape_core.matching import Ignored, refuse_unselected
 from agenttape_core.session import current_session
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.hash_seeds import recorded_seed, seed_of_tests
@@ -31,167 +34,256 @@ _SLOWER = 20
 _SECONDS = 30.0
 _NAMED = 5
 
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The choice of edits.
-
-    Args:
-        only: The kinds of edits; all if empty.
-        source: The files and folders that are edited; by default all files of the project that the tests import.
-        base: A revision of git: only lines that have changed since are edited.
-        most: The most mutants that are tried.
-        seed: The seed of the draw, if there are more.
-        mutant: The id of the only mutant.
-        known: The verdicts of an earlier run as plain data, by the ids of the mutants.
-    """
-
-    only: Collection[str] = ()
-    source: Sequence[str | Path] = ()
-    base: str | None = None
-    most: int = MOST
-    seed: int = SEED
-    mutant: str | None = None
-    known: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+# -- The tests that reach a mutant: the selection that makes it affordable to try many.
 
 
 @dataclass(slots=True)
-class Search:
-    """The search for edits that no test catches.
+class Requests:
+    """The requests of one cassette.
 
     Args:
-        workers: Run the program.
-        job: The program.
-        chosen: Which edits are made.
-        jobs: How many of them at the same time.
-        on_run: Called after each mutant.
+        texts: The texts of each request, keys and values, with single spaces.
+        tools: The names of the tools that models were offered.
+        schemas: The names of the properties of each schema.
     """
 
-    workers: Workers
-    job: Job
-    chosen: Chosen
-    jobs: int
-    on_run: Callable[[], object]
-    excluded: dict[str, str] = field(default_factory=dict)
-    apart: dict[str, int] = field(default_factory=dict)
+    texts: list[str] = field(default_factory=list)
+    tools: set[str] = field(default_factory=set)
+    schemas: set[frozenset[str]] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, requests: Iterable[Any]) -> Requests:
+        """Return the texts, tools and schemas in requests."""
+        made = cls()
+        for request in requests:
+            made.texts.append("\0".join(" ".join(text.split()) for text in made._read(request)))
+        return made
+
+    def __add__(self, other: Requests) -> Requests:
+        return Requests(self.texts + other.texts, self.tools | other.tools, self.schemas | other.schemas)
+
+    def holds(self, sought: Sought) -> bool:
+        """Return whether some request holds the text that an edit would change."""
+        if sought.texts:
+            return any(all(text in one for text in sought.texts) for one in self.texts)
+        if sought.tool and sought.tool in self.tools:
+            return True
+        return bool(sought.fields) and any(set(sought.fields) <= schema for schema in self.schemas)
+
+    def _read(self, plain: Any) -> Iterator[str]:
+        """Yield all texts of plain data, and note the tools and schemas in it."""
+        if isinstance(plain, str):
+            yield plain
+        elif isinstance(plain, list):
+            for item in plain:
+                yield from self._read(item)
+        elif isinstance(plain, dict):
+            properties = plain.get("properties")
+            if isinstance(properties, dict):
+                self.schemas.add(frozenset(map(str, properties)))
+            if isinstance(plain.get("name"), str) and plain.keys() & {"description", "parameters", "input_schema"}:
+                self.tools.add(plain["name"])
+            for key, item in plain.items():
+                yield str(key)
+                yield from self._read(item)
+
+
+_NO_REQUEST = "in no recorded request"
+_NO_LINE = "no test runs this line"
+_NO_IMPORT = "no test imports this file"
+
+
+class _Reaching(NamedTuple):
+    """A mutant, the tests that reach it, the quickest first, and why there are none, if that's worth a line."""
+
+    mutant: Mutant
+    tests: tuple[str, ...] = ()
+    why: str = ""
+
+
+class _Evidence:
+    """The lines and texts that each test reaches without an edit."""
+
+    def __init__(self, facts: Mapping[str, Facts], reply: Reply) -> None:
+        self.facts, self._lines = facts, reply.lines
+        self.tests = {Path(file) for file in reply.files}
+        """The files that hold tests."""
+        self.files = sorted({file for files in reply.lines.values() for file in files})
+        """The files of the project that were imported."""
+        read = cache(_requests_in)
+        each = {name: one.cassettes for name, one in facts.items()}
+        self._requests = {name: sum((read(path, ()) for path in paths), Requests()) for name, paths in each.items()}
+        self._compared = {
+            name: sum((read(path, facts[name].ignored) for path in paths), Requests()) for name, paths in each.items()
+        }
+
+    def reaching(self, mutant: Mutant, path: Path) -> _Reaching:
+        """Return the tests that reach a mutant."""
+        if (file := str(path)) not in self.files:
+            return _Reaching(mutant, (), _NO_IMPORT)
+        found = [name for name in self.facts if mutant.sought and self._requests[name].holds(mutant.sought)]
+        why = _NO_REQUEST if mutant.is_evident else ""
+        if mutant.in_function:
+            running = [name for name in self.facts if self._runs(name, file, mutant)]
+            found, why = [name for name in running if name in found], "" if running else _NO_LINE
+        tests = tuple(sorted(found, key=lambda name: (self.facts[name].seconds, name)))
+        return _Reaching(mutant, tests, "" if tests else why)
+
+    def hidden(self, mutant: Mutant, tests: Iterable[str]) -> str:
+        """Return the setting that keeps requests with an edit from being compared; empty if there is none."""
+        for name in tests if mutant.sought else ():
+            if self._requests[name].holds(mutant.sought) and not self._compared[name].holds(mutant.sought):
+                return f"ignore hides it: {', '.join(self.facts[name].ignored)}"
+        return ""
+
+    def _runs(self, name: str, file: str, mutant: Mutant) -> bool:
+        first, last = mutant.lines
+        return any(first <= line <= last for line in self._lines.get(name, {}).get(file, ()))
+
+
+def _requests_in(path: str, ignored: tuple[str, ...]) -> Requests:
+    """Return the requests of a cassette, without the ignored paths."""
+    stripped = Ignored.of(ignored).stripped
+    try:
+        cassette = open_cassette(Path(path))
+        return Requests.of(stripped(cassette.interaction(row.number).request) for row in cassette.entries)
+    except (CassetteError, OSError):  # one in a folder that is gone, which the test has made for itself
+        return Requests()
+
+
+def _sampled(reaching: Sequence[_Reaching], most: int, seed: int) -> list[_Reaching]:
+    """Return so many mutants, drawn by chance, in the order of their lines; of each line one before others follow."""
+    places = list(range(len(reaching)))
+    random.Random(seed).shuffle(places)  # noqa: S311 - a draw, no secret
+    seen: Counter[tuple[str, int]] = Counter()
+    turns: list[tuple[int, int, int]] = []
+    for place in places:
+        at = (reaching[place].mutant.file, reaching[place].mutant.line)
+        seen[at] += 1
+        turns.append((seen[at], len(turns), place))
+    return [reaching[place] for place in sorted(place for _, _, place in sorted(turns)[:most])]
+
+
+class _Chosen(NamedTuple):
+    """The choice of edits, as `mutants` takes it, and the verdicts of an earlier run by the ids of the mutants."""
+
+    only: Collection[str]
+    source: Sequence[str | Path]
+    base: str | None
+    most: int
+    seed: int
+    mutant: str | None
+    known: Mapping[str, Mapping[str, Any]]
+
+
+class _Search:
+    """The search for edits that no test catches."""
+
+    def __init__(self, workers: Workers, job: Job, chosen: _Chosen, jobs: int, on_run: Callable[[], object]) -> None:
+        self._workers, self._job, self._chosen, self._jobs, self._on_run = workers, job, chosen, jobs, on_run
+        self._excluded: dict[str, str] = {}
+        self._apart: Counter[str] = Counter()
 
     def found(self) -> MutationScore:
         """Return the verdicts."""
-        first = self.job.run(self.workers)  # cold: all libraries are imported in it, which a trace would make slow
-        self._refuse_broken(first)
+        first = self._job.run(self._workers)  # cold: all libraries are imported in it, which a trace would make slow
+        if not first.facts or first.problem or first.ended:
+            why = first.problem or first.ended or "there are no tests"
+            said = f"{self._name(0)} cannot be run without an edit: {why}\n{self._workers.said(self._job.hash_seed)}"
+            raise ConfigurationError(said.strip())
         before, traced = self._steady(self._partaking(first.facts))
         cassettes = dict.fromkeys(Path(path) for one in before.values() for path in one.cassettes)
         rows = [row for path in cassettes for row in open_cassette(path).entries]
-        refuse_unselected(self.job.live, rows, "live", next(iter(cassettes)))
-        evidence = Evidence.of(before, traced)
-        reaching = self._reaching(evidence, {Path(file) for file in traced.files})
+        refuse_unselected(self._job.live, rows, "live", next(iter(cassettes)))
+        evidence = _Evidence(before, traced)
+        reaching = self._reaching(evidence)
         landing = [one for one in reaching if one.tests]
-        drawn = sampled(landing, self.chosen.most, self.chosen.seed)
+        drawn = _sampled(landing, self._chosen.most, self._chosen.seed)
         limits = (_SECONDS + _SLOWER * traced.seconds, _SECONDS + _SLOWER * traced.cpu)
-        judged, is_whole = self._judged(drawn, evidence, limits, {Path(file) for file in traced.files})
+        judged, is_whole = self._judged(drawn, evidence, limits)
         judged += [Judged(one.mutant, "no coverage", one.why) for one in reaching if one.why]
-        judged.sort(key=lambda one: (one.mutant.file, one.mutant.line))
         return MutationScore(
             program=self._name(len(before)),
-            judged=tuple(judged),
+            judged=tuple(sorted(judged, key=lambda one: (one.mutant.file, one.mutant.line))),
             tests=tuple(before),
-            excluded=self.excluded,
+            excluded=self._excluded,
             reachable=len(landing),
-            seed=self.chosen.seed,
+            seed=self._chosen.seed,
             notes=tuple(self._notes(len(landing), len(drawn), before, done=is_whole)),
             is_whole=is_whole,
         )
-
-    def _refuse_broken(self, first: Reply) -> None:
-        why = first.problem or first.ended
-        if first.facts and not why:
-            return
-        said = f"{self._name(0)} cannot be run without an edit: {why or 'there are no tests'}"
-        raise ConfigurationError(f"{said}\n{self.workers.said(self.job.hash_seed)}".strip())
 
     def _partaking(self, facts: Mapping[str, Facts]) -> dict[str, Facts]:
         """Return the tests that pass with a cassette, and note why others do not take part."""
         found: dict[str, Facts] = {}
         for name, one in facts.items():
-            if one.how == "skipped":
-                self._set_apart("skipped")
-            elif one.how != "passed":
-                self.excluded[name] = f"fails without an edit: {one.words}"
-            elif not one.cassettes:
-                self._set_apart("without a cassette")
-            else:
+            if one.how == "passed" and one.cassettes:
                 found[name] = one
+            elif one.how in {"passed", "skipped"}:
+                self._apart["skipped" if one.how == "skipped" else "without a cassette"] += 1
+            else:
+                self._excluded[name] = f"fails without an edit: {one.words}"
         return found
-
-    def _set_apart(self, why: str) -> None:
-        self.apart[why] = self.apart.get(why, 0) + 1
 
     def _steady(self, first: dict[str, Facts]) -> tuple[dict[str, Facts], Reply]:
         """Return the tests that are the same in two runs, and the second of these, which is traced."""
-        tests = list(first) if self.job.has_tests else None
-        again = self.job.run(self.workers, tests, trace=True) if first else Reply({})
+        tests = list(first) if self._job.has_tests else None
+        again = self._job.run(self._workers, tests, trace=True) if first else Reply({})
         found = {}
         for name, one in first.items():
             other = again.facts.get(name)
             if other is None or _alike(one) != _alike(other):
-                self.excluded[name] = f"is not the same in two runs: {_difference(one, other)}{self._cause()}"
+                self._excluded[name] = f"is not the same in two runs: {_difference(one, other)}{self._cause()}"
             else:
                 found[name] = other
         if not found:
-            raise ConfigurationError("\n  ".join(self._nothing()))
+            lines = [
+                f"{self._name(0)}: nothing passes with a cassette and without an edit, so edits would show nothing",
+                *(f"{name}: {why}" for name, why in list(self._excluded.items())[:_NAMED]),
+                *(f"{counted(count, 'test')} {what}" for what, count in self._apart.items()),
+                "mend or record that first:  pytest --cassette-mode=once",
+            ]
+            raise ConfigurationError("\n  ".join(lines))
         return found, again
-
-    def _nothing(self) -> list[str]:
-        """Return why no test takes part, a line each."""
-        return [
-            f"{self._name(0)}: nothing passes with a cassette and without an edit, so edits would show nothing",
-            *(f"{name}: {why}" for name, why in list(self.excluded.items())[:_NAMED]),
-            *(f"{counted(count, 'test')} {what}" for what, count in self.apart.items()),
-            "mend or record that first:  pytest --cassette-mode=once",
-        ]
 
     def _cause(self) -> str:
         """Return why a function is not the same, as far as `verify` finds it."""
-        if self.job.has_tests:
+        if self._job.has_tests:
             return "; mend that first"
         from agenttape_core.experiments.verify import verify
 
-        program = self.job.program
+        program = self._job.program
         try:
             found = verify(program["function"], program["cassette"], runs=3, timeout=60, on_unused="ignore")
         except AgentTapeError as error:
             return f"; verify could not find why: {str(error).partition(chr(10))[0]}"
         return f"; verify: {found.first.cause.name}: {found.first.cause.why}" if found.first is not None else ""
 
-    def _reaching(self, evidence: Evidence, tests: set[Path]) -> list[Reaching]:
+    def _reaching(self, evidence: _Evidence) -> list[_Reaching]:
         """Return the mutants with the tests that reach them."""
-        changed = changed_lines(self.chosen.base) if self.chosen.base is not None else None
-        files = self._files(evidence)
-        found: list[Reaching] = []
-        for path in files:
-            name = shown_name(path)
-            if self.chosen.mutant is not None and not self.chosen.mutant.startswith(f"{name}:"):
-                continue
+        chosen, found = self._chosen, list[_Reaching]()
+        changed = changed_lines(chosen.base) if chosen.base is not None else None
+        files = {path: Path(os.path.relpath(path)).as_posix() for path in self._files(evidence)}
+        for path, name in files.items():  # by the name that ids have
             lines = changed.get(path, set()) if changed is not None else None
-            mutants = mutants_of(read_source(path), name, is_test=path in tests)
-            found += [evidence.reaching(one, path) for one in mutants if self._is_chosen(one, lines)]
-        if self.chosen.mutant is not None and not found:
-            known = ", ".join(map(shown_name, files))
-            raise ConfigurationError(f"there is no mutant {self.chosen.mutant!r} in {known}")
-        return [one for one in found if not self.chosen.only or one.mutant.kind in self.chosen.only]
+            if chosen.mutant is None or chosen.mutant.startswith(f"{name}:"):
+                mutants = mutants_of(read_source(path), name, is_test=path in evidence.tests)
+                found += [
+                    evidence.reaching(one, path)
+                    for one in mutants
+                    if chosen.mutant in {None, one.id}
+                    and (lines is None or not lines.isdisjoint(range(one.line, one.last + 1)))
+                ]
+        if chosen.mutant is not None and not found:
+            raise ConfigurationError(f"there is no mutant {chosen.mutant!r} in {', '.join(files.values())}")
+        return [one for one in found if not chosen.only or one.mutant.kind in chosen.only]
 
-    def _is_chosen(self, mutant: Mutant, lines: set[int] | None) -> bool:
-        if self.chosen.mutant is not None and mutant.id != self.chosen.mutant:
-            return False
-        return lines is None or not lines.isdisjoint(range(mutant.line, mutant.last + 1))
-
-    def _files(self, evidence: Evidence) -> list[Path]:
+    def _files(self, evidence: _Evidence) -> list[Path]:
         """Return the files that are edited."""
-        imported = [Path(file) for file in evidence.files if Path(file).name != "conftest.py"]
-        if not self.chosen.source:
-            return imported
+        if not self._chosen.source:
+            return [Path(file) for file in evidence.files if Path(file).name != "conftest.py"]
         found: list[Path] = []
-        for each in self.chosen.source:
+        for each in self._chosen.source:
             path = Path(each).resolve()
             files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
             if not files or not files[0].is_file():
@@ -200,59 +292,49 @@ class Search:
         return list(dict.fromkeys(found))
 
     def _judged(
-        self, drawn: Sequence[Reaching], evidence: Evidence, limits: tuple[float, float], tests: set[Path]
+        self, drawn: Sequence[_Reaching], evidence: _Evidence, limits: tuple[float, float]
     ) -> tuple[list[Judged], bool]:
         """Return the verdicts, and whether all mutants were tried."""
         judged: list[Judged] = []
 
-        def verdict(one: Reaching) -> Judged:
-            plain = self.chosen.known.get(one.mutant.id)
-            known = Judged.known(one, plain) if plain is not None else None
-            return known or self._verdict(one, evidence, limits, tests)
+        def verdict(one: _Reaching) -> Judged:
+            plain = self._chosen.known.get(one.mutant.id)
+            if plain is not None and (known := Judged.known(one.mutant, one.tests, plain)) is not None:
+                return known
+            path = Path(os.path.normpath(Path.cwd() / one.mutant.file))
+            names, edit = one.tests if self._job.has_tests else None, (one.mutant, path, path in evidence.tests)
+            found, words, test = verdict_of(evidence.facts, self._job.run(self._workers, names, edit, limits=limits))
+            if found == "survived":
+                words = evidence.hidden(one.mutant, one.tests) or words
+            return Judged(one.mutant, found, words, test, one.tests)
 
-        with Jobs(self.jobs) as pool:
+        with Jobs(self._jobs) as pool:
             try:
                 for each in pool.each(verdict, drawn):
                     judged.append(each)
-                    self.on_run()
+                    self._on_run()
             except KeyboardInterrupt:
                 return judged, False
         return judged, True
 
-    def _verdict(self, one: Reaching, evidence: Evidence, limits: tuple[float, float], tests: set[Path]) -> Judged:
-        path = Path(os.path.normpath(Path.cwd() / one.mutant.file))
-        names = one.tests if self.job.has_tests else None
-        reply = self.job.run(self.workers, names, (one.mutant, path, path in tests), limits=limits)
-        verdict, words, test = verdict_of(evidence.facts, reply)
-        if verdict == "survived":
-            words = evidence.hidden(one.mutant, one.tests) or words
-        return Judged(one.mutant, verdict, words, test, one.tests)
-
     def _name(self, count: int) -> str:
-        program = self.job.program
-        if self.job.has_tests:
+        program = self._job.program
+        if self._job.has_tests:
             return f"mutants of {counted(count, 'test')}" if count else f"pytest {' '.join(program['tests'])}".strip()
         file, _, function = program["function"].rpartition(":")
         return f"mutants of {shown_path(file)}:{function}" if count else f"{shown_path(file)}:{function}"
 
-    def _notes(self, reachable: int, drawn: int, before: dict[str, Facts], *, done: bool) -> list[str]:
-        notes = []
+    def _notes(self, reachable: int, drawn: int, before: dict[str, Facts], *, done: bool) -> Iterator[str]:
         if drawn < reachable:
-            drawn_by = f"--runs {self.chosen.most} --seed {self.chosen.seed}"
-            notes.append(f"{drawn} of {reachable} edits were tried ({drawn_by})")
+            drawn_by = f"--runs {self._chosen.most} --seed {self._chosen.seed}"
+            yield f"{drawn} of {reachable} edits were tried ({drawn_by})"
         if not done:
-            notes.append("interrupted: not all edits were tried")
-        if self.apart:
-            apart = ", ".join(f"{counted(count, 'test')} {what}" for what, count in self.apart.items())
-            notes.append(f"took no part: {apart}")
+            yield "interrupted: not all edits were tried"
+        if self._apart:
+            apart = ", ".join(f"{counted(count, 'test')} {what}" for what, count in self._apart.items())
+            yield f"took no part: {apart}"
         if tools := list(dict.fromkeys(tool for one in before.values() for tool in one.not_run)):
-            notes.append(f"replayed, not run, so edits of their code have no coverage: {', '.join(tools)}")
-        return notes
-
-
-def shown_name(path: Path) -> str:
-    """Return the name of a file as ids have it: from the current folder."""
-    return Path(os.path.relpath(path)).as_posix()
+            yield f"replayed, not run, so edits of their code have no coverage: {', '.join(tools)}"
 
 
 def _alike(one: Facts) -> tuple[object, ...]:
@@ -309,15 +391,9 @@ def mutants(
         VerificationError: If the process that runs the tests does not answer.
     """
     known = earlier(resume, "mutants", dict) if resume is not None else []
-    chosen = Chosen(only, source, base, runs, seed, mutant, {one["id"]: one for one in known})
-    job = replace(_job(target, cassette, options), live=_named(live))
-    _refuse(chosen)
-    refuse_below_one(runs=runs, jobs=jobs)
-    with Workers(job.live) as workers:
-        return Search(workers, job, chosen, jobs, on_run).found()
-
-
-def _refuse(chosen: Chosen) -> None:
+    if isinstance(live, str) or not all(isinstance(one, str) and one for one in live):
+        raise ConfigurationError(f"live={live!r}: expected kinds and names of calls, such as ['tool']")
+    job = replace(_job(target, cassette, options), live=tuple(live))
     if (session := current_session()) is not None:
         raise ConfigurationError(f"mutants works outside of sessions, and {session.path} is open")
     if this_project().replays_only:
@@ -325,24 +401,27 @@ def _refuse(chosen: Chosen) -> None:
             "mutants was called while it imports this program\n"
             '  put the call below `if __name__ == "__main__":`, or into another file'
         )
-    if isinstance(chosen.only, str) or (unknown := sorted(set(chosen.only) - set(KINDS))):
-        shown = chosen.only if isinstance(chosen.only, str) else ", ".join(unknown)
+    if isinstance(only, str) or (unknown := sorted(set(only) - set(KINDS))):
+        shown = only if isinstance(only, str) else ", ".join(unknown)
         raise ConfigurationError(f"only={shown!r}: expected some of {', '.join(KINDS)}")
-
-
-def _named(live: Collection[str]) -> tuple[str, ...]:
-    if isinstance(live, str) or not all(isinstance(one, str) and one for one in live):
-        raise ConfigurationError(f"live={live!r}: expected kinds and names of calls, such as ['tool']")
-    return tuple(live)
+    refuse_below_one(runs=runs, jobs=jobs)
+    chosen = _Chosen(only, source, base, runs, seed, mutant, {one["id"]: one for one in known})
+    with Workers(job.live) as workers:
+        return _Search(workers, job, chosen, jobs, on_run).found()
 
 
 def _job(
     target: Callable[[], Any] | str | Path | Sequence[str], cassette: str | Path | None, options: dict[str, Any]
 ) -> Job:
+    named = [str(target)] if callable(target) or isinstance(target, str | Path) else [str(one) for one in target]
+    if any(map(is_command, named)):
+        raise ConfigurationError(
+            "mutants takes no command after --: its edits are made where tests import the program\n"
+            "  name a test, or a function: module:function with --cassette"
+        )
     if cassette is None and not callable(target):
         if options:
             raise ConfigurationError(f"{', '.join(options)}: options of sessions are for functions; tests have theirs")
-        named = [str(target)] if isinstance(target, str | Path) else [str(one) for one in target]
         if functions := [one for one in named if ":" in one and "::" not in one]:
             raise ConfigurationError(f"{functions[0]} is a function\n  name its cassette: cassette=, --cassette")
         return Job({"tests": named}, root_of(Path.cwd()), hash_seed=seed_of_tests(named))

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agenttape_core.errors import counted
-from agenttape_core.experiments.strategies.trials.judging import Sample, Trial, judged, lines_of, plain_of, trial_of
+from agenttape_core.experiments.result import Result, Summary, cut, read
+from agenttape_core.experiments.strategies.trials.judging import Sample, Trial, judged, lines_of, plain_of
 from agenttape_core.experiments.strategies.trials.sampling import TrialPlan, plan_lines, plans_of
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 
@@ -17,7 +18,7 @@ _SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Trials:
+class Trials(Result):
     """The trials of a candidate, which are judged together.
 
     Args:
@@ -55,30 +56,35 @@ class Trials:
     def from_dict(cls, plain: Mapping[str, Any]) -> Trials:
         """Return the trials and plans that `to_dict` made plain."""
         plans = tuple(map(TrialPlan.from_dict, plain["plans"]))
-        return cls(tuple(map(trial_of, plain["trials"])), plans=plans)
+        return cls(tuple(read(Trial, one) for one in plain["trials"]), plans=plans)
+
+    experiment = "model"
 
     def to_checked(self) -> list[Checked]:
         """Return them for the reporters of checks: a check for each recording."""
         failed = {line.partition(": ")[0]: line for line in self.failures}
         return [Checked(one.name, "", "", (_judged(one, failed.get(one.name, "")),)) for one in self.trials]
 
-    def __str__(self) -> str:
+    def summary(self) -> Summary:
+        """Return the verdicts and the samples, or the plans."""
+        return Summary("", "", *self._text())
+
+    def _text(self) -> tuple[str, list[str]]:
         if self.plans:
-            return "\n".join(plan_lines(self.plans))
+            return (lines := plan_lines(self.plans))[0], lines[1:]
         lines = lines_of(judged(self.trials)) if self.trials else ["no sample was taken"]
         for trial in self.trials:
             lines += [f"{trial.name}: {_said(trial, sample)}" for sample in trial.samples]
             reasons = Counter(one.problem for one in trial.samples if not one.passed and one.problem)
             total = counted(len(trial.samples), "sample")
             lines += [f"{trial.name}: {count} of {total} failed: {why}" for why, count in reasons.items()]
-        return "\n".join([*lines, *self.failures, *filter(None, [self.stopped])])
+        return lines[0], [*lines[1:], *self.failures, *filter(None, [self.stopped])]
 
 
 def _said(trial: Trial, sample: Sample) -> str:
     model = trial.candidate if sample.group == "candidate" else "baseline"
     how = sample.left_out or ("passed" if sample.passed else "failed")
-    answer = " ".join(sample.answer.split())
-    shown = answer if len(answer) <= _SHOWN else f"{answer[:_SHOWN]}…"
+    shown = cut(" ".join(sample.answer.split()), _SHOWN)
     return "  ".join(filter(None, [f"{model} {sample.number}", how, sample.run_id[:12], shown]))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from agenttape_core.errors import ConfigurationError, counted
+from agenttape_core.experiments.result import columns, read
 from agenttape_core.experiments.verdicts import (
     ALPHA,
     Pairs,
@@ -229,10 +230,6 @@ def _tool_calls(trajectory: Trajectory) -> list[str]:
 # -- Read back the trials of an earlier run, as their table was written as JSON.
 
 
-_SAMPLE = frozenset(Sample.__dataclass_fields__)
-_PATH = frozenset(Trajectory.__dataclass_fields__)
-
-
 def read_trials(path: Path | str) -> list[Trial]:
     """Return the trials of a file that `--cassette-report` or `--report` has written.
 
@@ -241,7 +238,7 @@ def read_trials(path: Path | str) -> list[Trial]:
     """
     try:
         plain = json.loads(Path(path).read_text(encoding="utf-8"))
-        return [trial_of(one) for one in plain.get("trials", [plain])]
+        return [read(Trial, one) for one in plain.get("trials", [plain])]
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         said = error.strerror or error if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
         raise ConfigurationError(
@@ -267,35 +264,6 @@ def samples_before(
                 "  leave --resume out to begin again, or name the result of this candidate"
             )
     return {(sample.group, sample.number): sample for trial in before for sample in trial.samples}
-
-
-def trial_of(plain: Mapping[str, Any]) -> Trial:
-    """Return the trial that plain data describe.
-
-    Args:
-        plain: The data, as `plain_of` or `dataclasses.asdict` makes them.
-
-    Raises:
-        KeyError: If a field is missing.
-        TypeError: If one is of another type.
-    """
-    return Trial(
-        plain["name"],
-        plain["candidate"],
-        _path(plain["recorded"]),
-        tuple(_sample(one) for one in plain["samples"]),
-    )
-
-
-def _sample(plain: Mapping[str, Any]) -> Sample:
-    known = {key: value for key, value in plain.items() if key in _SAMPLE}
-    several = {"unrecorded": tuple(plain["unrecorded"]), "differences": tuple(plain.get("differences", ()))}
-    return Sample(**{**known, **several, "trajectory": _path(plain["trajectory"])})
-
-
-def _path(plain: Mapping[str, Any]) -> Trajectory:
-    known = {key: value for key, value in plain.items() if key in _PATH}
-    return Trajectory(**{**known, "calls": tuple(plain["calls"])})
 
 
 # -- The table of trials, as text, as Markdown and as plain data.
@@ -338,10 +306,10 @@ def _money(recorded: Trajectory, samples: Sequence[Sample]) -> str:
 
 def lines_of(judgements: Sequence[Judgement]) -> list[str]:
     """Return the table as lines of text, and a line for each further remark."""
-    rows = [_HEADS, *map(_cells, judgements)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(_HEADS))]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [*table, *(f"{one.trial.name}: {note}" for one in judgements for note in one.notes)]
+    return [
+        *columns([_HEADS, *map(_cells, judgements)]),
+        *(f"{one.trial.name}: {note}" for one in judgements for note in one.notes),
+    ]
 
 
 def plain_of(trials: Sequence[Trial]) -> dict[str, Any]:

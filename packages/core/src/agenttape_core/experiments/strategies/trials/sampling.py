@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.errors import BudgetExceededError, CassetteError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Jobs
 from agenttape_core.experiments.program import Run
+from agenttape_core.experiments.result import columns, read
 from agenttape_core.experiments.strategies.trials.judging import LOST, NO_CALL, Group, Sample, Trial, diverges_at
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import MODEL_KINDS, Interaction
@@ -271,19 +272,13 @@ class TrialPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
-        return {
-            "name": self.name,
-            "candidate": self.candidate,
-            "calls": {"baseline": self.baseline, "candidate": self.calls},
-            "dollars": round(self.dollars, 6),
-            "unpriced": list(self.unpriced),
-        }
+        calls = {"baseline": self.baseline, "candidate": self.calls}
+        return {**asdict(self), "calls": calls, "dollars": round(self.dollars, 6)}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> TrialPlan:
         """Return the plan that `to_dict` made plain."""
-        calls, rest = plain["calls"], {key: value for key, value in plain.items() if key not in {"calls", "unpriced"}}
-        return cls(baseline=calls["baseline"], calls=calls["candidate"], unpriced=tuple(plain["unpriced"]), **rest)
+        return read(cls, {**plain, **plain["calls"], "calls": plain["calls"]["candidate"]})
 
     @property
     def price(self) -> str:
@@ -355,12 +350,9 @@ def plans_of(plans: Sequence[TrialPlan]) -> dict[str, Any]:
 
 def plan_lines(plans: Sequence[TrialPlan]) -> list[str]:
     """Return a line for each plan, and one for all of them."""
-    width = max((len(plan.name) for plan in plans), default=0)
-    models = max((len(plan.candidate) for plan in plans), default=0)
-    lines = [
-        f"{plan.name:<{width}}  {plan.candidate:<{models}}  {counted(plan.baseline + plan.calls, 'call')}, {plan.price}"
-        for plan in plans
-    ]
+    lines = columns(
+        [(plan.name, plan.candidate, f"{counted(plan.baseline + plan.calls, 'call')}, {plan.price}") for plan in plans]
+    )
     total = _total(plans)
     calls = f"{counted(total.baseline + total.calls, 'call')} of models at most"
     return [*lines, f"{calls}, {total.price}, if each sample asks what the recording did"]
