@@ -1,5 +1,6 @@
 """A check that a replay is the same run: replay it in child processes whose environment differs, and compare."""
 
+from agenttape_core.experiments.verify.comparison import Run, RunDifference, Verification
 from agenttape_core.experiments.verify.environment import (
     ALL_FACTORS,
     EVERY_FACTOR,
@@ -9,7 +10,6 @@ from agenttape_core.experiments.verify.environment import (
     Environment,
     Factor,
 )
-from agenttape_core.experiments.verify.result import Run, RunDifference, Verification
 from agenttape_core.experiments.verify.steps import verify
 
 __all__ = [

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from agenttape_core.experiments.verify.comparison import TAG
+from agenttape_core.experiments.verify.comparison import ADDRESS, TAG
 from agenttape_core.lifecycle.running_test import FailedBlock
 from agenttape_core.matching import ABSENT, canonical_json, differing_leaves, is_identical
 from agenttape_core.scheduling import is_in_run
@@ -24,7 +24,6 @@ from agenttape_core.session.shared_texts import REFERENCE
 
 _MOST = 5
 """Places that are reported of one session: those after them mostly differ because of them."""
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 _COMMAND = "$command"
 """The tag of an input that answers questions, by ids that differ in each recording."""
 _SCRIPT = "__main__"
@@ -114,7 +113,7 @@ def _is_same(recorded: Plain, now: Plain) -> bool:
         return False
     if recorded.startswith(_SCRIPT):
         return now.endswith(recorded.removeprefix(_SCRIPT))
-    return _ADDRESS.sub("", recorded) == _ADDRESS.sub("", now)
+    return ADDRESS.sub("", recorded) == ADDRESS.sub("", now)
 
 
 def _written(value: Plain) -> str:
@@ -123,15 +122,16 @@ def _written(value: Plain) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-# -- Comparison of a replay with its recording: the order of answers, what threads did when, and the times read.
+# -- The calls of a process, and the order of answers, what threads did when, and the times read, beside the recording.
 
 
 _SAME_MOMENT_MS = 1.0
 """Milliseconds within which two moments of the recording are in no order: it holds them rounded."""
 _CALLED, _ANSWERED = "asks", "is answered"
-
-Divergences = dict[str, list[str]]
-"""The recorded and the present state of each thing that diverges, by its name."""
+_MAX_REQUEST = 1000
+"""Characters of a request that are reported: an agent sends its whole history each time. The fingerprint covers all."""
+CAUGHT_FAILURE = "failure that the program caught"
+"""The name of the divergence of a session that has failed."""
 
 
 class _Moment(NamedTuple):
@@ -141,63 +141,140 @@ class _Moment(NamedTuple):
     number: int
 
 
-class _Order:
-    """The events of one session, in their order."""
+class _Made:
+    """The calls of one session."""
 
     def __init__(self) -> None:
+        self.calls: dict[str, list[str]] = {}
+        """The request of each and what answered it, and the fingerprint, by the address."""
+        self.branches: dict[Any, list[str]] = {}
+        """The addresses of the calls in each branch, in their order."""
         self.in_loops: list[str] = []
         """The addresses of calls in event loops, in the order of their answers."""
         self.in_threads: list[_Moment] = []
 
 
-class WithRecording:
-    """Notes the order of each session of a process, to compare it with the recorded one. Thread-safe."""
+class Calls:
+    """Each call of a process: its request, the recording that answered it, and the calls before it. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._orders: dict[Session, _Order] = {}
+        self.begin()
 
     def begin(self) -> None:
-        """Forget the replays before."""
-        with self._lock:
-            self._orders = {}
+        """Forget the calls of the replays before."""
+        self._made: dict[Session, _Made] = {}
+        self._failures: list[FailedBlock] = []
 
-    def called(self, session_call: SessionCall) -> None:
-        """Note that a call begins."""
+    def opened(self, session: Session) -> None:
+        """Watch a session from its beginning. It may end without a call."""
+        session.ledger.watch_steps()
+        self._of(session)
+
+    def _of(self, session: Session) -> _Made:
+        with self._lock:
+            return self._made.setdefault(session, _Made())
+
+    def note(self, session_call: SessionCall) -> None:
+        """Note a call when it begins, where it is made."""
         if session_call.is_replayed and session_call.recording and not _runs_loop():
-            self._note(session_call, _CALLED)
+            self._moment(session_call, _CALLED)
+        request, address, branch = session_call.request, session_call.position.address, _branch()
+        request_text, replayed = _shortened(canonical_json(request.body)), "not replayed"
+        if session_call.is_replayed and session_call.found is not None:
+            replayed = f"replayed from call {session_call.found.number} ({session_call.found.match_rule})"
+        made = self._of(session_call.session)
+        with self._lock:
+            made.calls[address] = [f"{request.kind} {request.name} {request_text}, {replayed}", request.fingerprint]
+            if branch is not None:
+                made.branches.setdefault(branch, []).append(address)
 
     def answered(self, session_call: SessionCall) -> None:
         """Note that a call has been answered."""
         if session_call.is_replayed and session_call.recording:
-            self._note(session_call, _ANSWERED)
+            self._moment(session_call, _ANSWERED)
 
-    def _note(self, session_call: AnsweredCall, what: str) -> None:
-        number = session_call.recording
+    def _moment(self, session_call: AnsweredCall, what: str) -> None:
+        number, made = session_call.recording, self._of(session_call.session)
         address = session_call.session.source.interaction(number).address
         with self._lock:
-            order = self._orders.setdefault(session_call.session, _Order())
             if _runs_loop():
-                order.in_loops.append(address)
+                made.in_loops.append(address)
             elif is_in_run():
-                order.in_threads.append(_Moment(address, what, number))
+                made.in_threads.append(_Moment(address, what, number))
 
-    def divergences(self, session: Session) -> Divergences:
-        """Return where a session diverges from its recording, each with the recorded and the present state."""
-        order = self._orders.get(session, _Order())
-        pairs = {
-            "order of answers": _answers(session, order.in_loops),
-            "order of threads": _threads(session, order.in_threads),
+    def failed(self, block: FailedBlock) -> None:
+        """Note a block that has failed. The program may catch that, and none of its calls may have begun."""
+        if block.session is not None:
+            self._of(block.session)
+        self._failures.append(block)
+
+    def report(self) -> dict[str, Any]:
+        """Return the part of an `Output` that is about sessions, free of the order of these and of branches."""
+        failures = {block.session: block.said for block in self._failures}
+        sessions = [self._plain(session, made, failures.get(session, "")) for session, made in self._made.items()]
+        sessions += [
+            {**_NO_CALLS, "cassette": block.cassette, "divergences": _failure(block.said)}
+            for block in self._failures
+            if block.session is None
+        ]
+        sessions.sort(key=repr)
+        names = [f"{Path(one['cassette']).name} ({n}) " for n, one in enumerate(sessions, start=1)]
+        each = list(zip(names if len(names) > 1 else [""] * len(names), sessions, strict=True))
+        rules = {rule.name: rule for session in self._made for rule in session.redactor.rules}
+        return {
+            "calls": {f"{name}{at}": call for name, one in each for at, call in one["calls"].items()},
+            "order": [[f"{name}{at}" for at in branch] for name, one in each for branch in one["order"]],
+            "sessions": {
+                f"{word} of {name or one['cassette']}": "\n".join(one[word])
+                for name, one in each
+                for word in ("unused", "missed", "blocked")
+            },
+            "divergences": {
+                f"{what} of {name.strip()}" if name else what: pair
+                for name, one in each
+                for what, pair in one["divergences"].items()
+            },
+            **{key: [f"{name}{line}" for name, one in each for line in one[key]] for key in _REMARKS},
+            "rules": [
+                {"name": rule.name, "pattern": rule.pattern, "keys": rule.keys, "literal": rule.literal}
+                for rule in rules.values()  # of the user, so that the report can follow them
+            ],
         }
-        # A session that could not impose an order says so, and in which: that is no finding of ours.
-        found = {what: pair for what, pair in pairs.items() if pair and not session.report.lost_order}
-        if session.frozen is not None:
-            readings = session.frozen.diverged_readings()
-            found |= {f"times read by {reader}": list(pair) for reader, pair in sorted(readings.items())}
-        if session.report.missed:
-            found["calls without a recording"] = ["", "; ".join(session.report.missed)]
-        # What is written otherwise where one of these differs follows from it.
-        return found if found or session.report.lost_order else written_otherwise(session)
+
+    def _plain(self, session: Session, made: _Made, failure: str) -> dict[str, Any]:
+        report = session.report
+        return {
+            "cassette": str(session.path),
+            "calls": dict(sorted(made.calls.items())),
+            "order": sorted(made.branches.values()),
+            "unused": sorted(map(str, report.unused)),
+            "missed": sorted(report.missed),
+            "blocked": sorted(report.blocked),
+            **{key: list(getattr(report, key)) for key in _REMARKS},
+            "divergences": _diverging(session, made) or _failure(failure),
+        }
+
+
+_REMARKS = ("nondeterminism", "unobserved", "entropy")
+_NO_CALLS: dict[str, Any] = {"calls": {}, **dict.fromkeys(("order", "unused", "missed", "blocked", *_REMARKS), ())}
+
+
+def _diverging(session: Session, made: _Made) -> Pairs:
+    """Return where a session diverges from its recording, each with the recorded and the present state."""
+    pairs = {
+        "order of answers": _answers(session, made.in_loops),
+        "order of threads": _threads(session, made.in_threads),
+    }
+    # A session that could not impose an order says so, and in which: that is no finding of ours.
+    found = {what: pair for what, pair in pairs.items() if pair and not session.report.lost_order}
+    if session.frozen is not None:
+        readings = session.frozen.diverged_readings()
+        found |= {f"times read by {reader}": list(pair) for reader, pair in sorted(readings.items())}
+    if session.report.missed:
+        found["calls without a recording"] = ["", "; ".join(session.report.missed)]
+    # What is written otherwise where one of these differs follows from it.
+    return found if found or session.report.lost_order else written_otherwise(session)
 
 
 def _runs_loop() -> bool:
@@ -230,7 +307,7 @@ def _threads(session: Session, moments: Sequence[_Moment]) -> list[str]:
     latest: tuple[_Moment, float] | None = None
     for moment, at in known:
         if latest is not None and at < latest[1] - _SAME_MOMENT_MS:
-            earlier, later = _shown(moment), _shown(latest[0])
+            earlier, later = (f"{each.address} {each.what}" for each in (moment, latest[0]))
             return [f"{earlier} → {later}", f"{later} → {earlier}"]
         if latest is None or at > latest[1]:
             latest = moment, at
@@ -245,99 +322,7 @@ def _recorded_at(session: Session, moment: _Moment) -> float | None:
     return timing.start_ms + (timing.duration_ms if moment.what == _ANSWERED else 0.0)
 
 
-def _shown(moment: _Moment) -> str:
-    return f"{moment.address} {moment.what}"
-
-
-_MAX_REQUEST = 1000
-"""Characters of a request that are reported: an agent sends its whole history each time. The fingerprint covers all."""
-CAUGHT_FAILURE = "failure that the program caught"
-"""The name of the divergence of a session that has failed."""
-_LISTS = ("order", "unused", "missed", "blocked", "nondeterminism", "unobserved", "entropy")
-_NO_CALLS: dict[str, Plain] = {"calls": {}, **{name: [] for name in _LISTS}}
-
-
-class Calls:
-    """Each call of a process: its request, the recording that answered it, and the calls before it in its branch."""
-
-    def __init__(self) -> None:
-        self.with_recording = WithRecording()
-        """Compares them with the recording."""
-        self._lock = threading.Lock()
-        self._calls: dict[Session, dict[str, list[str]]] = {}
-        self._branches: dict[Session, dict[Any, list[str]]] = {}
-        self._failures: list[FailedBlock] = []
-
-    def begin(self) -> None:
-        """Forget the calls of the replays before."""
-        self.with_recording.begin()
-        with self._lock:
-            self._calls, self._branches, self._failures = {}, {}, []
-
-    def opened(self, session: Session) -> None:
-        """Watch a session from its beginning. It may end without a call."""
-        session.ledger.watch_steps()
-        with self._lock:
-            self._calls.setdefault(session, {})
-
-    def note(self, session_call: SessionCall) -> None:
-        """Note a call when it begins, where it is made."""
-        self.with_recording.called(session_call)
-        request, address, branch = session_call.request, session_call.position.address, _branch()
-        request_text = _shortened(canonical_json(request.body))
-        replayed = "not replayed"
-        if session_call.is_replayed and session_call.found is not None:
-            replayed = f"replayed from call {session_call.found.number} ({session_call.found.match_rule})"
-        with self._lock:
-            calls = self._calls.setdefault(session_call.session, {})
-            calls[address] = [f"{request.kind} {request.name} {request_text}, {replayed}", request.fingerprint]
-            if branch is not None:
-                self._branches.setdefault(session_call.session, {}).setdefault(branch, []).append(address)
-
-    def failed(self, block: FailedBlock) -> None:
-        """Note a block that has failed. The program may catch that, and none of its calls may have begun."""
-        with self._lock:
-            self._failures.append(block)
-            if block.session is not None:
-                self._calls.setdefault(block.session, {})
-
-    def report(self) -> Plain:
-        """Return the calls as plain data, free of the order of concurrent branches and sessions."""
-        failures: dict[Session, str] = {
-            block.session: block.said for block in self._failures if block.session is not None
-        }
-        unopened = [
-            {**_NO_CALLS, "cassette": block.cassette, "divergences": _failure(block.said)}
-            for block in self._failures
-            if block.session is None
-        ]
-        sessions = [
-            {
-                "cassette": str(session.path),
-                "calls": dict(sorted(calls.items())),
-                "order": sorted(self._branches.get(session, {}).values()),
-                "unused": sorted(map(str, session.report.unused)),
-                "missed": sorted(session.report.missed),
-                "blocked": sorted(session.report.blocked),
-                "nondeterminism": list(session.report.nondeterminism),
-                "unobserved": list(session.report.unobserved),
-                "entropy": list(session.report.entropy),
-                "divergences": self.with_recording.divergences(session) or _failure(failures.get(session, "")),
-            }
-            for session, calls in self._calls.items()
-        ]
-        return sorted([*sessions, *unopened], key=repr)
-
-    def rules(self) -> Plain:
-        """Return the user's redaction rules of all sessions, so that the report can follow them."""
-        rules = {rule.name: rule for session in self._calls for rule in session.redactor.rules}
-        return [
-            {"name": rule.name, "pattern": rule.pattern, "keys": rule.keys, "literal": rule.literal}
-            for rule in rules.values()
-        ]
-
-
-def _failure(said: str) -> Divergences:
+def _failure(said: str) -> Pairs:
     """Return the divergence that the failure of a session is, if it failed: the program has caught it."""
     return {CAUGHT_FAILURE: ["", said.partition("\n")[0]]} if said else {}
 
@@ -352,10 +337,6 @@ def _branch() -> Any:
 
     Other threads are none: a pool doesn't promise which thread makes a call, or when.
     """
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        task = None
-    if task is None and threading.current_thread() is threading.main_thread():
-        return "main"
-    return task
+    if _runs_loop() and (task := asyncio.current_task()) is not None:
+        return task
+    return "main" if threading.current_thread() is threading.main_thread() else None

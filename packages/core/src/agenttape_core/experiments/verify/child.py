@@ -68,33 +68,26 @@ class _Hole:
     """An object of the usual size, with a dict."""
 
 
-class Memory:
-    """The layout of the memory of this process.
+def _disturbing(seed: int) -> Callable[[], object]:
+    """Return a function that allocates objects of many sizes and frees some, so that the next ones get other places."""
+    if not seed:
+        return bool
+    rng, kept = random.Random(seed), list[Any]()  # noqa: S311 - no secret
+    gc.set_threshold(rng.choice(_THRESHOLDS), 10, 10)
 
-    Args:
-        seed: The seed of the allocations; 0 for none.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed) if seed else None  # noqa: S311 - no secret
-        self._kept: list[Any] = []
-        if self._random is not None:
-            gc.set_threshold(self._random.choice(_THRESHOLDS), 10, 10)
-
-    def disturb(self) -> None:
-        """Allocate objects of many sizes and free some of them, so that the next ones get other places."""
-        if self._random is None:
-            return
+    def disturb() -> None:
         made: list[Any] = []
         for _ in range(_OBJECTS):
-            made.append(bytes(self._random.randrange(_BYTES)))
-            if self._random.random() < 0.1:  # noqa: PLR2004 - a tenth
+            made.append(bytes(rng.randrange(_BYTES)))
+            if rng.random() < 0.1:  # noqa: PLR2004 - a tenth
                 made.append(_Hole())
-            if self._random.random() < 0.02:  # noqa: PLR2004 - a fiftieth
-                made.append(bytes(self._random.randrange(_BYTES, _LARGE)))
-        self._kept += made[:_FIRST]  # they lie where the next objects would
-        self._random.shuffle(made)
-        self._kept += made[: len(made) // 3]
+            if rng.random() < 0.02:  # noqa: PLR2004 - a fiftieth
+                made.append(bytes(rng.randrange(_BYTES, _LARGE)))
+        kept.extend(made[:_FIRST])  # they lie where the next objects would
+        rng.shuffle(made)
+        kept.extend(made[: len(made) // 3])
+
+    return disturb
 
 
 def _go_round(loop: asyncio.AbstractEventLoop, rounds: int) -> None:
@@ -157,10 +150,10 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             `agenttape_core.experiments.verify.steps` makes it.
     """
     sys.setswitchinterval(job["switch_interval"])
-    calls, memory = Calls(), Memory(job["memory"])
+    calls, disturb = Calls(), _disturbing(job["memory"])
     confine_process(Project(Path(job["project"]), replays_only=True, on_open=calls.opened))
     watch_calls(calls.note)
-    watch_answers(calls.with_recording.answered)
+    watch_answers(calls.answered)
     watch_failed_blocks(calls.failed)
     if job["schedule"]:
         watch_calls(delay(job["schedule"]))
@@ -168,30 +161,24 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         function = load(Target(*job["target"]))
     except BaseException as error:  # noqa: BLE001 - whatever the import of user code raises is reported to the parent
         return {"unusable": f"{type(error).__name__}: {error}"}
+
+    def replayed() -> dict[str, Any]:
+        calls.begin()
+        ending = _ending(function, job, disturb)
+        return {"outcome": ending.outcome, "failed": ending.failed, "value": ending.value, **calls.report()}
+
     earlier = []
     for _ in range(job["earlier_replays"]):
         with _undone(job):
-            earlier.append(_replayed(function, job, calls, memory))
-    explored = _explored(function, job)
-    report = {**_replayed(function, job, calls, memory), "earlier": earlier, "explored": explored}
+            earlier.append(replayed())
+    explored: Any = {}
+    if job["completion_order"]:
+        with _undone(job):
+            explored = outcomes_in_other_orders(lambda: _ending(function, job), job["completion_order"])
+    report = {**replayed(), "earlier": earlier, "explored": explored}
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     return report
-
-
-def _replayed(function: Callable[[], Any], job: dict[str, Any], calls: Calls, memory: Memory) -> dict[str, Plain]:
-    calls.begin()
-    ending = _ending(function, job, memory.disturb)
-    return {**ending._asdict(), "sessions": calls.report(), "rules": calls.rules()}
-
-
-def _explored(function: Callable[[], Any], job: dict[str, Any]) -> Plain:
-    """Return the result of an exploration of other orders, if the job includes one and calls overlap."""
-    if not job["completion_order"]:
-        return {}
-    with _undone(job):
-        # It stands beside this package, and builds on it.
-        return outcomes_in_other_orders(lambda: _ending(function, job), job["completion_order"])
 
 
 _UNUSED = f"raised {UnusedInteractionsError.__module__}.{UnusedInteractionsError.__qualname__}"

@@ -1,4 +1,4 @@
-"""The output of a replay, and the places where two replays differ."""
+"""The output of a replay, the places where two replays differ, and the result of all."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ import hashlib
 import json
 import re
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from agenttape_core.experiments.verify.environment import Noise
+from agenttape_core.errors import VerificationError
+from agenttape_core.experiments.result import Result, Summary
+from agenttape_core.experiments.verify.environment import ALL_FACTORS, BY_FACTOR, Cause, Environment, Factor, Noise
 from agenttape_core.experiments.worker import ChildResult
 from agenttape_core.matching import ABSENT, differing_key_orders, differing_leaves, is_identical
 from agenttape_core.matching.difference import differing_words
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Plain
+from agenttape_core.session import not_as_recorded
+from agenttape_core.tools.reporting.findings import Finding
 
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
+ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 _ID = re.compile(r"\b[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}\b")
 TAG = re.compile(r"\.\$(?!\$)\w+")
 """A tag of a value, such as `$tuple`: no step of the path that a reader would take."""
@@ -39,32 +43,32 @@ _MAX_TEXT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The output of one replay.
+    """The output of one replay. Its child process reports it, but for the streams and files.
 
     Args:
-        outcome: `returned`, `raised` with type and message, or how the process child without saying either.
+        outcome: `returned`, `raised` with type and message, or how the process ended without either.
         failed: Whether the replay itself failed: an error of AgentTape, a crash, no end in time.
+        stdout: The standard output; bytes that aren't UTF-8 are surrogates.
+        stderr: The standard error, as text.
+        files: The files in the working directory by their names: their text, or hash and size.
         value: The return value as plain data, or its repr.
         calls: What each call asked and what answered it, and its fingerprint, by cassette and address.
         order: The addresses of the calls in each branch, branches in no order.
         sessions: The unused, missed and blocked calls of the sessions.
-        stdout: The standard output; bytes that aren't UTF-8 are surrogates.
-        stderr: The standard error, as text.
-        files: The files in the working directory by their names: their text, or hash and size.
         divergences: Where the replay diverges from its recording: the recorded side, and the replayed one.
         nondeterminism: What the sessions say may not be as it was recorded, a line each: see `Report.nondeterminism`.
         entropy: The part of it that isn't an order.
         unobserved: What the handler that recorded them could not see, and what the sessions came to, a line each.
         rules: The redaction rules of the sessions.
-        earlier: The outputs of the replays before it in its process, without their output and files.
+        earlier: The outputs of the replays before it in its process, without their streams and files.
         explored: The result of the exploration of other orders, as plain data, if there was one.
     """
 
     outcome: str
     failed: bool
-    stdout: str
-    stderr: str
-    files: dict[str, str]
+    stdout: str = ""
+    stderr: str = ""
+    files: dict[str, str] = field(default_factory=dict)
     value: Plain = None
     calls: dict[str, list[str]] = field(default_factory=dict)
     order: list[list[str]] = field(default_factory=list)
@@ -78,84 +82,32 @@ class Output:
     explored: dict[str, Any] = field(default_factory=dict)
 
 
-def output_of(child: ChildResult, folder: Path | None, timeout: float) -> Output:
-    """Return the output of a child.
+def output_of(child: ChildResult, folder: Path | None, timeout: float) -> Output | str:
+    """Return the output of a child, or why it couldn't find the function.
 
     Args:
         child: The end of the child.
         folder: Its working directory, if it is one of ours, whose files count.
         timeout: The seconds it had.
     """
-    files = files_in(folder) if folder is not None else {}
-    stdout, stderr = _decoded(child.stdout), _decoded(child.stderr)
-    report = json.loads(child.report) if child.report else None
-    if child.code is None or report is None:
-        outcome = (
-            f"had not ended after {timeout:g} s" if child.code is None else f"{_exit(child.code)} without a result"
-        )
-        return Output(outcome, failed=True, stdout=stdout, stderr=stderr, files=files)
-    said = Output("", failed=False, stdout=stdout, stderr=stderr, files=files)
-    earlier = [_output(each, replace(said, stdout="", stderr="", files={})) for each in report["earlier"]]
-    return replace(_output(report, said), earlier=earlier, explored=report.get("explored", {}))
-
-
-def _output(report: dict[str, Any], said: Output) -> Output:
-    sessions = report["sessions"]
-    names = _names_of(sessions)
-    return Output(
-        report["outcome"],
-        failed=report["failed"],
-        stdout=said.stdout,
-        stderr=said.stderr,
-        files=said.files,
-        value=report["value"],
-        calls={
-            f"{name}{at}": call for name, one in zip(names, sessions, strict=True) for at, call in one["calls"].items()
-        },
-        order=[
-            [f"{name}{at}" for at in branch]
-            for name, one in zip(names, sessions, strict=True)
-            for branch in one["order"]
-        ],
-        sessions={
-            f"{word} of {name or one['cassette']}": "\n".join(one[word])
-            for name, one in zip(names, sessions, strict=True)
-            for word in ("unused", "missed", "blocked")
-        },
-        divergences={
-            f"{what} of {name.strip()}" if name else what: pair
-            for name, one in zip(names, sessions, strict=True)
-            for what, pair in one["divergences"].items()
-        },
-        nondeterminism=[
-            f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["nondeterminism"]
-        ],
-        unobserved=[f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["unobserved"]],
-        entropy=[f"{name}{line}" for name, one in zip(names, sessions, strict=True) for line in one["entropy"]],
-        rules=report["rules"],
-    )
-
-
-def unusable(child: ChildResult) -> str | None:
-    """Return why the child could not find the function, if it could not."""
-    report = json.loads(child.report) if child.report else {}
-    return report.get("unusable")
-
-
-def _names_of(sessions: list[dict[str, Any]]) -> list[str]:
-    """Return a prefix for the calls of each session; empty for a single one."""
-    if len(sessions) == 1:
-        return [""]
-    return [f"{Path(one['cassette']).name} ({n}) " for n, one in enumerate(sessions, start=1)]
+    around: dict[str, Any] = {"stdout": _decoded(child.stdout), "stderr": _decoded(child.stderr)}
+    around["files"] = files_in(folder) if folder is not None else {}
+    if child.code is None:
+        return Output(f"had not ended after {timeout:g} s", failed=True, **around)
+    if not child.report:
+        return Output(f"{_exit(child.code)} without a result", failed=True, **around)
+    report: dict[str, Any] = json.loads(child.report)
+    if "unusable" in report:
+        return str(report["unusable"])
+    earlier = [Output(**one) for one in report.pop("earlier")]
+    return Output(**report, earlier=earlier, **around)
 
 
 def _exit(code: int) -> str:
     if code >= 0:
         return f"exited with code {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"
+    names = {one.value: one.name for one in signal.Signals}
+    return f"was killed by {names.get(-code, f'signal {-code}')}"
 
 
 def files_in(folder: Path) -> dict[str, str]:
@@ -339,7 +291,7 @@ def _texts(what: str, first: str | None, other: str | None) -> Pair:
     if not first or not other:
         return what, _shown(first or ABSENT), _shown(other or ABSENT), ""
     noise: Noise = ""
-    if _ADDRESS.sub("", first) == _ADDRESS.sub("", other):
+    if ADDRESS.sub("", first) == ADDRESS.sub("", other):
         noise = "address"
     elif _ID.sub("", first) == _ID.sub("", other):
         noise = "id"
@@ -351,3 +303,173 @@ def _shown(value: Plain) -> str:
         return _NOTHING
     text = value.replace("\n", "⏎") if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"
+
+
+# -- The result of a verification.
+
+
+_MOST_PLACES = 6
+RECORDING = 0
+"""The number of the run that was recorded."""
+
+
+class Run(NamedTuple):
+    """One replay of a verification.
+
+    Args:
+        number: From 1.
+        environment: Its environment.
+        outcome: `returned`, `raised` with type and message, or how the process ended. Redacted.
+        same: Whether its output equals the first one's.
+    """
+
+    number: int
+    environment: Environment
+    outcome: str
+    same: bool
+
+
+class RunDifference(NamedTuple):
+    """One place where two replays differ.
+
+    Args:
+        what: The place, such as `return value at $.items[3]` or `stdout, line 3`.
+        first: The value of the first replay, or of the recording: redacted, and shortened to the difference and a
+            little around it.
+        other: The value of the other replay.
+        runs: The numbers of the two replays; 0 is the recording.
+        cause: The cause of the difference.
+    """
+
+    what: str
+    first: str
+    other: str
+    runs: tuple[int, int]
+    cause: Cause
+
+    def __str__(self) -> str:
+        runs = [f"run {number}" if number != RECORDING else "recorded" for number in self.runs]
+        if len(set(runs)) == 1:  # in another order of its answers
+            runs = ["recorded", "otherwise"]
+        rows = [*zip(runs, (self.first, self.other), strict=True), ("cause", self.cause.name)]
+        return "\n".join([self.what, *_table(rows)])
+
+
+@dataclass(frozen=True, slots=True)
+class Verification(Result):
+    """The result of replaying a function several times.
+
+    Args:
+        function: The name of the function.
+        runs: The replays.
+        differences: The differences of the first replay that differs from run 1, in the order of the run; then those
+            of the first one that diverges from the recording.
+        failure: The failure of the replay itself, if any: an error of AgentTape, a crash, no end in time. Redacted.
+        varied: The values that each factor took.
+        nondeterminism: The parts of the recorded order that a replay couldn't repeat, and the real clocks and random
+            numbers, a line each. If `ok`, the replays are still equal to each other.
+        unobserved: The parts of an observed run that its handler couldn't see and a replay reached, a line each. The
+            replays may be equal to each other, but not to the observed run.
+        entropy: The part of `nondeterminism` that isn't an order: ids, random numbers and clocks that were real.
+    """
+
+    function: str
+    runs: Sequence[Run]
+    differences: Sequence[RunDifference]
+    failure: str | None
+    varied: Mapping[Factor, Sequence[object]]
+    nondeterminism: Sequence[str] = ()
+    unobserved: Sequence[str] = ()
+    entropy: Sequence[str] = ()
+
+    experiment = "verify"
+
+    @property
+    def first(self) -> RunDifference | None:
+        """The first difference, if there is one."""
+        return self.differences[0] if self.differences else None
+
+    def raise_if_different(self) -> Verification:
+        """Return this verification if all is well.
+
+        Raises:
+            VerificationError: If a replay failed or differed; the message is the report.
+        """
+        if not self.ok:
+            raise VerificationError(str(self))
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        return {
+            "function": self.function,
+            "same": self.ok,
+            "failure": self.failure,
+            "runs": [{**run._asdict(), "environment": run.environment._asdict()} for run in self.runs],
+            "differences": [{**each._asdict(), "cause": each.cause._asdict()} for each in self.differences],
+            "varied": {factor: list(values) for factor, values in self.varied.items()},
+            "nondeterminism": list(self.nondeterminism),
+            "unobserved": list(self.unobserved),
+            "entropy": list(self.entropy),
+        }
+
+    def summary(self) -> Summary:
+        """Return whether the replays are the same, where they differ and why, and what was varied."""
+        lines = _indented(self.failure or "")
+        for difference in self.differences[:_MOST_PLACES]:
+            lines += _indented(str(difference))
+        if len(self.differences) > _MOST_PLACES:
+            lines.append(f"  … and {len(self.differences) - _MOST_PLACES} more places")
+        lines += [f"  {line}" for line in not_as_recorded(self.nondeterminism, self.entropy, self.unobserved)]
+        lines += ["  varied", *_indented("\n".join(self._environment()))]
+        if causes := {difference.cause.name: difference.cause for difference in self.differences}:
+            advice = [(name, f"{cause.why}\n{cause.remedy}") for name, cause in causes.items()]
+            lines += ["  to do", *_indented("\n".join(_table(advice)))]
+        found = [Finding(each.what, each.first, each.other) for each in self.differences]
+        return Summary(
+            self.function, "", self._line(), lines, found or [Finding(self.failure)] if self.failure else found
+        )
+
+    def _line(self) -> str:
+        times, different = len(self.runs), [run.number for run in self.runs if not run.same]
+        if different:
+            some = f"run {different[0]} differs" if len(different) == 1 else f"runs {_listed(different)} differ"
+            return f"{self.function} is not the same in {times} replays: {some} from run 1"
+        if self.differences and self.differences[0].cause == BY_FACTOR["completion_order"]:
+            return f"{self.function} is the same in {times} replays, but not where calls are answered in another order"
+        if self.differences:
+            return f"{self.function} is the same in {times} replays, but not what was recorded"
+        if self.failure is not None:
+            return f"{self.function} cannot be replayed:"
+        return f"{self.function} is the same in {times} replays: it {self.runs[0].outcome}"
+
+    def _environment(self) -> list[str]:
+        several = [factor for factor, values in self.varied.items() if len(values) > 1]
+        rows = [(BY_FACTOR[factor].name, _shown_values(factor, self.varied[factor])) for factor in several]
+        if same := [BY_FACTOR[factor].name for factor in ALL_FACTORS if factor not in several]:
+            rows.append(("not varied", ", ".join(same)))
+        return _table(rows)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def _shown_values(factor: Factor, values: Sequence[object]) -> str:
+    if factor == "switch_interval":
+        return ", ".join(f"{value:g} s" for value in values if isinstance(value, float))
+    return "new and empty each time" if factor == "working_directory" else ", ".join(map(str, values))
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Return rows as lines; the further lines of a long value are below its first one."""
+    width = max((len(name) for name, _ in rows), default=0)
+    return [
+        f"  {name if n == 0 else '':<{width}}  {line}".rstrip()
+        for name, text in rows
+        for n, line in enumerate(text.split("\n"))
+    ]
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines()]

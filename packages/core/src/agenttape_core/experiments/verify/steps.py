@@ -9,22 +9,23 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from agenttape_core.errors import ConfigurationError, SessionStateError
 from agenttape_core.experiments.engine import Answer, drive, independent
 from agenttape_core.experiments.verify.calls import CAUGHT_FAILURE
 from agenttape_core.experiments.verify.comparison import (
+    RECORDING,
     Output,
     Place,
+    Run,
+    RunDifference,
+    Verification,
     divergences,
     output_of,
     places,
     printable,
-    unusable,
 )
 from agenttape_core.experiments.verify.environment import (
     ALL_FACTORS,
@@ -37,13 +38,13 @@ from agenttape_core.experiments.verify.environment import (
     RARE,
     TOGETHER,
     UNFROZEN,
+    WITHIN,
     Cause,
     Environment,
     Factor,
     available,
     plan,
 )
-from agenttape_core.experiments.verify.result import RECORDING, Run, RunDifference, Verification
 from agenttape_core.experiments.worker import Children
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.lifecycle.variation import Variation
@@ -52,7 +53,7 @@ from agenttape_core.session import current_session
 from agenttape_core.settings import load_settings
 from agenttape_core.storage import cassette_path
 from agenttape_core.tools.hash_seeds import recorded_seed
-from agenttape_core.tools.target import Target
+from agenttape_core.tools.target import Target, target_of
 
 Returned = TypeVar("Returned")
 _Script = Generator[Variation, Output, Returned]
@@ -67,66 +68,37 @@ _NOT_HANDED_ON = ("PYTEST_", "AGENTTAPE_LIVE", "LANGUAGE")
 _REFUSED = ("mode", "live")
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A function to replay.
-
-    Args:
-        target: The function.
-        cassette: The path or URL of the cassette to open around it, if any.
-        options: Those of `use_cassette`.
-        project: The folder whose settings hold, and that relative paths of cassettes start from.
-    """
+class _Job(NamedTuple):
+    """A function to replay, the cassette to open around it if there is one, and options of `use_cassette` for that."""
 
     target: Target
     cassette: str | None
     options: Mapping[str, Any]
-    project: Path
-
-    def request(self, environment: Environment) -> dict[str, Any]:
-        """Return the request of a child process."""
-        here = str(self.project)
-        within = ("switch_interval", "memory", "schedule", "earlier_replays", "completion_order")
-        program = {
-            "target": list(self.target),
-            "cassette": self.cassette,
-            "options": self.options,
-            "project": here,
-            **{factor: getattr(environment, factor) for factor in within},
-        }
-        path = [str(Path(here, entry)) for entry in sys.path]
-        return {"runner": _RUNNER, "program": program, "path": path, "argv": sys.argv[:1], "lingers": True}
-
-    def variables(self, environment: Environment) -> dict[str, str]:
-        """Return the variables of a child: those of this process, but for what is varied and what would record."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_HANDED_ON)}
-        return {**kept, "AGENTTAPE_MODE": "replay", **environment.variables}
 
 
-def job_for(target: Target, cassette: str | Path | None, options: Mapping[str, Any]) -> Job:
+def _job_for(target: Target, cassette: str | Path | None, options: Mapping[str, Any]) -> _Job:
     """Return the job of replaying a function.
 
     Raises:
         ConfigurationError: If an option is not valid, or cannot be handed to a child.
     """
-    project = Path.cwd()
     if cassette is None:
         if options:
             raise ConfigurationError(
                 f"verify: {', '.join(options)} is for the cassette to open, and none was given\n"
                 "  name the cassette, or give the options where the function opens its own"
             )
-        return Job(target, None, {}, project)
+        return _Job(target, None, {})
     if refused := [option for option in _REFUSED if option in options]:
         raise ConfigurationError(f"verify: {', '.join(refused)} cannot be chosen: a verification only ever replays")
     try:
         use_cassette(cassette, **options)  # checks them; opens nothing
     except TypeError as error:
         raise ConfigurationError(f"verify: {error}") from None
-    folder = options.get("cassette_dir", load_settings().cassette_dir)
-    path = cassette_path(cassette, folder)
-    handed = {name: _handed(name, value) for name, value in options.items() if name != "cassette_dir"}
-    return Job(target, str(path), handed, project)
+    path = cassette_path(cassette, options.get("cassette_dir", load_settings().cassette_dir))
+    return _Job(
+        target, str(path), {name: _handed(name, one) for name, one in options.items() if name != "cassette_dir"}
+    )
 
 
 def _handed(name: str, value: Any) -> Any:
@@ -144,33 +116,24 @@ def _handed(name: str, value: Any) -> Any:
 # -- The program: each of its replays has a new process, with its own folder.
 
 
-class InProcesses:
-    """A job as a program to `drive`. A context manager: at its end, no process and no folder of it is left.
+class _InProcesses:
+    """A job as a program to `drive`. A context manager: at its end, no process and no folder of it is left."""
 
-    Args:
-        job: The job.
-        timeout: Seconds that one replay may take.
-    """
-
-    def __init__(self, job: Job, timeout: float) -> None:
-        self.job = job
-        self._timeout = timeout
-        self._around = ExitStack()
+    def __init__(self, job: _Job, timeout: float) -> None:
+        self.job, self._timeout = job, timeout
+        self._project = Path.cwd()
+        """The folder whose settings hold, and that relative paths of cassettes start from."""
+        self._around, self._children = ExitStack(), Children()
         self._root: Path
-        self._children: Children
 
     def __enter__(self) -> Self:
-        folder = self._around.enter_context(
-            tempfile.TemporaryDirectory(prefix="agenttape-", ignore_cleanup_errors=True)
-        )
-        self._root = Path(folder).resolve()
-        self._children = self._around.enter_context(Children())
+        made = tempfile.TemporaryDirectory(prefix="agenttape-", ignore_cleanup_errors=True)
+        self._root = Path(self._around.enter_context(made)).resolve()
+        self._around.enter_context(self._children)
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._around.__exit__(exc_type, error, traceback)
+    def __exit__(self, *_: object) -> None:
+        self._around.close()
 
     def run(self, variation: Variation) -> Output:
         """Replay once, in a new working directory, even if one of that name was used before.
@@ -184,14 +147,28 @@ class InProcesses:
         if ours:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-        request = {**self.job.request(environment), "folder": str(folder)}
-        result = self._children.run(request, self.job.variables(environment), folder, self._timeout)
-        if problem := unusable(result):
+        within: dict[str, Any] = {
+            factor: getattr(environment, factor) for factor in ("switch_interval", *WITHIN, ORDER)
+        }
+        request: dict[str, Any] = {
+            "runner": _RUNNER,
+            "program": {**self.job._asdict(), "project": str(self._project), **within},
+            "path": [str(self._project / entry) for entry in sys.path],
+            "argv": sys.argv[:1],
+            "folder": str(folder),
+            "lingers": True,
+        }
+        # Those of this process, but for what is varied and what would record.
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_HANDED_ON)}
+        variables = {**kept, "AGENTTAPE_MODE": "replay", **environment.variables}
+        ended = self._children.run(request, variables, folder, self._timeout)
+        output = output_of(ended, folder if ours else None, self._timeout)
+        if isinstance(output, str):
             raise ConfigurationError(
-                f"verify: a child process cannot load {self.job.target}: {problem}\n"
+                f"verify: a child process cannot load {self.job.target}: {output}\n"
                 "  it imports with the sys.path of this process; see that importing the module works on its own"
             )
-        return output_of(result, folder if ours else None, self._timeout)
+        return output
 
 
 def _varied(environment: Environment) -> Variation:
@@ -268,7 +245,7 @@ def _whats(places: Iterable[Place]) -> set[str]:
     return {place.what for place in places}
 
 
-def _verified(program: InProcesses, *, runs: int, vary: Collection[str]) -> _Script[Verification]:
+def _verified(program: _InProcesses, *, runs: int, vary: Collection[str]) -> _Script[Verification]:
     """Yield the replays of a verification, and return its result."""
     cassette = program.job.cassette
     choices = available(vary, runs, recorded_seed(cassette) if cassette is not None else None)
@@ -282,7 +259,7 @@ def _verified(program: InProcesses, *, runs: int, vary: Collection[str]) -> _Scr
             *(yield from _differences(produced, environments, redactor)),
             *_from_recording(produced, redactor),
         ]
-        if ORDER in vary and not differences and not produced[0].failed and _has_branches(produced[0]):
+        if ORDER in vary and not differences and not produced[0].failed and len(produced[0].order) > 1:
             differences += yield from _in_other_orders(environments[0], redactor)
     first = produced[0]
     outcomes = [redactor.text(printable(one.outcome)) for one in produced]
@@ -340,40 +317,26 @@ def _from_recording(produced: Sequence[Output], redactor: Redactor) -> list[RunD
     """Return how the first replay that diverges from the recording does so."""
     for number, one in enumerate(produced, start=1):
         if found := divergences(one, redactor):
+            runs = (RECORDING, number)
+            why = [CAUGHT if each.what.startswith(CAUGHT_FAILURE) else NOT_AS_RECORDED for each in found]
             return [
-                RunDifference(place.what, place.first, place.other, (RECORDING, number), _why(place)) for place in found
+                RunDifference(each.what, each.first, each.other, runs, cause)
+                for each, cause in zip(found, why, strict=True)
             ]
     return []
-
-
-def _why(divergence: Place) -> Cause:
-    return CAUGHT if divergence.what.startswith(CAUGHT_FAILURE) else NOT_AS_RECORDED
-
-
-def _has_branches(one: Output) -> bool:
-    """Return whether calls were made in several branches of a session, so that they may overlap."""
-    return len(one.order) > len(one.order[:1])
 
 
 def _in_other_orders(first: Environment, redactor: Redactor) -> _Script[list[RunDifference]]:
     """Return how the outcome changes where calls that overlap are answered in another order than the recorded one."""
     explored = (yield _varied(first._replace(completion_order=_ORDERS))).explored
-    return [
-        RunDifference(
-            f"the outcome where {_first_of(finding, explored)} is answered first",
-            "as recorded",
-            redactor.text(printable(finding["told"])),
-            (1, 1),
-            BY_FACTOR[ORDER],
-        )
-        for finding in explored.get("findings", ())[:1]
-    ]
-
-
-def _first_of(finding: dict[str, Any], explored: dict[str, Any]) -> str:
+    if not explored.get("findings"):
+        return []
+    finding, calls = explored["findings"][0], {one["number"]: one["address"] for one in explored["overlapping"]}
     number = int(finding["order"].partition(",")[0])
-    found = next((call for call in explored["overlapping"] if call["number"] == number), None)
-    return f"call {number} ({found['address']})" if found is not None else f"call {number}"
+    first_of = f"call {number} ({calls[number]})" if number in calls else f"call {number}"
+    told = redactor.text(printable(finding["told"]))
+    what = f"the outcome where {first_of} is answered first"
+    return [RunDifference(what, "as recorded", told, (1, 1), BY_FACTOR[ORDER])]
 
 
 _NO_CALL = "it made no recorded call, so there is nothing to verify"
@@ -423,14 +386,12 @@ def verify(
         ConfigurationError: If an argument is not valid, or a child process cannot load the function.
         SessionStateError: If it is called while a session is open.
     """
-    from agenttape_core.tools.target import target_of
-
     _check(runs, timeout, jobs)
-    job = job_for(target_of(function), cassette, options)
+    job = _job_for(target_of(function), cassette, options)
     if "working_directory" not in vary:
         jobs = 1  # the replays share the folder of the project
     jobs = jobs or min(os.cpu_count() or 1, _MAX_JOBS)
-    program = InProcesses(job, timeout)
+    program = _InProcesses(job, timeout)
     return drive(program, _verified(program, runs=runs, vary=vary), on_run, jobs)
 
 
