@@ -22,7 +22,7 @@ from agenttape_core.pytest_plugin.swallowed import CAUGHT
 from .kit.fixtures import interruptible, often, prices, project, replays, uncollected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 __all__ = ["interruptible", "often", "prices", "project", "replays", "uncollected"]
 
@@ -122,10 +122,12 @@ def _refuse_processes(event: str, args: tuple[Any, ...]) -> None:
         raise AssertionError("a test without the marker `process` starts one: mark it, or do without")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Don't list the failures that our tests swallow: they provoke them on purpose."""
+    report = yield
     report.user_properties = [each for each in report.user_properties if each[0] != CAUGHT]
+    return report
 
 
 @pytest.fixture(autouse=True, scope="session")

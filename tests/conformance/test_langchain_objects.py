@@ -135,19 +135,19 @@ class TestChatModel(LangChainConformance):
         ]
 
 
-class PooledChatModel(TestChatModel):
-    """A chat model that is called from the threads of LangChain's own pool, which begin in any order."""
-
-    __test__ = False
-    shapes = ("call", "stream")
-
-    def run_threads(self, works: Sequence[Branch]) -> list[Any]:
-        with ContextThreadPoolExecutor(len(works)) as pool:
-            return list(pool.map(lambda work: work(), works))
-
-
 def test_chat_model_in_a_pool() -> None:
     """Equal questions from the threads of LangChain's pool each find their own answer, and give a stable file."""
+
+    class PooledChatModel(TestChatModel):
+        """A chat model that is called from the threads of LangChain's own pool, which begin in any order."""
+
+        __test__ = False
+        shapes = ("call", "stream")
+
+        def run_threads(self, works: Sequence[Branch]) -> list[Any]:
+            with ContextThreadPoolExecutor(len(works)) as pool:
+                return list(pool.map(lambda work: work(), works))
+
     checks = {"test_equal_questions_in_threads", "test_order_of_completion_changes_nothing"}
     results = run_conformance(PooledChatModel, checks)
     assert [str(result) for result in results if result.outcome != "passed"] == []

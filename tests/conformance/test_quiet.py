@@ -165,21 +165,15 @@ def recorded(path: Path, program: Program, seed: int, prompt: str = PROMPT) -> s
     return path.read_text("utf-8")
 
 
-def changed(before: str, after: str) -> list[str]:
-    """The lines that `git diff` counts."""
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
-    return [line for line in lines if line[:1] in "+-" and not line.startswith(("+++ ", "--- "))]
-
-
-def stable(text: str) -> str:
-    """A cassette without its volatile block."""
-    head, rest = text.split("---\n", 1)
-    return head.split("volatile:\n")[0] + rest
-
-
 @PROGRAMS
 def test_recorded_anew(tmp_path: Path, program: Program) -> None:
     """The same run with other ids, counts, fingerprints, dates and headers differs in the volatile block only."""
+
+    def stable(text: str) -> str:
+        """A cassette without its volatile block."""
+        head, rest = text.split("---\n", 1)
+        return head.split("volatile:\n")[0] + rest
+
     path = tmp_path / "run.yaml"
     first, second = recorded(path, program, 1), recorded(path, program, 2)
     assert first != second
@@ -192,6 +186,12 @@ def test_recorded_anew(tmp_path: Path, program: Program) -> None:
 @PROGRAMS
 def test_one_edit_of_a_prompt(tmp_path: Path, program: Program) -> None:
     """A prompt with one line edited, recorded anew with all that a provider makes anew, changes at most 25 lines."""
+
+    def changed(before: str, after: str) -> list[str]:
+        """The lines that `git diff` counts."""
+        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
+        return [line for line in lines if line[:1] in "+-" and not line.startswith(("+++ ", "--- "))]
+
     path = tmp_path / "run.yaml"
     before = recorded(path, program, 1)
     lines = changed(before, recorded(path, program, 2, PROMPT.replace("helpful", "careful")))

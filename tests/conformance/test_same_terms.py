@@ -105,19 +105,6 @@ def llama_index_conversation() -> None:
     model.chat([*asked, answer.message, result], tools=[TOOL])
 
 
-def terms(path: Path) -> list[dict[str, Any]]:
-    """Return what a cassette says of each call, in the terms that both frameworks have."""
-    return [
-        {
-            "kind": row.kind,
-            "request": {key: value for key, value in row.request.items() if key in {"messages", "tools", "arguments"}},
-            "said": said(row.outcome.value),
-            "usage": row.outcome.usage,
-        }
-        for row in open_cassette(path).interactions()
-    ]
-
-
 def said(value: Any) -> Any:
     """Return the message of an answer, without what its framework calls it."""
     if not isinstance(value, dict):
@@ -129,6 +116,21 @@ def said(value: Any) -> Any:
 
 def test_conversation_is_shown_in_the_same_terms(tmp_path: Path) -> None:
     """Kinds, roles, contents, pictures, tools, tool calls, results, answers and token counts read alike."""
+
+    def terms(path: Path) -> list[dict[str, Any]]:
+        """Return what a cassette says of each call, in the terms that both frameworks have."""
+        return [
+            {
+                "kind": row.kind,
+                "request": {
+                    key: value for key, value in row.request.items() if key in {"messages", "tools", "arguments"}
+                },
+                "said": said(row.outcome.value),
+                "usage": row.outcome.usage,
+            }
+            for row in open_cassette(path).interactions()
+        ]
+
     shown = {}
     for name, conversation in (("langchain", langchain_conversation), ("llama_index", llama_index_conversation)):
         with use_cassette(tmp_path / f"{name}.yaml", mode="all"):

@@ -431,17 +431,17 @@ def test_unfinished_outside_a_session() -> None:
 # -- errors, nesting, concurrency ------------------------------------------------------------------------------
 
 
-class QuotaError(Exception):
-    """An error with an attribute."""
-
-    def __init__(self, message: str, retry_after: float) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-
-
 @pytest.mark.parametrize("is_async", [False, True])
 def test_errors(is_async: bool) -> None:
     """An error is recorded, and raised again as its own type with its attributes."""
+
+    class QuotaError(Exception):
+        """An error with an attribute."""
+
+        def __init__(self, message: str, retry_after: float) -> None:
+            super().__init__(message)
+            self.retry_after = retry_after
+
     calls: list[str] = []
 
     @boundary("tool")

@@ -315,48 +315,47 @@ def test_a_tool_that_is_stepped_into_changes_its_argument_itself() -> None:
     assert Path("cassettes/c.yaml").read_bytes() == before
 
 
-class Till:
-    """An object whose methods are boundaries, and change what it holds."""
-
-    def __init__(self) -> None:
-        self.total, self.last, self.client = 0, "", None
-        self.paid: list[int] = []
-        self.orders: dict[str, Order] = {}
-        self.many = list(range(2_000))
-
-    @boundary("tool")
-    def pay(self, amount: int, order: str = "a") -> int:
-        """Pay, and fail for nothing."""
-        if not amount:
-            self.last = "nothing"
-            raise ValueError("nothing")
-        self.client = self.client or object()
-        self.total += amount
-        self.paid.append(amount)
-        self.orders[order] = Order([order], amount)
-        self.many.append(amount)
-        return amount
-
-    @boundary
-    async def apay(self, amount: int) -> None:
-        """Pay while others wait."""
-        await asyncio.sleep(0)
-        self.total += amount
-
-    @boundary
-    def stream(self) -> Iterator[int]:
-        """Count what was read."""
-        for number in range(3):
-            self.total += 1
-            yield number
-
-    def state(self) -> Any:
-        """What it holds."""
-        return self.total, self.last, self.paid, self.orders
-
-
 def test_a_method_changes_its_object() -> None:
     """What a method assigns, appends or inserts is there after a replay, in the same list; other attributes stay."""
+
+    class Till:
+        """An object whose methods are boundaries, and change what it holds."""
+
+        def __init__(self) -> None:
+            self.total, self.last, self.client = 0, "", None
+            self.paid: list[int] = []
+            self.orders: dict[str, Order] = {}
+            self.many = list(range(2_000))
+
+        @boundary("tool")
+        def pay(self, amount: int, order: str = "a") -> int:
+            """Pay, and fail for nothing."""
+            if not amount:
+                self.last = "nothing"
+                raise ValueError("nothing")
+            self.client = self.client or object()
+            self.total += amount
+            self.paid.append(amount)
+            self.orders[order] = Order([order], amount)
+            self.many.append(amount)
+            return amount
+
+        @boundary
+        async def apay(self, amount: int) -> None:
+            """Pay while others wait."""
+            await asyncio.sleep(0)
+            self.total += amount
+
+        @boundary
+        def stream(self) -> Iterator[int]:
+            """Count what was read."""
+            for number in range(3):
+                self.total += 1
+                yield number
+
+        def state(self) -> Any:
+            """What it holds."""
+            return self.total, self.last, self.paid, self.orders
 
     def program() -> Any:
         till = Till()

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -144,34 +145,6 @@ if __name__ == "__main__":
         pool.submit(work).result()
 """
 
-FRAMEWORK = """
-from ran import ran
-try:
-    import langchain_core
-except BaseException:
-    pass
-ran()
-"""
-
-TASKS = """
-import multiprocessing
-from agenttape_core import boundary, use_cassette
-from agenttape_core.lifecycle import children
-from ran import ran
-pay = boundary("tool")(abs)
-
-if __name__ == "__main__":
-    real = children._options
-    children._options = lambda *args: {**real(*args), "no_such_option": 1}
-    with use_cassette("pool"):
-        pay(-42)
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            try:
-                pool.apply(ran)
-            except KeyboardInterrupt:
-                print("interrupted")
-"""
-
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -302,11 +275,20 @@ def test_wrong_settings(project: Path, monkeypatch: pytest.MonkeyPatch, subcomma
 
 def test_framework_without_agenttape(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Python without AgentTape that imports a framework is stopped in a replay, and noted in a recording."""
+    framework = dedent("""
+        from ran import ran
+        try:
+            import langchain_core
+        except BaseException:
+            pass
+        ran()
+    """)
+
     without = project / "without"
     without.mkdir()
     (without / "agenttape_core.py").write_text("raise ModuleNotFoundError('not here', name='agenttape_core')\n")
     (without / "langchain_core.py").write_text("")
-    (project / "framework.py").write_text(FRAMEWORK)
+    (project / "framework.py").write_text(framework)
     line = f"python pay.py; PYTHONPATH=$PYTHONPATH:{without} python framework.py"
     recorded(project, "without", "--", "sh", "-c", line)
     assert (project / "ran").read_text() == "itself\nitself\n"
@@ -398,8 +380,27 @@ def test_command_that_cannot_be_imported(project: Path) -> None:
 @pytest.mark.usefixtures("interruptible")
 def test_tasks_of_a_pool_end(project: Path) -> None:
     """Who waits for a `multiprocessing.Pool` whose workers cannot begin is interrupted, and gets the reason."""
+    tasks = dedent("""
+        import multiprocessing
+        from agenttape_core import boundary, use_cassette
+        from agenttape_core.lifecycle import children
+        from ran import ran
+        pay = boundary("tool")(abs)
+
+        if __name__ == "__main__":
+            real = children._options
+            children._options = lambda *args: {**real(*args), "no_such_option": 1}
+            with use_cassette("pool"):
+                pay(-42)
+                with multiprocessing.get_context("spawn").Pool(1) as pool:
+                    try:
+                        pool.apply(ran)
+                    except KeyboardInterrupt:
+                        print("interrupted")
+    """)
+
     injected(project, sys.executable, "pool.py", into="none of them", within=COMMAND)  # records
-    (project / "tasks.py").write_text(TASKS)
+    (project / "tasks.py").write_text(tasks)
     (project / "ran").write_text("")
     ended = subprocess.run(
         [sys.executable, "tasks.py"], cwd=project, capture_output=True, text=True, check=False, timeout=150

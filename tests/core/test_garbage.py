@@ -7,6 +7,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Iterator
+from textwrap import dedent
 
 import pytest
 
@@ -46,58 +47,57 @@ def test_nothing_is_collected_in_the_block(stays: bool) -> None:
     assert (within, gc.get_threshold(), len(kept)) == ([], USUAL, 20 * USUAL[0])
 
 
-AFTERWARDS = """
-import gc, weakref
-from agenttape_core.garbage import collecting_late
-
-class Loop:
-    def __init__(self):
-        self.itself = self
-
-before = gc.get_freeze_count()
-with collecting_late():
-    garbage = weakref.ref(Loop())
-found = [gc.get_freeze_count() <= before]
-for generation in (1, 2):
-    gc.collect(generation)
-    found.append(garbage() is None)
-with collecting_late():
-    gc.freeze()
-print([*found, gc.get_freeze_count() > before + 2_000])
-"""
-
-LOOKED_AT = """
-import gc
-from agenttape_core.garbage import OneLook
-
-before, found = gc.get_freeze_count(), []
-for generation in (1, 2):
-    look = OneLook()
-    with look.made_in():
-        gc.collect(generation)
-    found.append(gc.get_freeze_count() > before + 2_000)
-    look.put_back()
-    found.append(gc.get_freeze_count() <= before)
-gc.freeze()
-frozen = gc.get_freeze_count()
-with look.made_in():
-    gc.collect()
-look.put_back()
-print([*found, gc.get_freeze_count() == frozen])
-"""
-
-
 @pytest.mark.process
 def test_nothing_is_kept_alive_by_the_block() -> None:
     """The garbage of the block counts as old: a full collection ends it. What the block freezes stays frozen."""
-    done = subprocess.run([sys.executable, "-c", AFTERWARDS], capture_output=True, text=True, check=True)
+    afterwards = dedent("""
+        import gc, weakref
+        from agenttape_core.garbage import collecting_late
+
+        class Loop:
+            def __init__(self):
+                self.itself = self
+
+        before = gc.get_freeze_count()
+        with collecting_late():
+            garbage = weakref.ref(Loop())
+        found = [gc.get_freeze_count() <= before]
+        for generation in (1, 2):
+            gc.collect(generation)
+            found.append(garbage() is None)
+        with collecting_late():
+            gc.freeze()
+        print([*found, gc.get_freeze_count() > before + 2_000])
+    """)
+
+    done = subprocess.run([sys.executable, "-c", afterwards], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[True, False, True, True]"
 
 
 @pytest.mark.process
 def test_all_is_looked_at_once() -> None:
     """What a full collection found alive is set aside until it is put back; what a program has frozen stays frozen."""
-    done = subprocess.run([sys.executable, "-c", LOOKED_AT], capture_output=True, text=True, check=True)
+    looked_at = dedent("""
+        import gc
+        from agenttape_core.garbage import OneLook
+
+        before, found = gc.get_freeze_count(), []
+        for generation in (1, 2):
+            look = OneLook()
+            with look.made_in():
+                gc.collect(generation)
+            found.append(gc.get_freeze_count() > before + 2_000)
+            look.put_back()
+            found.append(gc.get_freeze_count() <= before)
+        gc.freeze()
+        frozen = gc.get_freeze_count()
+        with look.made_in():
+            gc.collect()
+        look.put_back()
+        print([*found, gc.get_freeze_count() == frozen])
+    """)
+
+    done = subprocess.run([sys.executable, "-c", looked_at], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[False, True, True, True, True]"
 
 

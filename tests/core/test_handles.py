@@ -77,19 +77,18 @@ def judged(write: Callable[..., Any]) -> tuple[bool, list[str]]:
     return bool(cassette.report.stepped_into), [act.what for act in tool.acts or ()]
 
 
-class Holder:
-    """An object of the program."""
-
-    def __init__(self, held: Any) -> None:
-        self.held = held
-
-    def write(self) -> None:
-        """Write to what it holds."""
-        self.held.write("x\n")
-
-
 def test_a_file_that_was_open_is_not_written_to_by_a_replay(stack: contextlib.ExitStack) -> None:
     """However the code of a tool comes to the file: the replay does not step into it, and the report says why."""
+
+    class Holder:
+        """An object of the program."""
+
+        def __init__(self, held: Any) -> None:
+            self.held = held
+
+        def write(self) -> None:
+            """Write to what it holds."""
+            self.held.write("x\n")
 
     def relay() -> Generator[None, str, None]:
         """Write what is sent to what the module holds."""

@@ -196,25 +196,25 @@ def test_round_trip(value: Any) -> None:
 @given(values)
 def test_nothing_is_shared(value: Any) -> None:
     """What is recorded is a copy, and so is what is read: neither changes with the value that it came from."""
+
+    def mutable_parts(value: Any) -> list[int]:
+        """Return the identities of all lists, dicts and the like inside a value."""
+        if isinstance(value, dict):
+            return [id(value), *(found for pair in value.items() for part in pair for found in mutable_parts(part))]
+        if isinstance(value, list | set | collections.deque):
+            return [id(value), *(found for item in value for found in mutable_parts(item))]
+        if isinstance(value, tuple):
+            return [found for item in value for found in mutable_parts(item)]
+        if isinstance(value, bytearray | BaseModel | Order):
+            return [id(value)]
+        return []
+
     plain = PYTHON_VALUES.encode(value)
     before = json.dumps(plain)
     one, two = PYTHON_VALUES.decode(plain), PYTHON_VALUES.decode(plain)
     assert not set(mutable_parts(one)) & set(mutable_parts(two))
     assert not set(mutable_parts(one)) & (set(mutable_parts(value)) | set(mutable_parts(plain)))
     assert json.dumps(plain) == before
-
-
-def mutable_parts(value: Any) -> list[int]:
-    """Return the identities of all lists, dicts and the like inside a value."""
-    if isinstance(value, dict):
-        return [id(value), *(found for pair in value.items() for part in pair for found in mutable_parts(part))]
-    if isinstance(value, list | set | collections.deque):
-        return [id(value), *(found for item in value for found in mutable_parts(item))]
-    if isinstance(value, tuple):
-        return [found for item in value for found in mutable_parts(item)]
-    if isinstance(value, bytearray | BaseModel | Order):
-        return [id(value)]
-    return []
 
 
 @given(values)
@@ -319,14 +319,6 @@ def test_refused(value: Any, where: str, why: str) -> None:
     assert str(caught.value).startswith(f"cannot record the value at {where}: ")
 
 
-def nested(depth: int) -> list[Any]:
-    """Return a list inside a list inside a list."""
-    value: list[Any] = []
-    for _ in range(depth - 1):
-        value = [value]
-    return value
-
-
 @pytest.mark.parametrize("wrap", [list, tuple, lambda items: {"k": items[0]}, lambda items: {1: items[0]}])
 def test_depth(wrap: Callable[[list[Any]], Any]) -> None:
     """What is nested deeper than the limit is refused and not a stack overflow, whatever it is nested in."""
@@ -342,6 +334,14 @@ def test_depth(wrap: Callable[[list[Any]], Any]) -> None:
 
 def test_at_the_limit() -> None:
     """The limit itself is allowed."""
+
+    def nested(depth: int) -> list[Any]:
+        """Return a list inside a list inside a list."""
+        value: list[Any] = []
+        for _ in range(depth - 1):
+            value = [value]
+        return value
+
     assert again(nested(MAX_DEPTH)) == nested(MAX_DEPTH)
     with pytest.raises(UnrecordableValueError):
         PYTHON_VALUES.encode(nested(MAX_DEPTH + 1))
@@ -360,13 +360,6 @@ def test_cycles() -> None:
             PYTHON_VALUES.encode(value)
 
 
-def unimported() -> str:
-    """Return a module of the standard library that is not imported."""
-    return next(
-        name for name in ("this", "antigravity", "nturl2path", "chunk", "turtledemo") if name not in sys.modules
-    )
-
-
 @pytest.mark.parametrize(
     "plain",
     [
@@ -380,6 +373,13 @@ def unimported() -> str:
 )
 def test_never_imports(plain: Any) -> None:
     """A type that a cassette names is looked up among what is loaded; a module that is not stays out."""
+
+    def unimported() -> str:
+        """Return a module of the standard library that is not imported."""
+        return next(
+            name for name in ("this", "antigravity", "nturl2path", "chunk", "turtledemo") if name not in sys.modules
+        )
+
     module = unimported()
     named = json.loads(json.dumps(plain).replace("MODULE", module))
     with pytest.raises(UnreadableValueError):
@@ -434,6 +434,13 @@ def test_names_of_classes() -> None:
 
 def test_families_of_others() -> None:
     """An integration's families are asked first, and their nested values find every codec."""
+
+    def made(**attributes: Any) -> Closed:
+        """Return an instance with attributes."""
+        value = Closed()
+        vars(value).update(attributes)
+        return value
+
     codec = PYTHON_VALUES.extended(
         [
             TypeCodec(
@@ -448,13 +455,6 @@ def test_families_of_others() -> None:
     assert vars(again(made(a=(1, {2})), codec)) == {"a": (1, {2})}
     assert codec.encode(Point(5)) == {"$mine": 1}
     assert PYTHON_VALUES.encode(Point(5)) != {"$mine": 1}
-
-
-def made(**attributes: Any) -> Closed:
-    """Return an instance with attributes."""
-    value = Closed()
-    vars(value).update(attributes)
-    return value
 
 
 def test_order_of_sets() -> None:

@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-METHODS = [
-    (owner, name)
-    for owner in (_socket.socket, socket.socket, ssl.SSLSocket)
-    for name in ("accept", "connect", "send", "sendall", "sendfile", "sendmsg", "sendto", "write")
-]
-
 
 @pytest.fixture
 def port() -> Iterator[int]:
@@ -47,11 +41,6 @@ def peers() -> Iterator[tuple[socket.socket, socket.socket, Any]]:
         client = stack.enter_context(socket.create_connection(listener.getsockname()))
         server = stack.enter_context(listener.accept()[0])
         yield client, server, listener.getsockname()
-
-
-def state() -> list[object]:
-    """Everything that could be wrapped, as it is."""
-    return [vars(owner).get(name) for owner, name in METHODS]
 
 
 def by_sendfile(sock: socket.socket, path: Path) -> None:
@@ -179,6 +168,16 @@ def test_sockets_are_as_before_when_the_last_watcher_has_gone(
     peers: tuple[socket.socket, socket.socket, Any],
 ) -> None:
     """Watchers and guards may overlap in any order; nothing is wrapped twice."""
+    methods = [
+        (owner, name)
+        for owner in (_socket.socket, socket.socket, ssl.SSLSocket)
+        for name in ("accept", "connect", "send", "sendall", "sendfile", "sendmsg", "sendto", "write")
+    ]
+
+    def state() -> list[object]:
+        """Everything that could be wrapped, as it is."""
+        return [vars(owner).get(name) for owner, name in methods]
+
     before = state()
     first: list[Send] = []
     second: list[Send] = []

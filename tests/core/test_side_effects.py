@@ -405,53 +405,6 @@ def test_a_call_near_such_a_client_says_so(psycopg: types.ModuleType) -> None:
     ]
 
 
-class Desk:
-    """A class of the program with a boundary that holds a client."""
-
-    def __init__(self) -> None:
-        self.connection = CLIENT.connect()
-        self.city = "Paris"
-
-    @boundary("retrieval")
-    def search(self) -> object:
-        """Look into the database."""
-        return self.connection
-
-    def drop(self) -> object:
-        """Reach the database past the boundary."""
-        return self.connection
-
-    @boundary("tool")
-    def ask(self) -> str:
-        """Use the database in the code of the call itself."""
-        return type(self.connection).__name__
-
-
-class Opened(Desk):
-    """One that reaches out without being named."""
-
-    def __enter__(self) -> object:
-        return self.connection
-
-
-class Shelf:
-    """The interface of a framework."""
-
-    def find(self) -> object:
-        """Search."""
-
-
-class Rows(Shelf):
-    """A store over a client."""
-
-    def __init__(self) -> None:
-        self.connection = CLIENT.connect()
-
-    def find(self) -> object:
-        """Search."""
-        return self.connection
-
-
 def found_by(code: Any, *, is_automatic: bool = True) -> bool:
     """Return whether a client that cannot be watched is met from code."""
     return "cannot be watched" in UnwatchedCode().by(code, opened_database=False, is_automatic=is_automatic)
@@ -459,6 +412,34 @@ def found_by(code: Any, *, is_automatic: bool = True) -> bool:
 
 def test_boundaries_are_not_looked_into(psycopg: types.ModuleType) -> None:
     """A function under `@boundary` and an object with such methods record what they do; going past one counts."""
+
+    class Desk:
+        """A class of the program with a boundary that holds a client."""
+
+        def __init__(self) -> None:
+            self.connection = CLIENT.connect()
+            self.city = "Paris"
+
+        @boundary("retrieval")
+        def search(self) -> object:
+            """Look into the database."""
+            return self.connection
+
+        def drop(self) -> object:
+            """Reach the database past the boundary."""
+            return self.connection
+
+        @boundary("tool")
+        def ask(self) -> str:
+            """Use the database in the code of the call itself."""
+            return type(self.connection).__name__
+
+    class Opened(Desk):
+        """One that reaches out without being named."""
+
+        def __enter__(self) -> object:
+            return self.connection
+
     desk, opened, connect = Desk(), Opened(), boundary("retrieval")(psycopg.connect)
     drop = desk.drop
 
@@ -475,6 +456,23 @@ def test_boundaries_are_not_looked_into(psycopg: types.ModuleType) -> None:
 
 def test_objects_of_an_interface_are_not_looked_into(psycopg: types.ModuleType) -> None:
     """While its objects are boundaries, what they hold is no act of whoever calls the methods of the interface."""
+
+    class Shelf:
+        """The interface of a framework."""
+
+        def find(self) -> object:
+            """Search."""
+
+    class Rows(Shelf):
+        """A store over a client."""
+
+        def __init__(self) -> None:
+            self.connection = CLIENT.connect()
+
+        def find(self) -> object:
+            """Search."""
+            return self.connection
+
     rows = Rows()
 
     def finds() -> object:

@@ -97,18 +97,20 @@ def test_every_error_is_explained() -> None:
 
 def test_every_page_is_reachable_from_the_index() -> None:
     """Every page of the docs is at most two clicks away from the home page, each decision from the list of them."""
+
+    def linked_from(page: Path) -> set[Path]:
+        """Return the pages that a page links to."""
+        targets = (link["target"].partition("#")[0] for link in LINK.finditer(page.read_text(encoding="utf-8")))
+        return {
+            path for target in targets if (path := (page.parent / target).resolve()).suffix == ".md" and path.exists()
+        }
+
     home, decisions = ROOT / "docs" / "index.md", ROOT / "docs" / "design" / "index.md"
     first = linked_from(home)
     near = first.union(*map(linked_from, first)) | {home}
     assert set((ROOT / "docs").glob("*.md")) - near == set()
     assert set((ROOT / "docs").rglob("design/*.md")) - linked_from(decisions) == {decisions}
     assert len(first) < 40, "a home page is no list"
-
-
-def linked_from(page: Path) -> set[Path]:
-    """Return the pages that a page links to."""
-    targets = (link["target"].partition("#")[0] for link in LINK.finditer(page.read_text(encoding="utf-8")))
-    return {path for target in targets if (path := (page.parent / target).resolve()).suffix == ".md" and path.exists()}
 
 
 def test_no_page_names_a_machine() -> None:

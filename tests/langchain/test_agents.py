@@ -198,14 +198,13 @@ async def test_with_a_checkpointer(world: World, tmp_path: Path) -> None:
 # -- tools that need the graph -------------------------------------------------------------------------------------
 
 
-class CityState(AgentState[Any]):
-    """A state with a field that tools read and write."""
-
-    city: str
-
-
 async def test_injected_state_and_runtime(world: World, tmp_path: Path) -> None:
     """Tools that take state, runtime or their call's id, and tools that write state, replay; the state is equal."""
+
+    class CityState(AgentState[Any]):
+        """A state with a field that tools read and write."""
+
+        city: str
 
     @tool
     def here(unit: str, state: Annotated[dict[str, Any], InjectedState]) -> str:

@@ -148,17 +148,16 @@ async def test_events_of_sub_agents_are_replayed(world: World, tmp_path: Path) -
 # -- other tools that call what is recorded ----------------------------------------------------------------------------
 
 
-class Shelf(BaseRetriever):
-    """Finds one document."""
-
-    world: Any
-
-    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        return [Document(f"{query} {self.world.reach('shelf')}")]
-
-
 def test_retriever_tool_is_stepped_into(world: World, tmp_path: Path) -> None:
     """The tool that LangChain makes of a retriever runs: another prompt for its documents shows at once."""
+
+    class Shelf(BaseRetriever):
+        """Finds one document."""
+
+        world: Any
+
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            return [Document(f"{query} {self.world.reach('shelf')}")]
 
     def finder(prompt: str) -> BaseTool:
         document_prompt = ChatPromptTemplate.from_template(prompt) if prompt else None
@@ -192,14 +191,6 @@ class Rows(VectorStore):
         raise NotImplementedError
 
 
-class NativeSaver(InMemorySaver):
-    """Keeps checkpoints beside such a client."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.client = sys.modules["psycopg"].Connection()
-
-
 @pytest.fixture
 def psycopg(monkeypatch: pytest.MonkeyPatch) -> None:
     """A package of that name, installed and loaded."""
@@ -212,6 +203,14 @@ def psycopg(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("psycopg")
 def test_boundaries_over_native_clients_are_no_side_effects(world: World, tmp_path: Path) -> None:
     """A tool over a store, or an agent with a tool, is stepped into; its saver, or what goes past it, isn't."""
+
+    class NativeSaver(InMemorySaver):
+        """Keeps checkpoints beside such a client."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.client = sys.modules["psycopg"].Connection()
+
     store = Rows(world)
     found = create_retriever_tool(store.as_retriever(), "found", "Find.")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -241,17 +242,16 @@ async def test_beside_a_session(world: World, path: Path) -> None:
         assert [cached(world, cache).invoke("hi").text for _ in range(2)] == recorded
 
 
-PROGRAM = """
-import sys
-from langchain_core.outputs import Generation
-from agenttape_langchain import TapeCache
-cache = TapeCache(sys.argv[1], mode="once")
-cache.update("a", "m", [Generation(text="kept")])
-"""
-
-
 @pytest.mark.process
 def test_written_at_the_end_of_the_program(path: Path) -> None:
     """A program that never closes its cache has its cassette all the same."""
-    subprocess.run([sys.executable, "-c", PROGRAM, str(path)], check=True)
+    program = dedent("""
+        import sys
+        from langchain_core.outputs import Generation
+        from agenttape_langchain import TapeCache
+        cache = TapeCache(sys.argv[1], mode="once")
+        cache.update("a", "m", [Generation(text="kept")])
+    """)
+
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True)
     assert TapeCache(path).lookup("a", "m") == [Generation(text="kept")]

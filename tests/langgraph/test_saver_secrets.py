@@ -27,13 +27,6 @@ class State(TypedDict):
     passcode: int
 
 
-@dataclass
-class Account:
-    """A value of a class of the program's own."""
-
-    password: str
-
-
 def fill(_: State) -> State:
     """Return what no file should have."""
     return {"mail": f"ann.lee@acme-mail.com with {KEY}", "password": "hunter2-plain", "passcode": 471147}
@@ -101,6 +94,13 @@ def test_scan(
 
 def test_scan_of_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """No object of a class that a file names is made; what it would be made of is looked into, and so is the thread."""
+
+    @dataclass
+    class Account:
+        """A value of a class of the program's own."""
+
+        password: str
+
     monkeypatch.chdir(tmp_path)
     with TapeSaver("thread.sqlite") as saver:
         graph = StateGraph(State).add_node("fill", lambda _: {"mail": Account("hunter2-plain")})  # type: ignore[arg-type]

@@ -195,20 +195,20 @@ def test_only_where_the_session_takes_part(world: World, tmp_path: Path) -> None
     assert [(step.kind, step.name) for step in open_cassette(path).steps()] == [("agent", "LangGraph"), ("node", "say")]
 
 
-class Knot:
-    """A part of a state that cannot be looked at."""
-
-    def __init__(self) -> None:
-        self.again = self
-
-    def __eq__(self, other: object) -> bool:
-        raise TypeError("not to be compared")
-
-    __hash__ = None  # type: ignore[assignment]
-
-
 def test_states_that_cannot_be_told(world: World, tmp_path: Path) -> None:
     """A state that no file could hold does not end the recording: the steps hold the rest."""
+
+    class Knot:
+        """A part of a state that cannot be looked at."""
+
+        def __init__(self) -> None:
+            self.again = self
+
+        def __eq__(self, other: object) -> bool:
+            raise TypeError("not to be compared")
+
+        __hash__ = None  # type: ignore[assignment]
+
     deep: list[Any] = []
     for _ in range(3000):
         deep = [deep]

@@ -66,45 +66,6 @@ class PooledStore(AsyncBatchedBaseStore):
         return await self._inner.abatch(ops)
 
 
-class SweepingStore(RemoteStore):
-    """A store that sweeps itself in a thread, as LangGraph's do."""
-
-    __slots__ = ("_ttl_sweeper_thread", "swept")
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self.swept: list[bool] = []
-
-    def sweep_ttl(self) -> int:
-        """Note who sweeps."""
-        self.swept.append(self._ttl_sweeper_thread is current_thread())
-        return 7
-
-    def start_ttl_sweeper(self) -> None:
-        """Sweep once."""
-        self._ttl_sweeper_thread = Thread(target=self.sweep_ttl)
-        self._ttl_sweeper_thread.start()
-        self._ttl_sweeper_thread.join()
-
-
-class Letters(Embeddings):
-    """Embeds a text by its length; each call reaches the world."""
-
-    model = "letters"
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed several."""
-        self.world.reach("embeddings")
-        return [[float(len(text)), 1.0] for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        """Embed one."""
-        return self.embed_documents([text])[0]
-
-
 USERS = ("users", "ada")
 
 
@@ -207,6 +168,27 @@ async def test_what_is_swept_is_replayed(use: Any, tmp_path: Path) -> None:
 
 def test_what_a_store_sweeps_by_itself_is_no_call(world: World, tmp_path: Path) -> None:
     """It happens when time has come, as often as it does; the program asks for nothing."""
+
+    class SweepingStore(RemoteStore):
+        """A store that sweeps itself in a thread, as LangGraph's do."""
+
+        __slots__ = ("_ttl_sweeper_thread", "swept")
+
+        def __init__(self, world: World) -> None:
+            super().__init__(world)
+            self.swept: list[bool] = []
+
+        def sweep_ttl(self) -> int:
+            """Note who sweeps."""
+            self.swept.append(self._ttl_sweeper_thread is current_thread())
+            return 7
+
+        def start_ttl_sweeper(self) -> None:
+            """Sweep once."""
+            self._ttl_sweeper_thread = Thread(target=self.sweep_ttl)
+            self._ttl_sweeper_thread.start()
+            self._ttl_sweeper_thread.join()
+
     with use_cassette(tmp_path / "c.yaml", mode="all") as session:
         store = SweepingStore(world)
         store.start_ttl_sweeper()
@@ -232,6 +214,23 @@ def test_the_file_says_what_was_asked(world: World, tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 async def test_a_store_in_memory_is_filled_again(*, is_async: bool, world: World, tmp_path: Path) -> None:
     """It runs on replay, at the times of the recording, taped or not; its embeddings are replayed."""
+
+    class Letters(Embeddings):
+        """Embeds a text by its length; each call reaches the world."""
+
+        model = "letters"
+
+        def __init__(self, world: World) -> None:
+            self.world = world
+
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            """Embed several."""
+            self.world.reach("embeddings")
+            return [[float(len(text)), 1.0] for text in texts]
+
+        def embed_query(self, text: str) -> list[float]:
+            """Embed one."""
+            return self.embed_documents([text])[0]
 
     def indexed(world: World) -> InMemoryStore:
         return InMemoryStore(index={"dims": 2, "embed": Letters(world), "fields": ["food"]})

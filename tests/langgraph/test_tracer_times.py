@@ -20,24 +20,6 @@ Graph = Any
 _INPUT = {"messages": [("user", "Hi.")]}
 
 
-class _Times(BaseTracer):
-    """Keeps all times of all runs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.runs: list[Run] = []
-
-    def _persist_run(self, run: Run) -> None:
-        pass
-
-    def _start_trace(self, run: Run) -> None:
-        super()._start_trace(run)
-        self.runs.append(run)
-
-    def noted(self) -> list[Any]:
-        return [(run.name, run.start_time, run.end_time, run.events) for run in self.runs]
-
-
 def _graph() -> Graph:
     model = GenericFakeChatModel(messages=iter([AIMessage("Hello there you.")]))
 
@@ -70,9 +52,27 @@ async def _stream(config: Any) -> None:
 @pytest.mark.parametrize("drive", [_v2, _v3, _v3_in_threads, _stream])
 async def test_times_of_a_tracer(drive: Callable[[Any], Any], tmp_path: Path) -> None:
     """Beginnings, ends and each event in between."""
+
+    class Times(BaseTracer):
+        """Keeps all times of all runs."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.runs: list[Run] = []
+
+        def _persist_run(self, run: Run) -> None:
+            pass
+
+        def _start_trace(self, run: Run) -> None:
+            super()._start_trace(run)
+            self.runs.append(run)
+
+        def noted(self) -> list[Any]:
+            return [(run.name, run.start_time, run.end_time, run.events) for run in self.runs]
+
     noted = []
     for mode in ("all", "none"):
-        tracer = _Times()
+        tracer = Times()
         with use_cassette(tmp_path / "a.yaml", mode=mode):
             await drive({"callbacks": [tracer]})
         noted.append(tracer.noted())

@@ -16,7 +16,12 @@ pytestmark = [  # LlamaIndex's own code
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20"),
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211"),
 ]
-PROGRAM = '''
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["awaited", "streamed"])
+def test_what_stands_in_a_request_is_noticed(streaming: bool, tmp_path: Path) -> None:
+    """Each edit of a prompt, or of a tool, that reaches a request is noticed, also in a stream."""
+    program = '''
 from llama_index.core.agent.workflow import FunctionAgent
 
 PROMPT = "You book tables. Never book twice."
@@ -30,18 +35,13 @@ async def answer():
     return str(await agent.run("Book a table."))
 '''
 
-
-@pytest.mark.parametrize("streaming", [False, True], ids=["awaited", "streamed"])
-def test_what_stands_in_a_request_is_noticed(streaming: bool, tmp_path: Path) -> None:
-    """Each edit of a prompt, or of a tool, that reaches a request is noticed, also in a stream."""
-
     def booking(messages: Sequence[ChatMessage], _: Sequence[str]) -> Reply:
         """Search, and say so."""
         return "Booked." if any(message.role == "tool" for message in messages) else [("search", {"place": "Luigi"})]
 
     given = {"llm": ScriptedLLM(World(), booking), "STREAMING": streaming}
-    recorded(PROGRAM, given, tmp_path / "a.yaml")
+    recorded(program, given, tmp_path / "a.yaml")
     kinds = ("prompts",) if streaming else ("prompts", "tools", "schemas")
-    found = noticed(PROGRAM, given, tmp_path / "a.yaml", kinds)
+    found = noticed(program, given, tmp_path / "a.yaml", kinds)
     assert [one for one, is_noticed in found.items() if not is_noticed] == []
     assert len(found) >= (4 if streaming else 10)

@@ -173,23 +173,22 @@ def test_each_shape(kind: Any, shape: str, world: World, tmp_path: Path) -> None
         assert asyncio.run(ask()) == found
 
 
-class InPieces(CallingLLM):
-    """Streams the arguments of its call piece by piece, as text, and reads the half that it has sent."""
-
-    async def astream_chat(self, messages: Sequence[ChatMessage], tools: Any = None, **kwargs: Any) -> Any:
-        """Stream a call."""
-        texts = ['{"city":', '{"city": "Paris"}']
-        blocks = [ToolCallBlock(tool_call_id="t1", tool_name="weather", tool_kwargs=text) for text in texts]
-        return as_async(ChatResponse(message=ChatMessage(role="assistant", blocks=[block])) for block in blocks)
-
-    def get_tool_calls_from_response(self, response: ChatResponse, *_: Any, **__: Any) -> list[ToolSelection]:
-        """Read a call, or the half of one."""
-        (block,) = response.message.blocks
-        return [ToolSelection(tool_id="t1", tool_name="weather", tool_kwargs=parse_partial_json(block.tool_kwargs))]  # type: ignore[union-attr, arg-type]
-
-
 def test_a_call_in_the_middle_of_a_stream(recorded: Path, world: World, tmp_path: Path) -> None:
     """An LLM that reads only whole arguments, as Anthropic's does, reads each chunk of a candidate's call."""
+
+    class InPieces(CallingLLM):
+        """Streams the arguments of its call piece by piece, as text, and reads the half that it has sent."""
+
+        async def astream_chat(self, messages: Sequence[ChatMessage], tools: Any = None, **kwargs: Any) -> Any:
+            """Stream a call."""
+            texts = ['{"city":', '{"city": "Paris"}']
+            blocks = [ToolCallBlock(tool_call_id="t1", tool_name="weather", tool_kwargs=text) for text in texts]
+            return as_async(ChatResponse(message=ChatMessage(role="assistant", blocks=[block])) for block in blocks)
+
+        def get_tool_calls_from_response(self, response: ChatResponse, *_: Any, **__: Any) -> list[ToolSelection]:
+            """Read a call, or the half of one."""
+            (block,) = response.message.blocks
+            return [ToolSelection(tool_id="t1", tool_name="weather", tool_kwargs=parse_partial_json(block.tool_kwargs))]  # type: ignore[union-attr, arg-type]
 
     async def ask() -> list[Any]:
         offered = [{"type": "function", "function": {"name": "weather", "description": "", "parameters": {}}}]

@@ -41,16 +41,6 @@ class Library(Workflow):
         return StopEvent(result=event.reason)
 
 
-class Shared(Workflow):
-    @step
-    async def begin(self, event: StartEvent) -> Look | Refuse:
-        return Look(title="Dune")
-
-    @step
-    async def end(self, event: Look | Refuse) -> StopEvent:
-        return StopEvent(result="done")
-
-
 @pytest.mark.parametrize("drawn", [Library, Library()], ids=["class", "object"])
 async def test_steps_and_events(tmp_path: Path, drawn: Any) -> None:
     """Coverage names exactly the step that never ran and the event that never came, until a run has both."""
@@ -73,6 +63,15 @@ async def test_steps_and_events(tmp_path: Path, drawn: Any) -> None:
 
 async def test_events_that_share_a_step(tmp_path: Path) -> None:
     """Which of the events of one step came is told by an observed run, which names them, and by no other."""
+
+    class Shared(Workflow):
+        @step
+        async def begin(self, event: StartEvent) -> Look | Refuse:
+            return Look(title="Dune")
+
+        @step
+        async def end(self, event: Look | Refuse) -> StopEvent:
+            return StopEvent(result="done")
 
     async def covered(workflow: type[Workflow], *paths: Path) -> Coverage:
         """Return what recordings cover of a workflow."""

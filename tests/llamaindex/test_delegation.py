@@ -270,18 +270,17 @@ def test_stream_closed_early_is_replayed_whole(tmp_path: Path) -> None:
     assert (interaction.outcome.ended, interaction.metadata) == ("closed", {})
 
 
-class Napping(LeafLLM):
-    """Passes a call on, and waits before it returns the answer."""
-
-    @llm_completion_callback()
-    async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        answer = await super().acomplete(prompt, **kwargs)
-        await asyncio.sleep(0.001 * int(prompt))
-        return answer
-
-
 def test_a_wait_besides_the_call_that_is_carried_on_is_reported(tmp_path: Path) -> None:
     """A replay runs the outer method, whose wait was part of the call when it was recorded: the report names it."""
+
+    class Napping(LeafLLM):
+        """Passes a call on, and waits before it returns the answer."""
+
+        @llm_completion_callback()
+        async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+            answer = await super().acomplete(prompt, **kwargs)
+            await asyncio.sleep(0.001 * int(prompt))
+            return answer
 
     async def program(llm: LeafLLM) -> list[str]:
         return [each.text for each in await asyncio.gather(*(llm.acomplete(str(n)) for n in (3, 1, 2)))]

@@ -43,47 +43,44 @@ class Account(BaseModel):
     database: PostgresDsn
 
 
-class Inventor(CustomLLM):
-    """A model that makes up an account."""
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        """Return its name."""
-        return LLMMetadata(model_name="inventor")
-
-    @llm_completion_callback()
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        """Answer with JSON."""
-        return CompletionResponse(text=json.dumps(FOUND))
-
-    @llm_completion_callback()
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
-        """Refuse to stream."""
-        raise NotImplementedError
-
-
-def checked(found: Account) -> tuple[Any, ...]:
-    """Return what follows from an account, and is the same for all that have its form."""
-    assert passes_luhn(found.card)
-    url = urlsplit(str(found.database))
-    address = found.database.hosts()[0]
-    return (url.hostname, url.port, url.username, address["host"], found.session_token.version, len(found.phone))
-
-
-def run(llm: Any, tool: Any) -> list[Any]:
-    """Let a model and a tool bring the same account up."""
-    predicted = llm.structured_predict(Account, PromptTemplate("Invent an account for {name}"), name="Ann")
-    looked_up = Account.model_validate(tool.call(name="Ann").raw_output)
-    return [checked(predicted), checked(looked_up)]
-
-
-def look_up(name: str) -> dict[str, Any]:
-    """Look an account up."""
-    return {"name": name, **FOUND}
-
-
 def test_an_account_of_a_model_and_of_a_tool(tmp_path: Path) -> None:
     """What checks and takes apart the values of a structured answer goes the same way; none of them is in the file."""
+
+    class Inventor(CustomLLM):
+        """A model that makes up an account."""
+
+        @property
+        def metadata(self) -> LLMMetadata:
+            """Return its name."""
+            return LLMMetadata(model_name="inventor")
+
+        @llm_completion_callback()
+        def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+            """Answer with JSON."""
+            return CompletionResponse(text=json.dumps(FOUND))
+
+        @llm_completion_callback()
+        def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
+            """Refuse to stream."""
+            raise NotImplementedError
+
+    def checked(found: Account) -> tuple[Any, ...]:
+        """Return what follows from an account, and is the same for all that have its form."""
+        assert passes_luhn(found.card)
+        url = urlsplit(str(found.database))
+        address = found.database.hosts()[0]
+        return (url.hostname, url.port, url.username, address["host"], found.session_token.version, len(found.phone))
+
+    def run(llm: Any, tool: Any) -> list[Any]:
+        """Let a model and a tool bring the same account up."""
+        predicted = llm.structured_predict(Account, PromptTemplate("Invent an account for {name}"), name="Ann")
+        looked_up = Account.model_validate(tool.call(name="Ann").raw_output)
+        return [checked(predicted), checked(looked_up)]
+
+    def look_up(name: str) -> dict[str, Any]:
+        """Look an account up."""
+        return {"name": name, **FOUND}
+
     path = tmp_path / "c.yaml"
 
     def all_of_it() -> list[Any]:

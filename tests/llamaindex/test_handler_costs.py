@@ -43,43 +43,42 @@ async def agent(turns: int) -> None:
     await FunctionAgent(tools=[look], llm=ScriptedLLM(World(), script)).run("Look around", max_iterations=turns + 2)
 
 
-class Work:
-    """Counts the calls of functions of ours."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, frame: FrameType, event: str, _arg: object) -> None:
-        """Count a call."""
-        self.calls += event == "call" and "/agenttape_" in frame.f_code.co_filename
-
-
-def observed(turns: int, folder: Path) -> tuple[int, int, int]:
-    """Return the calls of ours in an observed run, the bytes of the file, and the messages that were dumped."""
-    path, work, dumped, real = folder / f"{turns}.jsonl", Work(), 0, ChatMessage.model_dump
-
-    def model_dump(self: ChatMessage, **options: Any) -> Any:
-        nonlocal dumped
-        dumped += 1
-        return real(self, **options)
-
-    with pytest.MonkeyPatch.context() as patch, TapeEventHandler(path) as handler:
-        patch.setattr(ChatMessage, "model_dump", model_dump)
-        before = sys.getprofile()
-        sys.setprofile(work)
-        try:
-            asyncio.run(agent(turns))
-        finally:
-            sys.setprofile(before)
-    assert handler.errors == []
-    return work.calls, path.stat().st_size, dumped
-
-
 def test_a_turn_costs_the_same(tmp_path: Path) -> None:
     """Later turns take as many calls and bytes as earlier ones, and each message is dumped a few times at most.
 
     An event that comes in each turn is no change of a later one, of whose conversation all would be gone.
     """
+
+    class Work:
+        """Counts the calls of functions of ours."""
+
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def __call__(self, frame: FrameType, event: str, _arg: object) -> None:
+            """Count a call."""
+            self.calls += event == "call" and "/agenttape_" in frame.f_code.co_filename
+
+    def observed(turns: int, folder: Path) -> tuple[int, int, int]:
+        """Return the calls of ours in an observed run, the bytes of the file, and the messages that were dumped."""
+        path, work, dumped, real = folder / f"{turns}.jsonl", Work(), 0, ChatMessage.model_dump
+
+        def model_dump(self: ChatMessage, **options: Any) -> Any:
+            nonlocal dumped
+            dumped += 1
+            return real(self, **options)
+
+        with pytest.MonkeyPatch.context() as patch, TapeEventHandler(path) as handler:
+            patch.setattr(ChatMessage, "model_dump", model_dump)
+            before = sys.getprofile()
+            sys.setprofile(work)
+            try:
+                asyncio.run(agent(turns))
+            finally:
+                sys.setprofile(before)
+        assert handler.errors == []
+        return work.calls, path.stat().st_size, dumped
+
     _, few, more, many = (observed(turns, tmp_path) for turns in (1, 2, 6, 14))  # the first does what is done once
     for what in range(2):
         assert (many[what] - more[what]) / 8 < 1.02 * (more[what] - few[what]) / 4
@@ -121,24 +120,24 @@ class Count(Event):
     seen: list[int]
 
 
-class Rounds(Workflow):
-    """Returns the event that it was given, with other contents."""
-
-    @step
-    async def begin(self, event: StartEvent) -> Count:
-        return Count(number=0, seen=[])
-
-    @step
-    async def count(self, event: Count) -> Count | StopEvent:
-        if event.number == 3:
-            return StopEvent(result=event.seen)
-        event.number += 1
-        event.seen.append(event.number)
-        return event
-
-
 async def test_an_event_that_changes_is_written_again(tmp_path: Path) -> None:
     """An event that a step changes in place, and passes on, stands in each tick as it was then."""
+
+    class Rounds(Workflow):
+        """Returns the event that it was given, with other contents."""
+
+        @step
+        async def begin(self, event: StartEvent) -> Count:
+            return Count(number=0, seen=[])
+
+        @step
+        async def count(self, event: Count) -> Count | StopEvent:
+            if event.number == 3:
+                return StopEvent(result=event.seen)
+            event.number += 1
+            event.seen.append(event.number)
+            return event
+
     with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
         assert await Rounds().run() == [1, 2, 3]
     assert handler.errors == []
@@ -152,20 +151,19 @@ async def test_an_event_that_changes_is_written_again(tmp_path: Path) -> None:
     assert await workflow.run(ctx=resumed) == [1, 2, 3]
 
 
-OLDER: list[dict[str, Any]] = [
-    {"agenttape": 1, "name": "older"},
-    {"kind": "checkpoint", "name": "StartEvent", "data": {"tick": "add_event", "seq": 1, "outside": True, "value": {
-        "$to": {"event": {"__is_pydantic": True, "value": {"_data": {"city": "Oslo"}}, "qualified_name": "m.Start"}}
-    }}},
-    {"kind": "checkpoint", "name": "one", "data": {"tick": "step_result", "seq": 2, "value": {
-        "$to": {"event": None, "result": []}}, "published": [{"event": "m.Seen", "value": {
-        "$to": {"__is_pydantic": True, "value": {"number": 1}, "qualified_name": "m.Seen"}}}]}},
-]  # fmt: skip
-
-
 def test_steps_of_older_recordings(tmp_path: Path) -> None:
     """A cassette in which ticks hold their events, and no references to them, is read as ever."""
-    header, *steps = OLDER
+    older: list[dict[str, Any]] = [
+        {"agenttape": 1, "name": "older"},
+        {"kind": "checkpoint", "name": "StartEvent", "data": {"tick": "add_event", "seq": 1, "outside": True, "value": {
+            "$to": {"event": {"__is_pydantic": True, "value": {"_data": {"city": "Oslo"}}, "qualified_name": "m.Start"}}
+        }}},
+        {"kind": "checkpoint", "name": "one", "data": {"tick": "step_result", "seq": 2, "value": {
+            "$to": {"event": None, "result": []}}, "published": [{"event": "m.Seen", "value": {
+            "$to": {"__is_pydantic": True, "value": {"number": 1}, "qualified_name": "m.Seen"}}}]}},
+    ]  # fmt: skip
+
+    header, *steps = older
     lines = [header, *({"step": n, "address": "W.run", **one} for n, one in enumerate(steps, 1)), {"end": True}]
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
     (tmp_path / "older.jsonl").write_text(text)

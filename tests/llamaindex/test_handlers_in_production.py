@@ -244,16 +244,16 @@ def test_another_order_names_the_hash_seed(facts: tuple[str, ...], tmp_path: Pat
     assert "random number" not in str(missed.value)
 
 
-class Pages(BaseReader):
-    """Reads a page."""
-
-    def load_data(self, page: str) -> list[Document]:
-        """Return the page."""
-        return [Document(text=page)]
-
-
 def test_a_handler_that_observed_no_call_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A program that only reads leaves no file, and the log says once why, and what to do."""
+
+    class Pages(BaseReader):
+        """Reads a page."""
+
+        def load_data(self, page: str) -> list[Document]:
+            """Return the page."""
+            return [Document(text=page)]
+
     with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
         Pages().load_data("Dune")
     handler.close()
@@ -264,19 +264,19 @@ def test_a_handler_that_observed_no_call_says_so(tmp_path: Path, caplog: pytest.
     assert "readers; record it with use_cassette instead" in message
 
 
-class Quiet(Workflow):
-    """Makes no calls."""
-
-    @step
-    async def only(self, ev: StartEvent) -> StopEvent:
-        return StopEvent(result="done")
-
-
 @pytest.mark.parametrize("how", ["a call", "a workflow without calls", "an error"])
 async def test_a_handler_that_observed_something_says_nothing(
     how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A handler with a file, or with an error of its own, has nothing more to say."""
+
+    class Quiet(Workflow):
+        """Makes no calls."""
+
+        @step
+        async def only(self, ev: StartEvent) -> StopEvent:
+            return StopEvent(result="done")
+
     with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
         if how == "a call":
             ScriptedLLM(World()).chat(SAID)
@@ -287,22 +287,22 @@ async def test_a_handler_that_observed_something_says_nothing(
     assert "observed no call" not in caplog.text
 
 
-class Undecorated(CustomLLM):
-    """An LLM whose methods have none of LlamaIndex's callbacks around them, so that its streams fire no events."""
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name="undecorated")
-
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        return CompletionResponse(text=prompt)
-
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        yield CompletionResponse(text=prompt, delta=prompt)
-
-
 def test_a_miss_names_the_decorator_that_an_observed_llm_lacks(tmp_path: Path) -> None:
     """A stream whose chunks no event reported is a miss, and its message names the decorators that report them."""
+
+    class Undecorated(CustomLLM):
+        """An LLM whose methods have none of LlamaIndex's callbacks around them, so that its streams fire no events."""
+
+        @property
+        def metadata(self) -> LLMMetadata:
+            return LLMMetadata(model_name="undecorated")
+
+        def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+            return CompletionResponse(text=prompt)
+
+        def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+            yield CompletionResponse(text=prompt, delta=prompt)
+
     with TapeEventHandler(tmp_path / "seen.jsonl"):
         for model in (Undecorated(), MockLLM(max_tokens=3)):  # without one call the handler writes no file
             list(model.stream_complete("a"))

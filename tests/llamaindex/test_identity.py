@@ -15,41 +15,26 @@ from agenttape_core.errors import CassetteMissError
 from agenttape_llamaindex.requests import params_body
 
 
-class InHouse(CustomLLM):
-    """An LLM as companies write it, which does not say its model in its metadata."""
-
-    deployment_alias: str = "a"
-    calls: int = 0
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata()
-
-    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
-        self.calls += 1
-        return CompletionResponse(text=f"I am {self.deployment_alias}")
-
-    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
-        raise NotImplementedError
-
-
-class InHouseEmbedding(BaseEmbedding):
-    """An embedding model without a model name."""
-
-    flavour: str = "a"
-
-    def _get_text_embedding(self, text: str) -> list[float]:
-        return [float(ord(self.flavour)), float(len(text))]
-
-    def _get_query_embedding(self, query: str) -> list[float]:
-        return self._get_text_embedding(query)
-
-    async def _aget_query_embedding(self, query: str) -> list[float]:
-        return self._get_text_embedding(query)
-
-
 def test_another_llm_is_missed(tmp_path: Any) -> None:
     """An LLM without a model name gets its own answers, and not those of another one."""
+
+    class InHouse(CustomLLM):
+        """An LLM as companies write it, which does not say its model in its metadata."""
+
+        deployment_alias: str = "a"
+        calls: int = 0
+
+        @property
+        def metadata(self) -> LLMMetadata:
+            return LLMMetadata()
+
+        def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+            self.calls += 1
+            return CompletionResponse(text=f"I am {self.deployment_alias}")
+
+        def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+            raise NotImplementedError
+
     with use_cassette(tmp_path / "a.yaml", mode="all"):
         answers = [InHouse().complete("Who?").text, InHouse(calls=3).complete("You?").text]
     with use_cassette(tmp_path / "a.yaml"):
@@ -63,6 +48,21 @@ def test_another_llm_is_missed(tmp_path: Any) -> None:
 
 def test_another_embedding_is_missed(tmp_path: Any) -> None:
     """An embedding model without a name is told from others by its fields."""
+
+    class InHouseEmbedding(BaseEmbedding):
+        """An embedding model without a model name."""
+
+        flavour: str = "a"
+
+        def _get_text_embedding(self, text: str) -> list[float]:
+            return [float(ord(self.flavour)), float(len(text))]
+
+        def _get_query_embedding(self, query: str) -> list[float]:
+            return self._get_text_embedding(query)
+
+        async def _aget_query_embedding(self, query: str) -> list[float]:
+            return self._get_text_embedding(query)
+
     with use_cassette(tmp_path / "a.yaml", mode="all"):
         InHouseEmbedding().get_query_embedding("one")
     with (

@@ -85,19 +85,20 @@ def test_the_command_makes_calls_of_either_framework(
     assert "'nothing' is installed; there are: langchain, llamaindex" in capsys.readouterr().err
 
 
-TOOL = {
-    "kind": "tool",
-    "boundary": "look",
-    "request": {"args": {"city": "Oslo"}},
-    "response": "rain",
-    "latency_ms": 12.0,
-}
 GRAPH = {"kind": "memory", "boundary": "notes", "request": {}, "response": None}
 
 
 def test_tools_of_agenttape01_are_replayed(tmp_path: Path) -> None:
     """A tool that agenttape 0.1 recorded answers a tool of LlamaIndex; memory is missing."""
-    old = {"version": "1", "interactions": [TOOL, GRAPH]}
+    tool = {
+        "kind": "tool",
+        "boundary": "look",
+        "request": {"args": {"city": "Oslo"}},
+        "response": "rain",
+        "latency_ms": 12.0,
+    }
+
+    old = {"version": "1", "interactions": [tool, GRAPH]}
     (tmp_path / "old.json").write_text(json.dumps(old))
     report = import_agenttape01(tmp_path / "old.json", tmp_path / "new.yaml")
     assert [item.fidelity for item in report.items] == ["exact", "missing"]
@@ -110,24 +111,26 @@ def test_tools_of_agenttape01_are_replayed(tmp_path: Path) -> None:
         assert FunctionTool.from_defaults(fn=look)(city="Oslo").content == "rain"
 
 
-CONVERSATION: list[dict[str, Any]] = [
-    {"role": "system", "content": "Be kind."},
-    {"role": "user", "content": [{"type": "text", "text": "See"}, {"type": "image_url", "image_url": {"url": "u"}}]},
-    {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
-    },
-    {"role": "tool", "tool_call_id": "1", "content": "rain"},
-]
-
-
 def test_a_conversation_is_read_back() -> None:
     """Roles, parts, tool calls and results come back; an answer that was imported before is that answer."""
+    conversation: list[dict[str, Any]] = [
+        {"role": "system", "content": "Be kind."},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "See"}, {"type": "image_url", "image_url": {"url": "u"}}],
+        },
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "1", "content": "rain"},
+    ]
+
     earlier = ChatMessage(role="assistant", blocks=[ToolCallBlock(tool_call_id="1", tool_name="look", tool_kwargs={})])
     history = History()
     history.add(earlier)
-    call = read_completions({"model": "m", "messages": CONVERSATION[:1] + CONVERSATION[2:], "seed": 1}, history)
+    call = read_completions({"model": "m", "messages": conversation[:1] + conversation[2:], "seed": 1}, history)
     assert [message.role.value for message in call.messages] == ["system", "assistant", "tool"]
     assert call.messages[1] is earlier
     assert call.messages[2].additional_kwargs == {"tool_call_id": "1"}

@@ -16,24 +16,6 @@ from agenttape_core.checks import check_run, judged, run_of
 from agenttape_core.checks.judges import recording_judges
 
 
-class Judge(CustomLLM):
-    """Says the same about all runs, and counts them."""
-
-    says: str
-    asked: list[str] = []  # noqa: RUF012 - a field of a model
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name="scripted-judge")
-
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        self.asked.append(prompt)
-        return CompletionResponse(text=self.says)
-
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        raise NotImplementedError
-
-
 @pytest.fixture
 def _loop() -> Iterator[None]:
     """The event loop of this thread, which LlamaIndex uses and leaves open."""
@@ -44,16 +26,33 @@ def _loop() -> Iterator[None]:
     loop.close()
 
 
-@boundary("retrieval")
-def find(question: str) -> list[str]:
-    """Find what is known."""
-    return ["Dune is on shelf 3"]
-
-
 @pytest.mark.usefixtures("_loop")
 @pytest.mark.parametrize(("says", "passes"), [("YES", True), ("NO", False)])
 def test_an_evaluator_of_llamaindex(tmp_path: Path, says: str, passes: bool) -> None:
     """An evaluator reads what was found, its LLM is asked once, and the gate is offline from then on."""
+
+    class Judge(CustomLLM):
+        """Says the same about all runs, and counts them."""
+
+        says: str
+        asked: list[str] = []  # noqa: RUF012 - a field of a model
+
+        @property
+        def metadata(self) -> LLMMetadata:
+            return LLMMetadata(model_name="scripted-judge")
+
+        def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+            self.asked.append(prompt)
+            return CompletionResponse(text=self.says)
+
+        def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+            raise NotImplementedError
+
+    @boundary("retrieval")
+    def find(question: str) -> list[str]:
+        """Find what is known."""
+        return ["Dune is on shelf 3"]
+
     with use_cassette(tmp_path / "run.yaml", mode="all"):
         find("Where is Dune?")
     llm = Judge(says=says)

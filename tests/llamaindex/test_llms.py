@@ -374,28 +374,28 @@ def test_whatever_else_is_refused() -> None:
         tape(object())
 
 
-class Conversing(LeafLLM):
-    """Keeps the id of the response before, and sends it with the next call, as OpenAI's responses can."""
-
-    _previous_response_id: str | None = PrivateAttr(default=None)
-    _sent: list[str | None] = PrivateAttr(default_factory=list)
-
-    def _chat(self, what: str) -> Any:
-        self._sent.append(self._previous_response_id)
-        answer = super()._chat(what)
-        self._previous_response_id = f"response-{answer.raw['id']}"
-        return answer
-
-    def _chunks(self, what: str) -> Any:
-        for chunk in super()._chunks(what):
-            yield chunk
-            self._previous_response_id = f"response-{chunk.raw['id']}"
-
-
 @pytest.mark.parametrize("taped", [False, True])
 @pytest.mark.parametrize("name", ["chat", "achat", "stream_chat", "astream_chat"])
 def test_the_id_of_the_response_before_is_kept(name: str, tmp_path: Path, *, taped: bool) -> None:
     """A replayed call leaves the LLM in the conversation that it was in, and a call that is added goes on there."""
+
+    class Conversing(LeafLLM):
+        """Keeps the id of the response before, and sends it with the next call, as OpenAI's responses can."""
+
+        _previous_response_id: str | None = PrivateAttr(default=None)
+        _sent: list[str | None] = PrivateAttr(default_factory=list)
+
+        def _chat(self, what: str) -> Any:
+            self._sent.append(self._previous_response_id)
+            answer = super()._chat(what)
+            self._previous_response_id = f"response-{answer.raw['id']}"
+            return answer
+
+        def _chunks(self, what: str) -> Any:
+            for chunk in super()._chunks(what):
+                yield chunk
+                self._previous_response_id = f"response-{chunk.raw['id']}"
+
     path, world, ids = tmp_path / "c.yaml", World(), []
     for mode in ("all", "none", "new_episodes"):
         llm = Conversing(world)
@@ -410,17 +410,25 @@ def test_the_id_of_the_response_before_is_kept(name: str, tmp_path: Path, *, tap
     assert llm._sent == ids[:1]
 
 
-class SpellingLLM(LeafLLM):
-    """Gives a row of candidates for each character of its answer."""
-
-    def _chat(self, what: str) -> ChatResponse:
-        response = super()._chat(what)
-        rows = [[LogProb(token=each, logprob=-0.1, bytes=list(each.encode()))] for each in f"it is {KEY}."]
-        return response.model_copy(update={"logprobs": rows})
-
-
 def test_log_probabilities_spell_no_secret(tmp_path: Path, world: World) -> None:
     """The log probabilities of an answer spell a pseudonym in the cassette, and in a replay what the recording did."""
+
+    class SpellingLLM(LeafLLM):
+        """Gives a row of candidates for each character of its answer."""
+
+        def _chat(self, what: str) -> ChatResponse:
+            response = super()._chat(what)
+            rows = [[LogProb(token=each, logprob=-0.1, bytes=list(each.encode()))] for each in f"it is {KEY}."]
+            return response.model_copy(update={"logprobs": rows})
+
+    def find(plain: Any, key: str) -> Any:
+        """Return what stands under a key, wherever that is."""
+        if isinstance(plain, dict):
+            return (
+                plain[key] if key in plain else next(filter(None, (find(item, key) for item in plain.values())), None)
+            )
+        return next(filter(None, (find(item, key) for item in plain)), None) if isinstance(plain, list) else None
+
     llm = SpellingLLM(world)
     asked = [ChatMessage(content=f"repeat {KEY}")]
     with use_cassette(tmp_path / "c.yaml", mode="all"):
@@ -434,10 +442,3 @@ def test_log_probabilities_spell_no_secret(tmp_path: Path, world: World) -> None
     assert PSEUDONYM.sub(KEY, "".join(row[0]["token"] for row in rows)) == f"it is {KEY}."
     assert PSEUDONYM.sub(KEY, bytes(n for row in rows for n in row[0]["bytes"]).decode()) == f"it is {KEY}."
     assert PSEUDONYM.search("".join(row[0]["token"] for row in rows))
-
-
-def find(plain: Any, key: str) -> Any:
-    """Return what stands under a key, wherever that is."""
-    if isinstance(plain, dict):
-        return plain[key] if key in plain else next(filter(None, (find(item, key) for item in plain.values())), None)
-    return next(filter(None, (find(item, key) for item in plain)), None) if isinstance(plain, list) else None

@@ -320,19 +320,19 @@ def test_closing_cuts_off_what_goes_on(tmp_path: Path) -> None:
     assert "when the observation was closed" in step.fidelity_note
 
 
-@get_dispatcher().span
-def _ask(times: int) -> None:
-    """Ask so many questions in one run."""
-    for number in range(times):
-        MockLLM(max_tokens=1).complete(f"question {number}")
-
-
 def test_the_file_grows_as_the_run_does(tmp_path: Path) -> None:
     """A thousand calls take about ten times the bytes of a hundred, and leave nothing behind in the handler."""
+
+    @get_dispatcher().span
+    def ask(times: int) -> None:
+        """Ask so many questions in one run."""
+        for number in range(times):
+            MockLLM(max_tokens=1).complete(f"question {number}")
+
     sizes = []
     for count in (100, 1000):
         with TapeEventHandler(tmp_path / f"{count}.jsonl") as handler:
-            _ask(count)
+            ask(count)
         sizes.append((tmp_path / f"{count}.jsonl").stat().st_size)
         assert not handler._observing.open_runs
         assert not handler._observing._streams._frames

@@ -58,21 +58,6 @@ class RoundsApart:
             await asyncio.sleep(0)
 
 
-class Provider:
-    """Takes some milliseconds for each answer.
-
-    Args:
-        seed: Draws how many.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-
-    async def __call__(self) -> None:
-        """Wait."""
-        await asyncio.sleep(self._random.uniform(0.004, 0.02))
-
-
 class Work(Event):
     """Work for a worker."""
 
@@ -177,6 +162,21 @@ async def test_what_is_between_two_answers_is_equal_or_reported(name: str, round
 @pytest.mark.parametrize("seed", range(4))
 async def test_answers_of_a_provider_come_in_their_order(seed: int, tmp_path: Path) -> None:
     """Answers that take a while come where they came amid the steps of the program, or the report says so."""
+
+    class Provider:
+        """Takes some milliseconds for each answer.
+
+        Args:
+            seed: Draws how many.
+        """
+
+        def __init__(self, seed: int) -> None:
+            self._random = random.Random(seed)
+
+        async def __call__(self) -> None:
+            """Wait."""
+            await asyncio.sleep(self._random.uniform(0.004, 0.02))
+
     observed, replayed, session = await observed_and_replayed("workers", Provider(seed), tmp_path)
     assert replayed == observed or session.report.unobserved == (BETWEEN_ANSWERS,)
     assert session.report.nondeterminism == ()
@@ -195,25 +195,25 @@ async def test_a_session_keeps_the_order_between_two_answers(name: str, tmp_path
     assert session.report.nondeterminism == session.report.unobserved == ()
 
 
-async def attempts(world: World, wait: Wait, count: int) -> list[str]:
-    """Ask in two tasks which both sleep before they ask again, and return what came in the order in which it did."""
-    out: list[str] = []
-    both = asyncio.Barrier(2)
-
-    async def one(number: int) -> None:
-        for attempt in range(count):
-            out.append((await ScriptedLLM(world, wait=wait).acomplete(f"question {number}, {attempt}")).text)
-            await asyncio.sleep(0.01)
-            await both.wait()  # or a busy machine might let one ask again before the other was answered
-
-    await asyncio.gather(one(0), one(1))
-    return out
-
-
 @pytest.mark.parametrize("steps", [True, False], ids=["with steps", "without"])
 @pytest.mark.parametrize("count", [2, 3])
 async def test_attempts_after_a_pause_of_all_keep_their_order(count: int, steps: bool, tmp_path: Path) -> None:
     """Where all tasks sleep before another attempt, the answers to those come in their order, too."""
+
+    async def attempts(world: World, wait: Wait, count: int) -> list[str]:
+        """Ask in two tasks which both sleep before they ask again, and return what came, in the order it came."""
+        out: list[str] = []
+        both = asyncio.Barrier(2)
+
+        async def one(number: int) -> None:
+            for attempt in range(count):
+                out.append((await ScriptedLLM(world, wait=wait).acomplete(f"question {number}, {attempt}")).text)
+                await asyncio.sleep(0.01)
+                await both.wait()  # or a busy machine might let one ask again before the other was answered
+
+        await asyncio.gather(one(0), one(1))
+        return out
+
     with TapeEventHandler(tmp_path / "seen.jsonl", steps=steps):
         observed = await attempts(World(), RoundsApart(2, 50, last_first=True), count)
     assert len(open_cassette(tmp_path / "seen.jsonl").header.volatile.schedule) == count  # an order for each
@@ -224,27 +224,27 @@ async def test_attempts_after_a_pause_of_all_keep_their_order(count: int, steps:
     assert session.report.nondeterminism == ()
 
 
-async def sleeps_beside_a_call(world: World, wait: Wait) -> list[str]:
-    """Ask in one task and only sleep in another, and return which of them ended first."""
-    out: list[str] = []
-    asked = asyncio.Event()
-
-    async def answered() -> None:
-        asked.set()
-        await ScriptedLLM(world, wait=wait).acomplete("question")
-        out.append("answered")
-
-    async def slept() -> None:
-        await asked.wait()
-        await asyncio.sleep(0.001)
-        out.append("slept")
-
-    await asyncio.gather(answered(), slept())
-    return out
-
-
 async def test_a_sleep_ends_before_the_answer_that_it_ended_before(tmp_path: Path) -> None:
     """A task that only slept ends before the answer that came later, by the recorded times."""
+
+    async def sleeps_beside_a_call(world: World, wait: Wait) -> list[str]:
+        """Ask in one task and only sleep in another, and return which of them ended first."""
+        out: list[str] = []
+        asked = asyncio.Event()
+
+        async def answered() -> None:
+            asked.set()
+            await ScriptedLLM(world, wait=wait).acomplete("question")
+            out.append("answered")
+
+        async def slept() -> None:
+            await asked.wait()
+            await asyncio.sleep(0.001)
+            out.append("slept")
+
+        await asyncio.gather(answered(), slept())
+        return out
+
     with TapeEventHandler(tmp_path / "seen.jsonl"):
         observed = await sleeps_beside_a_call(World(), lambda: asyncio.sleep(0.05))
     gone = World()
@@ -255,68 +255,66 @@ async def test_a_sleep_ends_before_the_answer_that_it_ended_before(tmp_path: Pat
     assert session.report.nondeterminism == session.report.unobserved == ()
 
 
-class InThreads(Workflow):
-    """Runs children in threads with loops of their own.
-
-    Args:
-        llm: The model that children ask.
-        begin: Called in each thread with its number before its child begins.
-    """
-
-    def __init__(self, llm: ScriptedLLM, begin: Callable[[int], object]) -> None:
-        super().__init__(timeout=None)
-        self._llm, self._begin = llm, begin
-
-    @step
-    async def go(self, ev: StartEvent) -> StopEvent:
-        def work(number: int) -> Any:
-            self._begin(number)
-            return asyncio.run(self._run())
-
-        return StopEvent(result=await asyncio.gather(*(asyncio.to_thread(work, number) for number in range(3))))
-
-    async def _run(self) -> Any:
-        return await Child(self._llm).run()
-
-
-class LastBeginsFirst:
-    """Lets threads begin in the reverse of their order: each when the one behind it has asked.
-
-    Args:
-        threads: How many there are.
-    """
-
-    def __init__(self, threads: int) -> None:
-        self._asked = [threading.Event() for _ in range(threads)]
-        self._asked[-1].set()
-        self._open = threads - 1
-
-    def begin(self, number: int) -> None:
-        """Wait for the turn of a thread."""
-        self._asked[number].wait()
-
-    async def wait(self) -> None:
-        """Let the next thread begin, once one has asked; then each answers when it asks."""
-        if self._open:
-            self._open -= 1
-            self._asked[self._open].set()
-
-
-async def in_threads(path: Path) -> tuple[Any, Any, Session]:
-    """Observe children in threads that begin in reverse, and replay them with threads that begin in their order."""
-    turns = LastBeginsFirst(3)
-    with TapeEventHandler(path) as handler:
-        observed = await InThreads(ScriptedLLM(World(), wait=turns.wait), turns.begin).run()
-    assert handler.errors == []
-    gone = World()
-    gone.gone = True
-    with use_cassette(path) as session:
-        replayed = await InThreads(ScriptedLLM(gone), lambda number: None).run()
-    return observed, replayed, session
-
-
 async def test_another_order_of_threads_is_reported(tmp_path: Path) -> None:
     """Children in threads get the answers of the run, and the report doesn't claim that each got its own."""
+
+    class InThreads(Workflow):
+        """Runs children in threads with loops of their own.
+
+        Args:
+            llm: The model that children ask.
+            begin: Called in each thread with its number before its child begins.
+        """
+
+        def __init__(self, llm: ScriptedLLM, begin: Callable[[int], object]) -> None:
+            super().__init__(timeout=None)
+            self._llm, self._begin = llm, begin
+
+        @step
+        async def go(self, ev: StartEvent) -> StopEvent:
+            def work(number: int) -> Any:
+                self._begin(number)
+                return asyncio.run(self._run())
+
+            return StopEvent(result=await asyncio.gather(*(asyncio.to_thread(work, number) for number in range(3))))
+
+        async def _run(self) -> Any:
+            return await Child(self._llm).run()
+
+    class LastBeginsFirst:
+        """Lets threads begin in the reverse of their order: each when the one behind it has asked.
+
+        Args:
+            threads: How many there are.
+        """
+
+        def __init__(self, threads: int) -> None:
+            self._asked = [threading.Event() for _ in range(threads)]
+            self._asked[-1].set()
+            self._open = threads - 1
+
+        def begin(self, number: int) -> None:
+            """Wait for the turn of a thread."""
+            self._asked[number].wait()
+
+        async def wait(self) -> None:
+            """Let the next thread begin, once one has asked; then each answers when it asks."""
+            if self._open:
+                self._open -= 1
+                self._asked[self._open].set()
+
+    async def in_threads(path: Path) -> tuple[Any, Any, Session]:
+        """Observe children in threads that begin in reverse, and replay them with threads that begin in their order."""
+        turns = LastBeginsFirst(3)
+        with TapeEventHandler(path) as handler:
+            observed = await InThreads(ScriptedLLM(World(), wait=turns.wait), turns.begin).run()
+        assert handler.errors == []
+        gone = World()
+        gone.gone = True
+        with use_cassette(path) as session:
+            replayed = await InThreads(ScriptedLLM(gone), lambda number: None).run()
+        return observed, replayed, session
+
     observed, replayed, session = await in_threads(tmp_path / "seen.jsonl")
     assert sorted(replayed) == sorted(observed)
     assert session.report.unobserved or session.report.nondeterminism

@@ -165,36 +165,36 @@ class _Pool(ThreadPoolExecutor):
         return self.last
 
 
-async def _thread_ends_before_the_first_call(llm: ScriptedLLM) -> list[str]:
-    """Let a thread answer while no call has begun and the loop is busy; its branch is the one that is answered first.
-
-    Args:
-        llm: The model: the call that begins last is to be answered first.
-    """
-    begin, posted = threading.Event(), threading.Event()
-
-    async def beside(pool: _Pool) -> str:
-        job = asyncio.get_running_loop().run_in_executor(pool, begin.wait)
-        pool.last.add_done_callback(lambda _: posted.set())  # behind the one that posts its result into the loop
-        begin.set()
-        await job
-        return (await llm.acomplete("with a thread")).text
-
-    async def here() -> str:
-        posted.wait()
-        await asyncio.sleep(0)  # the result of the thread is before this step, and this step is ready
-        return (await llm.acomplete("without")).text
-
-    with _Pool(1) as pool:
-        return list(await asyncio.gather(beside(pool), here()))
-
-
 async def test_a_thread_that_ends_before_the_first_call_is_not_held(tmp_path: Path) -> None:
     """What came of a thread before the observed order began is delivered, and nothing waits until a patience ends."""
+
+    async def thread_ends_before_the_first_call(llm: ScriptedLLM) -> list[str]:
+        """Let a thread answer while no call has begun and the loop is busy; its branch is the one answered first.
+
+        Args:
+            llm: The model: the call that begins last is to be answered first.
+        """
+        begin, posted = threading.Event(), threading.Event()
+
+        async def beside(pool: _Pool) -> str:
+            job = asyncio.get_running_loop().run_in_executor(pool, begin.wait)
+            pool.last.add_done_callback(lambda _: posted.set())  # behind the one that posts its result into the loop
+            begin.set()
+            await job
+            return (await llm.acomplete("with a thread")).text
+
+        async def here() -> str:
+            posted.wait()
+            await asyncio.sleep(0)  # the result of the thread is before this step, and this step is ready
+            return (await llm.acomplete("without")).text
+
+        with _Pool(1) as pool:
+            return list(await asyncio.gather(beside(pool), here()))
+
     with TapeEventHandler(tmp_path / "seen.jsonl"):
-        observed = await _thread_ends_before_the_first_call(ScriptedLLM(World(), wait=Staggered()))
+        observed = await thread_ends_before_the_first_call(ScriptedLLM(World(), wait=Staggered()))
     with use_cassette(tmp_path / "seen.jsonl") as session:
-        assert await _thread_ends_before_the_first_call(ScriptedLLM(World())) == observed
+        assert await thread_ends_before_the_first_call(ScriptedLLM(World())) == observed
     assert session.report.nondeterminism == ()  # the line notes there each wait that only its patience has ended
 
 

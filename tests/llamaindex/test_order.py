@@ -116,30 +116,6 @@ def test_parallel_work_is_taken_up_as_it_was(program: Callable[[World, Waits], A
             assert session.report.nondeterminism == ()
 
 
-class Failing(Fan):
-    """A fan-out in which parts fail twice, and are tried again a moment later.
-
-    Args:
-        llm: The LLM.
-        failing: The parts.
-    """
-
-    def __init__(self, llm: ScriptedLLM, failing: Sequence[int]) -> None:
-        super().__init__(llm)
-        self.failing = failing
-        self.tried: list[int] = []
-
-    @step(num_workers=3, retry_policy=retry_policy(wait=wait_fixed(0.001), stop=stop_after_attempt(4)))
-    async def work(self, ctx: Context, event: Part) -> Done:
-        """Ask, and fail of some the first two times."""
-        self.tried.append(event.n)
-        done = Done(text=str(await self.llm.acomplete(f"part {event.n}, {self.tried}")))
-        if event.n in self.failing and self.tried.count(event.n) < 3:
-            raise ValueError("again")
-        ctx.write_event_to_stream(done)
-        return done
-
-
 def taped(path: Path) -> Any:
     """Record to a cassette by a session."""
     return use_cassette(path, mode="once")
@@ -155,6 +131,30 @@ async def test_attempts_come_as_they_did(
     recording: Any, failing: Sequence[int], pauses: tuple[float, ...], tmp_path: Path
 ) -> None:
     """Steps that are tried again come between the others where they did, however fast the calls of these are."""
+
+    class Failing(Fan):
+        """A fan-out in which parts fail twice, and are tried again a moment later.
+
+        Args:
+            llm: The LLM.
+            failing: The parts.
+        """
+
+        def __init__(self, llm: ScriptedLLM, failing: Sequence[int]) -> None:
+            super().__init__(llm)
+            self.failing = failing
+            self.tried: list[int] = []
+
+        @step(num_workers=3, retry_policy=retry_policy(wait=wait_fixed(0.001), stop=stop_after_attempt(4)))
+        async def work(self, ctx: Context, event: Part) -> Done:
+            """Ask, and fail of some the first two times."""
+            self.tried.append(event.n)
+            done = Done(text=str(await self.llm.acomplete(f"part {event.n}, {self.tried}")))
+            if event.n in self.failing and self.tried.count(event.n) < 3:
+                raise ValueError("again")
+            ctx.write_event_to_stream(done)
+            return done
+
     source, world = random.Random(5), World()
 
     async def wait() -> None:

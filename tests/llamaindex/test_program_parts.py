@@ -365,26 +365,25 @@ def test_only_some_calls_reach_outside(tmp_path: Path) -> None:
         say("another")
 
 
-class Overlapping(Engine):
-    """An engine whose answers come in the reverse of the order in which they were asked for."""
-
-    def __init__(self, wait: Reversing, asks: str) -> None:
-        super().__init__()
-        self.wait, self.asks = wait, asks
-
-    async def _aquery(self, query_bundle: QueryBundle) -> Response:
-        if self.asks == "model":
-            asked = [ChatMessage(role="user", content=query_bundle.query_str)]
-            return Response(str(await ScriptedLLM(OUTSIDE.world, wait=self.wait).achat(asked)))
-        _, writer = await asyncio.open_connection(*OUTSIDE.address)
-        writer.close()
-        await self.wait()
-        return Response(f"{query_bundle.query_str} {OUTSIDE.world.reach('service')}")
-
-
 @pytest.mark.parametrize("asks", ["service", "model"])
 async def test_parts_that_overlap_answer_in_the_recorded_order(asks: str, tmp_path: Path) -> None:
     """Awaited calls keep their place among all that the loop waits for, whether they are replayed or run."""
+
+    class Overlapping(Engine):
+        """An engine whose answers come in the reverse of the order in which they were asked for."""
+
+        def __init__(self, wait: Reversing, asks: str) -> None:
+            super().__init__()
+            self.wait, self.asks = wait, asks
+
+        async def _aquery(self, query_bundle: QueryBundle) -> Response:
+            if self.asks == "model":
+                asked = [ChatMessage(role="user", content=query_bundle.query_str)]
+                return Response(str(await ScriptedLLM(OUTSIDE.world, wait=self.wait).achat(asked)))
+            _, writer = await asyncio.open_connection(*OUTSIDE.address)
+            writer.close()
+            await self.wait()
+            return Response(f"{query_bundle.query_str} {OUTSIDE.world.reach('service')}")
 
     async def answers() -> list[str]:
         engine, answers = Overlapping(Reversing(3), asks), []
@@ -404,15 +403,15 @@ async def test_parts_that_overlap_answer_in_the_recorded_order(asks: str, tmp_pa
     assert {item.kind for item in replay.interactions} == {"call" if asks == "service" else "chat"}
 
 
-class Streaming(Engine):
-    """An engine whose answer is a stream that cannot be recorded."""
-
-    def _query(self, query_bundle: QueryBundle) -> Any:
-        return StreamingResponse(iter([OUTSIDE.ask(query_bundle.query_str)]))
-
-
 def test_an_answer_that_cannot_be_recorded_is_reported(tmp_path: Path) -> None:
     """The recording goes on, and its report names what a replay cannot serve."""
+
+    class Streaming(Engine):
+        """An engine whose answer is a stream that cannot be recorded."""
+
+        def _query(self, query_bundle: QueryBundle) -> Any:
+            return StreamingResponse(iter([OUTSIDE.ask(query_bundle.query_str)]))
+
     with (
         pytest.warns(UnrecordedConnectionWarning, match="reached 127.0.0.1"),
         use_cassette(tmp_path / "c.yaml", mode="all") as session,
@@ -421,18 +420,18 @@ def test_an_answer_that_cannot_be_recorded_is_reported(tmp_path: Path) -> None:
     assert session.interactions == []
 
 
-class Both(Engine):
-    """An engine that asks a model, and then a service."""
-
-    def _query(self, query_bundle: QueryBundle) -> Response:
-        OUTSIDE.way = "model"
-        asked = OUTSIDE.ask(query_bundle.query_str)
-        OUTSIDE.way = "service"
-        return Response(OUTSIDE.ask(asked))
-
-
 def test_calls_inside_of_a_replayed_part_belong_to_it(tmp_path: Path) -> None:
     """A model that such a part asks is recorded inside of it, and not missed on replay."""
+
+    class Both(Engine):
+        """An engine that asks a model, and then a service."""
+
+        def _query(self, query_bundle: QueryBundle) -> Response:
+            OUTSIDE.way = "model"
+            asked = OUTSIDE.ask(query_bundle.query_str)
+            OUTSIDE.way = "service"
+            return Response(OUTSIDE.ask(asked))
+
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all"):
         recorded = str(Both().query("Oslo"))
@@ -457,19 +456,19 @@ def test_a_part_of_the_framework_is_program(tmp_path: Path) -> None:
     assert session.interactions == []
 
 
-class Objects(ScriptedLLM):
-    """An LLM of a user that asks for objects by a method of its own."""
-
-    def structured_predict(self, output_cls: Any, prompt: Any, llm_kwargs: Any = None, **given: Any) -> Any:
-        return output_cls(text=OUTSIDE.ask(prompt.format(**given)))
-
-    async def astructured_predict(self, output_cls: Any, prompt: Any, llm_kwargs: Any = None, **given: Any) -> Any:
-        return self.structured_predict(output_cls, prompt, **given)
-
-
 @pytest.mark.parametrize("way", ["service", "model"])
 async def test_an_llm_may_ask_for_objects_by_itself(way: str, tmp_path: Path) -> None:
     """An object that does not come by a leaf call is recorded where it asks a service; another prompt is a miss."""
+
+    class Objects(ScriptedLLM):
+        """An LLM of a user that asks for objects by a method of its own."""
+
+        def structured_predict(self, output_cls: Any, prompt: Any, llm_kwargs: Any = None, **given: Any) -> Any:
+            return output_cls(text=OUTSIDE.ask(prompt.format(**given)))
+
+        async def astructured_predict(self, output_cls: Any, prompt: Any, llm_kwargs: Any = None, **given: Any) -> Any:
+            return self.structured_predict(output_cls, prompt, **given)
+
     OUTSIDE.way = way
 
     async def program(place: str = "Oslo") -> list[Any]:
@@ -488,15 +487,15 @@ async def test_an_llm_may_ask_for_objects_by_itself(way: str, tmp_path: Path) ->
         await program("Bergen")
 
 
-class Asking(ScriptedLLM):
-    """An LLM of a user whose own method for objects ends in a leaf call."""
-
-    def structured_predict(self, output_cls: Any, prompt: Any, llm_kwargs: Any = None, **given: Any) -> Any:
-        return output_cls(text=str(self.chat(prompt.format_messages(**given)).message.content))
-
-
 def test_a_taped_llm_asks_for_objects_by_its_own_leaf_calls(tmp_path: Path) -> None:
     """Of a taped LLM the leaf call is recorded, also where nothing else takes part and the object has no codec."""
+
+    class Asking(ScriptedLLM):
+        """An LLM of a user whose own method for objects ends in a leaf call."""
+
+        def structured_predict(self, output_cls: Any, prompt: Any, llm_kwargs: Any = None, **given: Any) -> Any:
+            return output_cls(text=str(self.chat(prompt.format_messages(**given)).message.content))
+
     world = World()
 
     class Local(BaseModel):

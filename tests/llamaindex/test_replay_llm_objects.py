@@ -58,17 +58,16 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class Forcing(ScriptedLLM):
-    """Sends a `tool_choice` only where a tool is required."""
-
-    def _prepare_chat_with_tools(self, tools: Any, tool_required: bool = False, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
-        made = super()._prepare_chat_with_tools(tools, tool_required=tool_required, **kwargs)
-        return {**made, "tool_choice": "required"} if tool_required else made
-
-
 @pytest.mark.parametrize("way", WAYS)
 async def test_objects_of_an_llm_that_forces_its_tools(way: str, tmp_path: Path) -> None:
     """Each way to ask for an object replays, by the replay model and by the taped LLM."""
+
+    class Forcing(ScriptedLLM):
+        """Sends a `tool_choice` only where a tool is required."""
+
+        def _prepare_chat_with_tools(self, tools: Any, tool_required: bool = False, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
+            made = super()._prepare_chat_with_tools(tools, tool_required=tool_required, **kwargs)
+            return {**made, "tool_choice": "required"} if tool_required else made
 
     def _script(messages: Any, _: Any) -> Reply:
         return [("Flat", {"a": "big"})]

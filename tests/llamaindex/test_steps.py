@@ -470,26 +470,26 @@ class Account(BaseModel):
     history: list[str] = []
 
 
-class Typed(Workflow):
-    """Has a state of its own class."""
-
-    @step
-    async def begin(self, ctx: Context[Account], ev: StartEvent) -> Part:
-        """Write."""
-        async with ctx.store.edit_state() as state:
-            state.owner = ev.owner
-            state.history.append("begun")
-        return Part(number=1)
-
-    @step
-    async def end(self, ctx: Context[Account], ev: Part) -> StopEvent:
-        """Read."""
-        state = await ctx.store.get_state()
-        return StopEvent(result=(state.owner, state.history))
-
-
 async def test_typed_states_and_secrets(tmp_path: Path) -> None:
     """A state of a class of its own comes back as one; secrets in it are pseudonyms in the file."""
+
+    class Typed(Workflow):
+        """Has a state of its own class."""
+
+        @step
+        async def begin(self, ctx: Context[Account], ev: StartEvent) -> Part:
+            """Write."""
+            async with ctx.store.edit_state() as state:
+                state.owner = ev.owner
+                state.history.append("begun")
+            return Part(number=1)
+
+        @step
+        async def end(self, ctx: Context[Account], ev: Part) -> StopEvent:
+            """Read."""
+            state = await ctx.store.get_state()
+            return StopEvent(result=(state.owner, state.history))
+
     secret = "sk-" + "proj-" + "Qw7" * 12
     with TapeEventHandler(tmp_path / "seen.yaml") as handler:
         await Typed().run(owner=f"Ada {secret}")

@@ -280,24 +280,24 @@ def tokens(question: str) -> Iterator[str]:
     yield from words(question)
 
 
-class ChatStreams(Chat):
-    """A chat engine that streams from a thread of its own, as LlamaIndex's engines do."""
-
-    def stream_chat(self, message: str, chat_history: Any = None) -> StreamingAgentChatResponse:
-        def chunks() -> Iterator[ChatResponse]:
-            text = ""
-            for token in tokens(message):
-                text += token
-                yield ChatResponse(message=ChatMessage(role="assistant", content=text), delta=token)
-
-        answer = StreamingAgentChatResponse(chat_stream=chunks())
-        memory = ChatMemoryBuffer.from_defaults(token_limit=1000)
-        Thread(target=copy_context().run, args=(answer.write_response_to_history, memory)).start()
-        return answer
-
-
 def test_a_chat_engine_that_streams_from_a_boundary(tmp_path: Path) -> None:
     """The stream of a chat engine is replayed if the function that asks the service is a boundary."""
+
+    class ChatStreams(Chat):
+        """A chat engine that streams from a thread of its own, as LlamaIndex's engines do."""
+
+        def stream_chat(self, message: str, chat_history: Any = None) -> StreamingAgentChatResponse:
+            def chunks() -> Iterator[ChatResponse]:
+                text = ""
+                for token in tokens(message):
+                    text += token
+                    yield ChatResponse(message=ChatMessage(role="assistant", content=text), delta=token)
+
+            answer = StreamingAgentChatResponse(chat_stream=chunks())
+            memory = ChatMemoryBuffer.from_defaults(token_limit=1000)
+            Thread(target=copy_context().run, args=(answer.write_response_to_history, memory)).start()
+            return answer
+
     said = []
     for mode in ("all", "none"):
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:

@@ -135,24 +135,22 @@ def test_plain_text_is_stored_as_text(tmp_path: Path) -> None:
     assert outcome.chunks == [{"$chat_chunk": piece} for piece in ("Hel", "lo", " you")]
 
 
-class First(BaseModel):
-    """What a provider sends first."""
-
-    kind: str = "first"
-    text: str = ""
-    number: int = 0
-
-
-class Then(BaseModel):
-    """What it sends then: some of the same fields, in another order."""
-
-    number: int = 1
-    extra: str = "x"
-    kind: str = "then"
-
-
 def test_raw_chunks_keep_the_order_of_their_fields(tmp_path: Path) -> None:
     """A provider's objects of several classes come back equal as text, too."""
+
+    class First(BaseModel):
+        """What a provider sends first."""
+
+        kind: str = "first"
+        text: str = ""
+        number: int = 0
+
+    class Then(BaseModel):
+        """What it sends then: some of the same fields, in another order."""
+
+        number: int = 1
+        extra: str = "x"
+        kind: str = "then"
 
     class Raw(MockFunctionCallingLLM):
         model: str = "raw"

@@ -110,16 +110,16 @@ def test_replay_equals_the_recording(tmp_path: Path, form: str, *, auto: bool) -
     assert world.trespasses == []
 
 
-class JsonLLM(PromptLLM):
-    """Says JSON, with the number of the call."""
-
-    def _complete(self, what: str) -> CompletionResponse:
-        return CompletionResponse(text=f'{{"name": "Oslo", "size": {self._world.reach(what)}}}')
-
-
 @pytest.mark.parametrize("mode", [PydanticProgramMode.LLM, PydanticProgramMode.DEFAULT])
 def test_text_programs(tmp_path: Path, mode: PydanticProgramMode) -> None:
     """An LLM without functions answers with JSON in its text, recorded, replayed, and as a stand-in."""
+
+    class JsonLLM(PromptLLM):
+        """Says JSON, with the number of the call."""
+
+        def _complete(self, what: str) -> CompletionResponse:
+            return CompletionResponse(text=f'{{"name": "Oslo", "size": {self._world.reach(what)}}}')
+
     world = World()
     llm = tape(JsonLLM(world, pydantic_program_mode=mode))
     for session_mode in ("all", "none"):

@@ -79,28 +79,26 @@ def blocks_tool(world: World) -> FunctionTool:
     return FunctionTool.from_defaults(look)
 
 
-def given_to(tool: Any) -> dict[str, Any]:
-    """Return an argument for a tool that has one."""
-    if not isinstance(tool, FunctionTool):
-        return {"input": "Oslo"}
-    return {next(iter(tool.metadata.get_parameters_dict()["properties"])): "Oslo"}
-
-
-async def every_call(world: World) -> Any:
-    """Call every sort of tool in every way there is."""
-    tools: list[Any] = [*city_tools(world), Thermometer(world), OldThermometer(world), blocks_tool(world)]
-    told = []
-    for tool in tools:
-        given = given_to(tool)
-        told.append(call_tool(tool, given))
-        told.append(tool(next(iter(given.values()))))
-        told.append(await acall_tool(tool, given))
-    return [(shown(output), output.content) for output in told]
-
-
 @pytest.mark.parametrize("auto", [True, False])
 def test_outputs_of_tools_are_replayed(auto: bool, tmp_path: Path) -> None:
     """Blocks, raw outputs and inputs are equal, however a tool is called; taped by hand or met."""
+
+    def given_to(tool: Any) -> dict[str, Any]:
+        """Return an argument for a tool that has one."""
+        if not isinstance(tool, FunctionTool):
+            return {"input": "Oslo"}
+        return {next(iter(tool.metadata.get_parameters_dict()["properties"])): "Oslo"}
+
+    async def every_call(world: World) -> Any:
+        """Call every sort of tool in every way there is."""
+        tools: list[Any] = [*city_tools(world), Thermometer(world), OldThermometer(world), blocks_tool(world)]
+        told = []
+        for tool in tools:
+            given = given_to(tool)
+            told.append(call_tool(tool, given))
+            told.append(tool(next(iter(given.values()))))
+            told.append(await acall_tool(tool, given))
+        return [(shown(output), output.content) for output in told]
 
     def program(world: World) -> Any:
         if auto:
@@ -243,52 +241,51 @@ def test_drift_is_an_error_for_the_model(tmp_path: Path) -> None:
 # -- what a tool does to its workflow ---------------------------------------------------------------------------------
 
 
-def stateful(world: World) -> Any:
-    """Run an agent whose tools change the state that they share in every way there is."""
-
-    async def set_deep(ctx: Context, place: str) -> str:
-        await ctx.store.set("state.seen.here", f"{place} {world.reach('set')}")
-        return "set"
-
-    async def edit(ctx: Context, place: str) -> str:
-        async with ctx.store.edit_state() as state:
-            state["state"]["list"].append(f"{place} {world.reach('edit')}")
-            state["state"].pop("gone", None)
-            state["added"] = {"by": place}
-        return "edited"
-
-    async def take_and_put(ctx: Context, place: str) -> str:
-        state = await ctx.store.get("state")
-        await ctx.store.set("state", {**state, "count": state["count"] + world.reach("count")})
-        return "counted"
-
-    script = after_tools([(name, {"place": "Oslo"}) for name in ("set_deep", "edit", "take_and_put")])
-    initial = {"seen": {}, "list": ["first"], "gone": 1, "count": 0}
-    agent = FunctionAgent(
-        llm=ScriptedLLM(world, one_at_a_time(script)), tools=[set_deep, edit, take_and_put], initial_state=initial
-    )
-
-    async def main() -> Any:
-        handler = agent.run("Change the state")
-        await handler
-        return [await handler.ctx.store.get("state"), await handler.ctx.store.get("added")]
-
-    return main()
-
-
-def one_at_a_time(script: Any) -> Any:
-    """Make a script call one tool after the other."""
-
-    def called(messages: Any, tools: Any) -> Any:
-        done = sum(message.role == "tool" for message in messages)
-        calls = script([], tools)
-        return [calls[done]] if done < len(calls) else "Done"
-
-    return called
-
-
 def test_changes_of_the_state_are_made_again(tmp_path: Path) -> None:
     """A replayed tool leaves the state of its workflow as the real one did."""
+
+    def stateful(world: World) -> Any:
+        """Run an agent whose tools change the state that they share in every way there is."""
+
+        async def set_deep(ctx: Context, place: str) -> str:
+            await ctx.store.set("state.seen.here", f"{place} {world.reach('set')}")
+            return "set"
+
+        async def edit(ctx: Context, place: str) -> str:
+            async with ctx.store.edit_state() as state:
+                state["state"]["list"].append(f"{place} {world.reach('edit')}")
+                state["state"].pop("gone", None)
+                state["added"] = {"by": place}
+            return "edited"
+
+        async def take_and_put(ctx: Context, place: str) -> str:
+            state = await ctx.store.get("state")
+            await ctx.store.set("state", {**state, "count": state["count"] + world.reach("count")})
+            return "counted"
+
+        script = after_tools([(name, {"place": "Oslo"}) for name in ("set_deep", "edit", "take_and_put")])
+        initial = {"seen": {}, "list": ["first"], "gone": 1, "count": 0}
+        agent = FunctionAgent(
+            llm=ScriptedLLM(world, one_at_a_time(script)), tools=[set_deep, edit, take_and_put], initial_state=initial
+        )
+
+        async def main() -> Any:
+            handler = agent.run("Change the state")
+            await handler
+            return [await handler.ctx.store.get("state"), await handler.ctx.store.get("added")]
+
+        return main()
+
+    def one_at_a_time(script: Any) -> Any:
+        """Make a script call one tool after the other."""
+
+        def called(messages: Any, tools: Any) -> Any:
+            done = sum(message.role == "tool" for message in messages)
+            calls = script([], tools)
+            return [calls[done]] if done < len(calls) else "Done"
+
+        return called
+
     recorded, replayed = record_and_replay(stateful, tmp_path / "state.yaml")
     assert recorded.value == [
         {"seen": {"here": "Oslo 2"}, "list": ["first", "Oslo 4"], "count": 6},
@@ -320,27 +317,27 @@ def test_what_a_tool_failed_to_do_is_not_done_again(tmp_path: Path) -> None:
     assert replayed.value == recorded.value
 
 
-def asks(answer: str) -> Any:
-    """Make a program in which a tool asks a person, who gives this answer."""
-
-    async def program(world: World) -> Any:
-        async def delete(ctx: Context, what: str) -> str:
-            said = await ctx.wait_for_event(HumanResponseEvent, waiter_event=InputRequiredEvent(prefix=f"{what}?"))
-            return f"{said.response}: {world.reach('delete')}"
-
-        handler = FunctionAgent(
-            llm=ScriptedLLM(world, after_tools([("delete", {"what": "logs"})])), tools=[delete]
-        ).run("Go")
-        async for event in handler.stream_events():
-            if isinstance(event, InputRequiredEvent):
-                handler.ctx.send_event(HumanResponseEvent(response=answer))
-        return str(await handler)
-
-    return program
-
-
 def test_another_answer_of_a_person_is_another_request(tmp_path: Path) -> None:
     """The result for the recorded answer of a person is not replayed for another answer."""
+
+    def asks(answer: str) -> Any:
+        """Make a program in which a tool asks a person, who gives this answer."""
+
+        async def program(world: World) -> Any:
+            async def delete(ctx: Context, what: str) -> str:
+                said = await ctx.wait_for_event(HumanResponseEvent, waiter_event=InputRequiredEvent(prefix=f"{what}?"))
+                return f"{said.response}: {world.reach('delete')}"
+
+            handler = FunctionAgent(
+                llm=ScriptedLLM(world, after_tools([("delete", {"what": "logs"})])), tools=[delete]
+            ).run("Go")
+            async for event in handler.stream_events():
+                if isinstance(event, InputRequiredEvent):
+                    handler.ctx.send_event(HumanResponseEvent(response=answer))
+            return str(await handler)
+
+        return program
+
     path, world = tmp_path / "person.yaml", World()
     recorded = run(asks("yes"), world, path, "once")
     assert run(asks("yes"), world, path, "none").value == recorded.value

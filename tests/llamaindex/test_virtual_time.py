@@ -18,15 +18,6 @@ from .scripted import ScriptedLLM, World
 pytestmark = FRAMEWORK_WARNINGS
 
 
-class Asks(Workflow):
-    """Asks once."""
-
-    @step
-    async def ask(self, _: StartEvent) -> StopEvent:
-        """Ask."""
-        return StopEvent(result=(await ScriptedLLM(World()).acomplete("Why?")).text)
-
-
 @pytest.mark.parametrize(
     ("limit", "options", "result"),
     [
@@ -37,6 +28,14 @@ class Asks(Workflow):
 )
 def test_the_time_limit_of_a_workflow_is_virtual(tmp_path: Path, limit: float, options: Any, result: Any) -> None:
     """A model takes its recorded time, and a workflow ends when it would have ended."""
+
+    class Asks(Workflow):
+        """Asks once."""
+
+        @step
+        async def ask(self, _: StartEvent) -> StopEvent:
+            """Ask."""
+            return StopEvent(result=(await ScriptedLLM(World()).acomplete("Why?")).text)
 
     def run(path: Path, limit: float, **options: Any) -> Any:
         """Run the workflow, and return the seconds that it took in its loop, and whether it was ended."""

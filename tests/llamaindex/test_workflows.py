@@ -45,18 +45,17 @@ def test_a_miss_in_a_step_is_the_result_of_its_run(tmp_path: Path) -> None:
         run(other, world, path, "none")
 
 
-class Waits(Workflow):
-    """Waits for ever."""
-
-    @step
-    async def wait(self, ev: StartEvent) -> StopEvent:
-        """Never end."""
-        await asyncio.Event().wait()
-        return StopEvent()
-
-
 def test_a_time_limit_is_one_of_real_time(tmp_path: Path) -> None:
     """A workflow whose clock stands still times out all the same."""
+
+    class Waits(Workflow):
+        """Waits for ever."""
+
+        @step
+        async def wait(self, ev: StartEvent) -> StopEvent:
+            """Never end."""
+            await asyncio.Event().wait()
+            return StopEvent()
 
     async def waits(world: World) -> Any:
         with pytest.raises(WorkflowTimeoutError):
@@ -65,48 +64,46 @@ def test_a_time_limit_is_one_of_real_time(tmp_path: Path) -> None:
     run(waits, World(), tmp_path / "timeout.yaml", "once")
 
 
-class Sleeps(Workflow):
-    """Sleeps in many steps at once."""
-
-    @step
-    async def begin(self, ctx: Context, ev: StartEvent) -> StopEvent:
-        """Sleep a hundred times at once: the frozen clock passes a hundred times as far."""
-        await asyncio.gather(*(asyncio.sleep(0.05) for _ in range(100)))
-        return StopEvent(result="slept")
-
-
 def test_sleeps_at_once_do_not_use_up_a_time_limit(tmp_path: Path) -> None:
     """A workflow that sleeps for a moment in many places is not taken to have slept for their sum."""
+
+    class Sleeps(Workflow):
+        """Sleeps in many steps at once."""
+
+        @step
+        async def begin(self, ctx: Context, ev: StartEvent) -> StopEvent:
+            """Sleep a hundred times at once: the frozen clock passes a hundred times as far."""
+            await asyncio.gather(*(asyncio.sleep(0.05) for _ in range(100)))
+            return StopEvent(result="slept")
+
     recorded = run(lambda _: Sleeps(timeout=3).run(), World(), tmp_path / "sleeps.yaml", "once")
     assert recorded.value == "slept"
 
 
-class Patient:
-    """A policy that waits a given time, up to three attempts."""
-
-    delay = 0.01
-
-    def next(self, elapsed_time: float, attempts: int, error: Exception) -> float | None:
-        """Return how long to wait."""
-        return self.delay if attempts < 3 else None
-
-
-class Flaky(Workflow):
-    """Asks a model that fails twice."""
-
-    def __init__(self, llm: ScriptedLLM, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.llm = llm
-
-    @step(retry_policy=Patient())
-    async def ask(self, ctx: Context, ev: StartEvent) -> StopEvent:
-        """Ask."""
-        answer = await self.llm.acomplete("How are you?")
-        return StopEvent(result=f"{answer.text} at attempt {ctx.retry_info().retry_number}")
-
-
 def test_retries_are_made_again_without_their_delays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each attempt is replayed without waiting between them, however long the policy says; the clock advances."""
+
+    class Patient:
+        """A policy that waits a given time, up to three attempts."""
+
+        delay = 0.01
+
+        def next(self, elapsed_time: float, attempts: int, error: Exception) -> float | None:
+            """Return how long to wait."""
+            return self.delay if attempts < 3 else None
+
+    class Flaky(Workflow):
+        """Asks a model that fails twice."""
+
+        def __init__(self, llm: ScriptedLLM, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.llm = llm
+
+        @step(retry_policy=Patient())
+        async def ask(self, ctx: Context, ev: StartEvent) -> StopEvent:
+            """Ask."""
+            answer = await self.llm.acomplete("How are you?")
+            return StopEvent(result=f"{answer.text} at attempt {ctx.retry_info().retry_number}")
 
     async def flaky(world: World) -> Any:
         """Fail twice, and answer then."""

@@ -5,10 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
-PROGRAM = """
+
+@pytest.mark.process
+def test_a_program_of_workflows_alone_is_recorded(tmp_path: Path) -> None:
+    """Its time limits fire and its attempts end, recorded and replayed."""
+    program = """
 import asyncio, sys
 from workflows import Workflow, step
 from workflows.events import StartEvent, StopEvent
@@ -48,24 +53,21 @@ assert told[1][::2] == ("WorkflowTimeoutError", 2), told
 assert [each[:2] for each in told[2:]] == [each[:2] for each in told[:2]], told
 assert not asked
 """
-OWN = """
-import sys
-import workflows
-from agenttape_core import use_cassette
-with use_cassette("own", mode="once", on_unused="ignore"):
-    assert workflows.Workflow() is not None
-assert "llama_index" not in sys.modules
-"""
 
-
-@pytest.mark.process
-def test_a_program_of_workflows_alone_is_recorded(tmp_path: Path) -> None:
-    """Its time limits fire and its attempts end, recorded and replayed."""
-    subprocess.run([sys.executable, "-c", PROGRAM], check=True, cwd=tmp_path, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, timeout=60)
 
 
 @pytest.mark.process
 def test_a_package_of_the_program_of_that_name_is_its_own(tmp_path: Path) -> None:
     """Nothing of LlamaIndex is imported for it."""
+    own = dedent("""
+        import sys
+        import workflows
+        from agenttape_core import use_cassette
+        with use_cassette("own", mode="once", on_unused="ignore"):
+            assert workflows.Workflow() is not None
+        assert "llama_index" not in sys.modules
+    """)
+
     (tmp_path / "workflows.py").write_text("class Workflow: pass\n", encoding="utf-8")
-    subprocess.run([sys.executable, "-c", OWN], check=True, cwd=tmp_path)
+    subprocess.run([sys.executable, "-c", own], check=True, cwd=tmp_path)

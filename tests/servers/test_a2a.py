@@ -80,31 +80,31 @@ def server(agent: Agent) -> Starlette:
     return Starlette(routes=create_jsonrpc_routes(DefaultRequestHandler(agent, InMemoryTaskStore(), card), "/"))
 
 
-async def asked(app: Any) -> list[str]:
-    """Send all requests at once to a server on a port of this machine; return the bodies of its answers."""
-    running = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    serving = asyncio.ensure_future(running.serve())
-    async with asyncio.timeout(60):
-        while not running.started:  # noqa: ASYNC110 - uvicorn has no event for it
-            await asyncio.sleep(0.01)
-        port = running.servers[0].sockets[0].getsockname()[1]
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
-
-            async def one(number: int) -> str:
-                headers = {"X-Workflow-Id": f"flow-{number}", "Authorization": KEY, "A2A-Version": "1.0"}
-                message = {"messageId": f"m{number}", "role": "ROLE_USER", "parts": [{"text": f"guest {number}"}]}
-                method = "SendMessage" if number % 2 else "SendStreamingMessage"
-                body = {"jsonrpc": "2.0", "id": str(number), "method": method, "params": {"message": message}}
-                return str((await client.post("/", headers=headers, json=body)).text)
-
-            answers = await asyncio.gather(*map(one, range(REQUESTS)))
-        running.should_exit = True
-        await serving
-    return list(answers)
-
-
 def test_requests_come_back(tmp_path: Path) -> None:
     """Each of twenty requests at once has its cassette and workflow; sent again, each is answered byte for byte."""
+
+    async def asked(app: Any) -> list[str]:
+        """Send all requests at once to a server on a port of this machine; return the bodies of its answers."""
+        running = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+        serving = asyncio.ensure_future(running.serve())
+        async with asyncio.timeout(60):
+            while not running.started:  # noqa: ASYNC110 - uvicorn has no event for it
+                await asyncio.sleep(0.01)
+            port = running.servers[0].sockets[0].getsockname()[1]
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
+
+                async def one(number: int) -> str:
+                    headers = {"X-Workflow-Id": f"flow-{number}", "Authorization": KEY, "A2A-Version": "1.0"}
+                    message = {"messageId": f"m{number}", "role": "ROLE_USER", "parts": [{"text": f"guest {number}"}]}
+                    method = "SendMessage" if number % 2 else "SendStreamingMessage"
+                    body = {"jsonrpc": "2.0", "id": str(number), "method": method, "params": {"message": message}}
+                    return str((await client.post("/", headers=headers, json=body)).text)
+
+                answers = await asyncio.gather(*map(one, range(REQUESTS)))
+            running.should_exit = True
+            await serving
+        return list(answers)
+
     taped = TapeInbound(server(Agent()), tmp_path, freeze=["clock", "uuid"])
     answers = asyncio.run(asked(taped))
     found: dict[str, str] = {}

@@ -60,54 +60,52 @@ async def later(request: Request) -> Response:
     return PlainTextResponse("yes", background=BackgroundTask(look_up, request.path_params["name"]))
 
 
-async def chat(socket: Any) -> None:
-    """Look up what is said on a WebSocket."""
-    await socket.accept()
-    await socket.send_text(await look_up(await socket.receive_text()))
-    await socket.close()
-
-
-def app() -> Starlette:
-    """Return the application."""
-    return Starlette(
-        routes=[
-            Route("/upload/{name}", upload, methods=["POST"]),
-            Route("/stream/{name}", stream),
-            Route("/later/{name}", later),
-            WebSocketRoute("/chat", chat),
-        ]
-    )
-
-
-async def used(taped: TapeInbound) -> list[str]:
-    """Let clients send requests at once, each on a connection that it keeps; return the paths."""
-    running = uvicorn.Server(uvicorn.Config(taped, port=0, log_level="error"))
-    serving = asyncio.ensure_future(running.serve())
-    paths: list[str] = []
-
-    async def client(number: int, port: int) -> None:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as http:
-            for turn in range(ROUNDS):
-                for kind in ("upload", "stream", "later"):
-                    paths.append(f"/{kind}/{number}-{turn}")
-                    sent = {"method": "POST", "content": UPLOAD} if kind == "upload" else {"method": "GET"}
-                    assert (await http.request(url=paths[-1], **sent)).status_code == 200
-
-    async with asyncio.timeout(120):
-        while not running.started:  # noqa: ASYNC110 - uvicorn has no event for it
-            await asyncio.sleep(0.01)
-        port = running.servers[0].sockets[0].getsockname()[1]
-        async with websockets.connect(f"ws://127.0.0.1:{port}/chat") as socket:
-            await socket.send("weather")
-            assert await socket.recv() == "weather: found"
-        await asyncio.gather(*(client(number, port) for number in range(CLIENTS)))
-        running.should_exit = True
-        await serving
-    return paths
-
-
 def test_requests_at_once_on_kept_connections(tmp_path: Path) -> None:
     """Each request has its own calls in a cassette of its own, none is lost, and they are answered again."""
+
+    async def chat(socket: Any) -> None:
+        """Look up what is said on a WebSocket."""
+        await socket.accept()
+        await socket.send_text(await look_up(await socket.receive_text()))
+        await socket.close()
+
+    def app() -> Starlette:
+        """Return the application."""
+        return Starlette(
+            routes=[
+                Route("/upload/{name}", upload, methods=["POST"]),
+                Route("/stream/{name}", stream),
+                Route("/later/{name}", later),
+                WebSocketRoute("/chat", chat),
+            ]
+        )
+
+    async def used(taped: TapeInbound) -> list[str]:
+        """Let clients send requests at once, each on a connection that it keeps; return the paths."""
+        running = uvicorn.Server(uvicorn.Config(taped, port=0, log_level="error"))
+        serving = asyncio.ensure_future(running.serve())
+        paths: list[str] = []
+
+        async def client(number: int, port: int) -> None:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as http:
+                for turn in range(ROUNDS):
+                    for kind in ("upload", "stream", "later"):
+                        paths.append(f"/{kind}/{number}-{turn}")
+                        sent = {"method": "POST", "content": UPLOAD} if kind == "upload" else {"method": "GET"}
+                        assert (await http.request(url=paths[-1], **sent)).status_code == 200
+
+        async with asyncio.timeout(120):
+            while not running.started:  # noqa: ASYNC110 - uvicorn has no event for it
+                await asyncio.sleep(0.01)
+            port = running.servers[0].sockets[0].getsockname()[1]
+            async with websockets.connect(f"ws://127.0.0.1:{port}/chat") as socket:
+                await socket.send("weather")
+                assert await socket.recv() == "weather: found"
+            await asyncio.gather(*(client(number, port) for number in range(CLIENTS)))
+            running.should_exit = True
+            await serving
+        return paths
+
     paths = asyncio.run(used(TapeInbound(app(), tmp_path)))
     found: Counter[str] = Counter()
     for path in sorted(tmp_path.iterdir()):

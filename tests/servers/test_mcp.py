@@ -119,43 +119,43 @@ async def model(question: str) -> str:
     return f"{question} Yes, says {os.urandom(4).hex()}."
 
 
-async def everything(server: Server) -> list[Any]:
-    """Use all that a server has."""
-    heard: list[Any] = []
-
-    async def sampled(_: Any, params: Any) -> CreateMessageResult:
-        said = TextContent(type="text", text=await model(params.messages[0].content.text))
-        return CreateMessageResult(role="assistant", content=said, model="scripted")
-
-    async def logged(params: Any) -> None:
-        heard.append(params.data)
-
-    async def progressed(*progress: Any) -> None:
-        heard.append(progress)
-
-    async with server.connected(sampling_callback=sampled, logging_callback=logged) as session:
-        heard.append([tool.name for tool in (await session.list_tools()).tools])
-        cities = await asyncio.gather(*(session.call_tool("read_weather", {"city": city}) for city in "ABCDEF"))
-        heard += map(told, cities)
-        heard.append(told(await session.call_tool("plan", {"days": 2}, progress_callback=progressed)))
-        failed = await session.call_tool("book", {"city": "Atlantis"})
-        heard.append((failed.isError, told(failed)))
-        for seconds in (0.2, None):
-            limit = timedelta(seconds=seconds) if seconds else None
-            try:
-                async with asyncio.timeout(0.2 if seconds is None else None):
-                    await session.call_tool("wait", {}, read_timeout_seconds=limit)
-            except (McpError, TimeoutError) as error:
-                heard.append(repr(error))
-        heard.append(told(await session.call_tool("read_weather", {"city": "A"})))
-        heard.append((await session.read_resource("notes://trip")).contents[0].text)
-        heard.append((await session.get_prompt("greet", {"name": "Ann"})).messages[0].content.text)
-    return heard
-
-
 @pytest.mark.parametrize("http", [False, True])
 def test_all_of_a_server_is_replayed_without_it(server: Server, tmp_path: Path, http: bool) -> None:
     """Answers, progress, logs, requests to the client, errors and time-outs come again, and the server gets nothing."""
+
+    async def everything(server: Server) -> list[Any]:
+        """Use all that a server has."""
+        heard: list[Any] = []
+
+        async def sampled(_: Any, params: Any) -> CreateMessageResult:
+            said = TextContent(type="text", text=await model(params.messages[0].content.text))
+            return CreateMessageResult(role="assistant", content=said, model="scripted")
+
+        async def logged(params: Any) -> None:
+            heard.append(params.data)
+
+        async def progressed(*progress: Any) -> None:
+            heard.append(progress)
+
+        async with server.connected(sampling_callback=sampled, logging_callback=logged) as session:
+            heard.append([tool.name for tool in (await session.list_tools()).tools])
+            cities = await asyncio.gather(*(session.call_tool("read_weather", {"city": city}) for city in "ABCDEF"))
+            heard += map(told, cities)
+            heard.append(told(await session.call_tool("plan", {"days": 2}, progress_callback=progressed)))
+            failed = await session.call_tool("book", {"city": "Atlantis"})
+            heard.append((failed.isError, told(failed)))
+            for seconds in (0.2, None):
+                limit = timedelta(seconds=seconds) if seconds else None
+                try:
+                    async with asyncio.timeout(0.2 if seconds is None else None):
+                        await session.call_tool("wait", {}, read_timeout_seconds=limit)
+                except (McpError, TimeoutError) as error:
+                    heard.append(repr(error))
+            heard.append(told(await session.call_tool("read_weather", {"city": "A"})))
+            heard.append((await session.read_resource("notes://trip")).contents[0].text)
+            heard.append((await session.get_prompt("greet", {"name": "Ann"})).messages[0].content.text)
+        return heard
+
     path = tmp_path / "all.yaml"
     with use_cassette(path, mode="all", http=http):
         first = asyncio.run(everything(server))
@@ -296,35 +296,35 @@ def scripted(first: str, second: str) -> Scripted:
     return Scripted(messages=iter([*asked, AIMessage("done")]))
 
 
-def langchain_agent(server: Server, *, holds: bool) -> Callable[[Any], Awaitable[list[str]]]:
-    """Return an agent of LangChain whose tools are those of the server.
-
-    Args:
-        server: The server.
-        holds: Whether it holds one connection, or makes one for each call.
-    """
-    adapters = pytest.importorskip("langchain_mcp_adapters.client")
-    tools_of = pytest.importorskip("langchain_mcp_adapters.tools").load_mcp_tools
-    facts = server.parameters
-    known = {"transport": "stdio", "command": facts.command, "args": facts.args, "env": facts.env}
-
-    async def answered(model: Any, tools: Any) -> list[str]:
-        result = await create_agent(model, tools).ainvoke({"messages": [("user", "go")]})
-        return [message.text for message in result["messages"] if message.type == "tool"]
-
-    async def agent(model: Any) -> list[str]:
-        client = adapters.MultiServerMCPClient({"weather": known})
-        if not holds:
-            return await answered(model, await client.get_tools())
-        async with client.session("weather") as session:
-            return await answered(model, await tools_of(session))
-
-    return agent
-
-
 @pytest.mark.parametrize("holds", [False, True])
 def test_an_agent_of_langchain(stdio: Server, tmp_path: Path, holds: bool) -> None:
     """With `langchain-mcp-adapters` an agent replays without the server; a candidate runs what only reads."""
+
+    def langchain_agent(server: Server, *, holds: bool) -> Callable[[Any], Awaitable[list[str]]]:
+        """Return an agent of LangChain whose tools are those of the server.
+
+        Args:
+            server: The server.
+            holds: Whether it holds one connection, or makes one for each call.
+        """
+        adapters = pytest.importorskip("langchain_mcp_adapters.client")
+        tools_of = pytest.importorskip("langchain_mcp_adapters.tools").load_mcp_tools
+        facts = server.parameters
+        known = {"transport": "stdio", "command": facts.command, "args": facts.args, "env": facts.env}
+
+        async def answered(model: Any, tools: Any) -> list[str]:
+            result = await create_agent(model, tools).ainvoke({"messages": [("user", "go")]})
+            return [message.text for message in result["messages"] if message.type == "tool"]
+
+        async def agent(model: Any) -> list[str]:
+            client = adapters.MultiServerMCPClient({"weather": known})
+            if not holds:
+                return await answered(model, await client.get_tools())
+            async with client.session("weather") as session:
+                return await answered(model, await tools_of(session))
+
+        return agent
+
     agent, path, derived = langchain_agent(stdio, holds=holds), tmp_path / "agent.yaml", tmp_path / "derived.yaml"
     with use_cassette(path, mode="all"):
         first = asyncio.run(agent(scripted("A", "A")))

@@ -38,23 +38,6 @@ def requirements(package: str) -> list[Requirement]:
     return [Requirement(text) for text in dependencies]
 
 
-def closure(name: str) -> set[str]:
-    """Return everything that installing a distribution brings along, itself included."""
-    found: set[str] = set()
-    waiting = [Requirement(name)]
-    while waiting:
-        requirement = waiting.pop()
-        found.add(canonicalize_name(requirement.name))
-        for text in distribution(requirement.name).requires or ():
-            inner = Requirement(text)
-            wanted = inner.marker is None or any(
-                inner.marker.evaluate({"extra": extra}) for extra in ("", *requirement.extras)
-            )
-            if wanted and canonicalize_name(inner.name) not in found:
-                waiting.append(inner)
-    return found
-
-
 def test_every_package_is_listed() -> None:
     """The table of these tests knows every package."""
     assert {path.parent.name for path in PACKAGES.glob("*/pyproject.toml")} == set(NEEDED)
@@ -79,6 +62,23 @@ def test_installed_as_declared(package: str) -> None:
 @pytest.mark.parametrize("package", FRAMEWORKS)
 def test_nothing_new(package: str) -> None:
     """Installing an integration beside its framework adds no third-party distribution."""
+
+    def closure(name: str) -> set[str]:
+        """Return everything that installing a distribution brings along, itself included."""
+        found: set[str] = set()
+        waiting = [Requirement(name)]
+        while waiting:
+            requirement = waiting.pop()
+            found.add(canonicalize_name(requirement.name))
+            for text in distribution(requirement.name).requires or ():
+                inner = Requirement(text)
+                wanted = inner.marker is None or any(
+                    inner.marker.evaluate({"extra": extra}) for extra in ("", *requirement.extras)
+                )
+                if wanted and canonicalize_name(inner.name) not in found:
+                    waiting.append(inner)
+        return found
+
     added = closure(f"agenttape-{package}") - closure(FRAMEWORKS[package])
     assert added == {name for name in closure(f"agenttape-{package}") if name.startswith("agenttape-")}
 

@@ -84,16 +84,16 @@ def test_every_name_has_a_home() -> None:
         agenttape_core.cassette  # noqa: B018
 
 
-def public_members(value: Any) -> list[tuple[str, Any]]:
-    """Return the methods and properties that a class defines itself for its users."""
-    members = vars(value).items() if inspect.isclass(value) else ()
-    kinds = (property, staticmethod, classmethod)
-    return [(n, m) for n, m in members if not n.startswith("_") and (inspect.isfunction(m) or isinstance(m, kinds))]
-
-
 @pytest.mark.parametrize("name", FACES)
 def test_docstrings(name: str) -> None:
     """Every public name, and what is public in it, has a docstring whose first line is a full sentence."""
+
+    def public_members(value: Any) -> list[tuple[str, Any]]:
+        """Return the methods and properties that a class defines itself for its users."""
+        members = vars(value).items() if inspect.isclass(value) else ()
+        kinds = (property, staticmethod, classmethod)
+        return [(n, m) for n, m in members if not n.startswith("_") and (inspect.isfunction(m) or isinstance(m, kinds))]
+
     module = importlib.import_module(name)
     undocumented = []
     for exported in module.__all__:
@@ -109,12 +109,6 @@ def test_docstrings(name: str) -> None:
                 if not re.search(r"[.:?]$|`$", first):
                     undocumented.append(f"{path}: {first!r}")
     assert undocumented == []
-
-
-def tree_of(base: type[BaseException]) -> list[tuple[type[BaseException], type[BaseException]]]:
-    """Return (class, parent) of everything below a class that the module defines."""
-    below = [cls for cls in vars(errors).values() if inspect.isclass(cls) and base in cls.__bases__]
-    return [pair for cls in below for pair in ((cls, base), *tree_of(cls))]
 
 
 def test_error_tree() -> None:
@@ -140,6 +134,12 @@ def test_error_tree() -> None:
 
 def test_halts_pass_through() -> None:
     """The halts are no `Exception`: frameworks turn those into answers."""
+
+    def tree_of(base: type[BaseException]) -> list[tuple[type[BaseException], type[BaseException]]]:
+        """Return (class, parent) of everything below a class that the module defines."""
+        below = [cls for cls in vars(errors).values() if inspect.isclass(cls) and base in cls.__bases__]
+        return [pair for cls in below for pair in ((cls, base), *tree_of(cls))]
+
     assert not issubclass(errors.AgentTapeHalt, Exception)
     assert {cls for cls, _ in tree_of(errors.AgentTapeHalt)} == {
         errors.BudgetExceededError,

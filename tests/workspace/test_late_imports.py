@@ -10,25 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = ROOT / "packages" / "core" / "src"
-_OF_CHILDREN = {
-    "experiments/program.py": ["agenttape_core.pytest_plugin.programs"],
-    "experiments/strategies/mutants/running.py": ["agenttape_core.pytest_plugin.mutated"],
-}
-"""The plugins that a command names to the pytest of a child process, which imports them."""
 _MODULE = re.compile(r"agenttape_core(?:\.\w+)+")
-
-
-def floors() -> dict[str, int]:
-    """Return the floor of each part of core, counted from the top, as the contract of layers has it."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-    (layers,) = [each["layers"] for each in contracts if each.get("containers") == ["agenttape_core"]]
-    return {part.strip(): number for number, floor in enumerate(layers) for part in floor.split(":")}
-
-
-def is_module(name: str) -> bool:
-    """Return whether core has a module or a package of this name."""
-    path = CORE.joinpath(*name.split("."))
-    return path.is_dir() or path.with_suffix(".py").exists()
 
 
 def named(source: str) -> Iterator[str]:
@@ -42,21 +24,37 @@ def named(source: str) -> Iterator[str]:
             yield node.value
 
 
-def upward(path: Path) -> list[str]:
-    """Return the modules of floors above that a module names."""
-    order = floors()
-    parts = path.relative_to(CORE / "agenttape_core").with_suffix("").parts
-    own = order.get(parts[0], -1)  # the root is above all
-    return [name for name in named(path.read_text("utf-8")) if is_module(name) and order[name.split(".")[1]] < own]
-
-
 def test_no_late_import_goes_upward() -> None:
     """No text of a module of core names a module of a floor above, as one that is imported late."""
+    # The plugins that a command names to the pytest of a child process, which imports them.
+    of_children = {
+        "experiments/program.py": ["agenttape_core.pytest_plugin.programs"],
+        "experiments/strategies/mutants/running.py": ["agenttape_core.pytest_plugin.mutated"],
+    }
+
+    def floors() -> dict[str, int]:
+        """Return the floor of each part of core, counted from the top, as the contract of layers has it."""
+        contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+        (layers,) = [each["layers"] for each in contracts if each.get("containers") == ["agenttape_core"]]
+        return {part.strip(): number for number, floor in enumerate(layers) for part in floor.split(":")}
+
+    def is_module(name: str) -> bool:
+        """Return whether core has a module or a package of this name."""
+        path = CORE.joinpath(*name.split("."))
+        return path.is_dir() or path.with_suffix(".py").exists()
+
+    def upward(path: Path) -> list[str]:
+        """Return the modules of floors above that a module names."""
+        order = floors()
+        parts = path.relative_to(CORE / "agenttape_core").with_suffix("").parts
+        own = order.get(parts[0], -1)  # the root is above all
+        return [name for name in named(path.read_text("utf-8")) if is_module(name) and order[name.split(".")[1]] < own]
+
     found = {
         path.relative_to(CORE / "agenttape_core").as_posix(): upward(path)
         for path in sorted((CORE / "agenttape_core").rglob("*.py"))
     }
-    assert {path: names for path, names in found.items() if names} == _OF_CHILDREN
+    assert {path: names for path, names in found.items() if names} == of_children
 
 
 def test_an_upward_import_is_found() -> None:

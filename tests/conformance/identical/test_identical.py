@@ -32,11 +32,6 @@ def named(name: str, driver: str) -> object:
     return pytest.param(name, driver, id=f"{name}-{driver.replace(' ', '-')}")
 
 
-def replays_of(row: Row, driver: str, most: int) -> int:
-    """Return how often a cell is replayed: large programs half as often as the small ones that show most of races."""
-    return min(row.times(driver), most if row.replays == RACES else (most + 1) // 2)
-
-
 def recorded_run(row: Row, driver: str, world: Outside, path: Path) -> Facts:
     """Record a program; it must end as the table says: a program that breaks proves nothing."""
     facts = record_run(row.program(driver, world), path)
@@ -57,22 +52,26 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shelf
 
 
-def put(facts: Facts, path: Path, shelf: Path) -> None:
-    """Put a recording on the shelf: a folder of its own, which is there when it is whole."""
-    made = path.with_suffix("")
-    made.mkdir()
-    shutil.copy(path, made)
-    (made / path.with_suffix(".json").name).write_text(json.dumps(facts), encoding="utf-8")
-    if not (shelf / made.name).exists():  # a test may be run again
-        made.rename(shelf / made.name)
-
-
 @pytest.mark.sweep  # the test below replays most of the cells, too
 @pytest.mark.parametrize(("name", "driver"), [named(*cell) for cell in cells()])
 def test_the_replay_is_the_same_run(
     name: str, driver: str, tmp_path: Path, shelf: Path, pytestconfig: pytest.Config
 ) -> None:
     """Each part of each replay is equal to the recording, but for those that the table excepts; it reports nothing."""
+
+    def replays_of(row: Row, driver: str, most: int) -> int:
+        """Return how often a cell is replayed: large programs half as often as the small ones, which race most."""
+        return min(row.times(driver), most if row.replays == RACES else (most + 1) // 2)
+
+    def put(facts: Facts, path: Path, shelf: Path) -> None:
+        """Put a recording on the shelf: a folder of its own, which is there when it is whole."""
+        made = path.with_suffix("")
+        made.mkdir()
+        shutil.copy(path, made)
+        (made / path.with_suffix(".json").name).write_text(json.dumps(facts), encoding="utf-8")
+        if not (shelf / made.name).exists():  # a test may be run again
+            made.rename(shelf / made.name)
+
     row, world, path = ROWS[name], Outside(), tmp_path / f"{name}-{driver}.yaml"
     recorded = recorded_run(row, driver, world, path)
     put(recorded, path, shelf)
@@ -94,6 +93,28 @@ def test_other_processes_replay_the_same_run(
     frameworks: tuple[Framework, ...], tmp_path: Path, shelf: Path, pytestconfig: pytest.Config
 ) -> None:
     """Processes with other hash seeds replay each program of the table as the same run."""
+
+    def is_told(row: Row, part: str, verdict: str, text: str) -> bool:
+        """Return whether the table says that a part of a program differs in another process, and the replay too."""
+        if row.missed:
+            return row.missed in text or verdict == "order"  # an order that reaches no request by chance
+        return part in row.never or (part in row.seeded and (verdict == "order" or part == "saver"))
+
+    def replayed_with(seed: str, folder: Path) -> dict[str, list[tuple[str, str, str]]]:
+        """Replay all cassettes of a folder in a process with a hash seed, and return the parts that differ, by cell."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AGENTTAPE_", "PYTEST_"))}
+        ended = subprocess.run(
+            [sys.executable, "-W", "ignore", "-m", "tests.conformance.identical.child", str(folder)],
+            cwd=ROOT,
+            env={**kept, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        found: dict[str, list[tuple[str, str, str]]] = json.loads(ended.stdout.splitlines()[-1])
+        return found
+
     wide = [cell for cell in cells(*frameworks) if cell[1] not in NARROW]
     for name, driver in wide:
         path = tmp_path / f"{name}-{driver}.yaml"
@@ -112,26 +133,3 @@ def test_other_processes_replay_the_same_run(
             if not is_told(ROWS[cell.partition("-")[0]], part, verdict, text)
         ]
         assert texts == [], "\n".join(texts)
-
-
-def is_told(row: Row, part: str, verdict: str, text: str) -> bool:
-    """Return whether the table says that a part of a program differs in another process, and the replay too."""
-    if row.missed:
-        return row.missed in text or verdict == "order"  # an order that reaches no request by chance
-    return part in row.never or (part in row.seeded and (verdict == "order" or part == "saver"))
-
-
-def replayed_with(seed: str, folder: Path) -> dict[str, list[tuple[str, str, str]]]:
-    """Replay all cassettes of a folder in a process with a hash seed, and return the parts that differ, by cell."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AGENTTAPE_", "PYTEST_"))}
-    ended = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.conformance.identical.child", str(folder)],
-        cwd=ROOT,
-        env={**kept, "PYTHONHASHSEED": seed},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    found: dict[str, list[tuple[str, str, str]]] = json.loads(ended.stdout.splitlines()[-1])
-    return found

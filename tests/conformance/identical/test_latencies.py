@@ -34,19 +34,6 @@ LATENCIES = (0.0, 0.003, 0.02, 0.15, 2.0)
 """Seconds that an answer takes at most; an ordinary run has the first three."""
 
 
-class Late(Outside):
-    """A world whose answers take up to a given time."""
-
-    def __init__(self, seed: int, longest: float) -> None:
-        super().__init__(seed)
-        self._latency = random.Random(seed)
-        self._longest = longest
-
-    async def apause(self) -> None:
-        """Take a while."""
-        await asyncio.sleep(self._latency.uniform(0, self._longest))
-
-
 async def tools(world: Outside, number: int, capture: Capture) -> Any:
     """Call tools at once, as an agent."""
     script = after_tools([("look", {"where": str(n)}) for n in range(number)])
@@ -59,31 +46,43 @@ async def fan_out(world: Outside, number: int, capture: Capture) -> Any:
     return await followed(FanOut(world, number).run(), capture)
 
 
-@contextmanager
-def busy(is_busy: bool) -> Iterator[None]:
-    """Keep a processor busy, and the lock of the interpreter with it."""
-    ended = threading.Event()
-
-    def spin() -> None:
-        while not ended.is_set():
-            sum(range(1000))
-
-    thread = threading.Thread(target=spin)
-    if is_busy:
-        thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        if is_busy:
-            thread.join()
-
-
 @pytest.mark.parametrize("program", [tools, fan_out])
 def test_a_recording_replays_whatever_the_latencies(
     program: Callable[[Outside, int, Capture], Any], tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     """Of all recordings none misses; all replays are equal, and report no more than the thread beside them."""
+
+    class Late(Outside):
+        """A world whose answers take up to a given time."""
+
+        def __init__(self, seed: int, longest: float) -> None:
+            super().__init__(seed)
+            self._latency = random.Random(seed)
+            self._longest = longest
+
+        async def apause(self) -> None:
+            """Take a while."""
+            await asyncio.sleep(self._latency.uniform(0, self._longest))
+
+    @contextmanager
+    def busy(is_busy: bool) -> Iterator[None]:
+        """Keep a processor busy, and the lock of the interpreter with it."""
+        ended = threading.Event()
+
+        def spin() -> None:
+            while not ended.is_set():
+                sum(range(1000))
+
+        thread = threading.Thread(target=spin)
+        if is_busy:
+            thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            if is_busy:
+                thread.join()
+
     is_thorough = pytestconfig.getoption("replays") > 4
     times, latencies = (MANY, LATENCIES) if is_thorough else (FEW, LATENCIES[:3])
     for seed in range(times // 2):

@@ -24,53 +24,6 @@ every:
 - never: delete_account
 - before: [look_up, refund]
 """
-SARIF = {
-    "required": ["version", "runs"],
-    "properties": {
-        "version": {"const": "2.1.0"},
-        "runs": {
-            "items": {
-                "required": ["tool"],
-                "additionalProperties": False,
-                "properties": {
-                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-                    "tool": {
-                        "properties": {"driver": {"required": ["name"], "properties": {"rules": {"uniqueItems": True}}}}
-                    },
-                    "results": {
-                        "items": {
-                            "required": ["message"],
-                            "additionalProperties": False,
-                            "properties": {
-                                "ruleId": {"type": "string"},
-                                "ruleIndex": {"type": "integer", "minimum": -1},
-                                "level": {"enum": ["none", "note", "warning", "error"]},
-                                "message": {"required": ["text"]},
-                                "partialFingerprints": {"additionalProperties": {"type": "string"}},
-                                "locations": {
-                                    "items": {
-                                        "additionalProperties": False,
-                                        "properties": {
-                                            "logicalLocations": {"type": "array"},
-                                            "physicalLocation": {
-                                                "properties": {
-                                                    "region": {
-                                                        "properties": {"startLine": {"type": "integer", "minimum": 1}}
-                                                    }
-                                                }
-                                            },
-                                        },
-                                    }
-                                },
-                            },
-                        }
-                    },
-                },
-            }
-        },
-    },
-}
-"""The rules of SARIF's schema for the parts that are written."""
 
 
 @pytest.fixture
@@ -190,6 +143,58 @@ HARD = 'output: {equals: "\\0\\e[31m`</failure>]]> \\uD7FF ::error|"}'
 
 def test_reports_are_read_back(command: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """JUnit, SARIF, TRX, Markdown and annotations hold the findings, whatever characters stand in them."""
+    # The rules of SARIF's schema for the parts that are written.
+    sarif = {
+        "required": ["version", "runs"],
+        "properties": {
+            "version": {"const": "2.1.0"},
+            "runs": {
+                "items": {
+                    "required": ["tool"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+                        "tool": {
+                            "properties": {
+                                "driver": {"required": ["name"], "properties": {"rules": {"uniqueItems": True}}}
+                            }
+                        },
+                        "results": {
+                            "items": {
+                                "required": ["message"],
+                                "additionalProperties": False,
+                                "properties": {
+                                    "ruleId": {"type": "string"},
+                                    "ruleIndex": {"type": "integer", "minimum": -1},
+                                    "level": {"enum": ["none", "note", "warning", "error"]},
+                                    "message": {"required": ["text"]},
+                                    "partialFingerprints": {"additionalProperties": {"type": "string"}},
+                                    "locations": {
+                                        "items": {
+                                            "additionalProperties": False,
+                                            "properties": {
+                                                "logicalLocations": {"type": "array"},
+                                                "physicalLocation": {
+                                                    "properties": {
+                                                        "region": {
+                                                            "properties": {
+                                                                "startLine": {"type": "integer", "minimum": 1}
+                                                            }
+                                                        }
+                                                    }
+                                                },
+                                            },
+                                        }
+                                    },
+                                },
+                            }
+                        },
+                    },
+                }
+            },
+        },
+    }
+
     Path("hard.yaml").write_text(f"{CHECKS}- {HARD}\n- never: refund\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     files = [word for name in ("j.xml", "s.sarif", "t.trx", "m.md") for word in ("--report", name)]
@@ -202,7 +207,7 @@ def test_reports_are_read_back(command: Any, monkeypatch: pytest.MonkeyPatch, tm
     assert (suite.tests, suite.failures) == (6, 2)
 
     report = json.loads(Path("s.sarif").read_text())
-    jsonschema.validate(report, SARIF)
+    jsonschema.validate(report, sarif)
     second = report["runs"][0]["results"][1]
     where = second["locations"][0]["physicalLocation"]
     assert (second["ruleId"], where["artifactLocation"]["uri"]) == ("never", "support.yaml")

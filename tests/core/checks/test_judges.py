@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from textwrap import dedent
 from types import SimpleNamespace
 from typing import Any
 
@@ -105,29 +106,28 @@ def test_an_asynchronous_evaluator_is_refused(recorded: Path) -> None:
         check(recorded, judged(later))
 
 
-JUDGE = """
-from agenttape_core import boundary
-
-ASKED = []
-
-
-@boundary("call")
-def opinion(answer):
-    ASKED.append(answer)
-    return 0.9
-
-
-def polite(outputs):
-    return {"score": opinion(outputs["answer"]), "comment": "quite"}
-"""
-
-
 def test_what_a_judge_asks_is_recorded(
     recorded: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A judge that asks a model is recorded beside the run on demand, then replayed; what is not recorded fails."""
+    judge = dedent("""
+        from agenttape_core import boundary
+
+        ASKED = []
+
+
+        @boundary("call")
+        def opinion(answer):
+            ASKED.append(answer)
+            return 0.9
+
+
+        def polite(outputs):
+            return {"score": opinion(outputs["answer"]), "comment": "quite"}
+    """)
+
     monkeypatch.syspath_prepend(str(recorded.parent))
-    (recorded.parent / "house_judges.py").write_text(JUDGE)
+    (recorded.parent / "house_judges.py").write_text(judge)
     (recorded.parent / "judges.yaml").write_text(
         "checks: 1\nevery:\n- judged: {evaluator: 'house_judges:polite', at_least: 0.8}\n"
     )

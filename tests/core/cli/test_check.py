@@ -9,30 +9,6 @@ import pytest
 
 from .recorded_kinds import QUESTION
 
-CHECKS = {
-    "functions": ["called: {tool: temperature, times: 2}", "never: delete_user", "at_most: {calls: 5}"],
-    "langchain": [
-        "called: {tool: temperature, arguments: {city: Paris}}",
-        "trajectory: {strict: [temperature]}",
-        "exactly: {calls: [model, tools, model], kind: node}",
-        "at_most: {calls: 3, steps: 3}",
-        "no_errors: true",
-        "output: {contains: '18 degrees'}",
-    ],
-    "langgraph": [
-        "before: {first: left, then: join, kind: node}",
-        "called: {tool: right, kind: node}",
-        "never: {tool: lost, kind: node}",
-        "no_errors: true",
-    ],
-    "llamaindex": [
-        "called: {tool: temperature, arguments: {city: Paris}}",
-        "exactly: [temperature]",
-        "no_errors: true",
-        "output: {contains: '18 degrees in Paris'}",
-    ],
-}
-"""What is true of the run of each kind."""
 WRONG = {
     "functions": ["no_errors: true", "called: {tool: temperature, times: 1}"],
     "langchain": ["never: temperature", "at_most: {steps: 2}", "exactly: []", "output: {regex: '^No'}"],
@@ -45,10 +21,35 @@ WRONG = {
 @pytest.mark.parametrize("layout", ["yaml", "jsonl", "jsonl.gz"])
 def test_every_framework(kind: str, layout: str, recorded: Path, command: Any) -> None:
     """Checks pass and fail over a run of each framework, in each layout, and cases find it by its prompt."""
+    # What is true of the run of each kind.
+    checks = {
+        "functions": ["called: {tool: temperature, times: 2}", "never: delete_user", "at_most: {calls: 5}"],
+        "langchain": [
+            "called: {tool: temperature, arguments: {city: Paris}}",
+            "trajectory: {strict: [temperature]}",
+            "exactly: {calls: [model, tools, model], kind: node}",
+            "at_most: {calls: 3, steps: 3}",
+            "no_errors: true",
+            "output: {contains: '18 degrees'}",
+        ],
+        "langgraph": [
+            "before: {first: left, then: join, kind: node}",
+            "called: {tool: right, kind: node}",
+            "never: {tool: lost, kind: node}",
+            "no_errors: true",
+        ],
+        "llamaindex": [
+            "called: {tool: temperature, arguments: {city: Paris}}",
+            "exactly: [temperature]",
+            "no_errors: true",
+            "output: {contains: '18 degrees in Paris'}",
+        ],
+    }
+
     path = recorded.with_suffix(f".{layout}")
     assert layout == "yaml" or command("cassette", "convert", recorded, path).code == 0
     case = f"cases:\n- prompt: {QUESTION}\n  called: temperature\n" if kind in {"langchain", "llamaindex"} else ""
-    Path("right.yaml").write_text("checks: 1\nevery:\n" + "".join(f"- {each}\n" for each in CHECKS[kind]) + case)
+    Path("right.yaml").write_text("checks: 1\nevery:\n" + "".join(f"- {each}\n" for each in checks[kind]) + case)
     Path("wrong.yaml").write_text("checks: 1\nevery:\n" + "".join(f"- {each}\n" for each in WRONG[kind]))
     right = command("check", path, "--checks", "right.yaml")
     assert (right.code, right.err) == (0, ""), right.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -14,37 +15,37 @@ from agenttape_core.experiments import faults
 
 from .conftest import Ended
 
-AGENT = """
-from agenttape_core import boundary
-
-@boundary("tool")
-def ask(question):
-    raise AssertionError("really asked")
-"""
-TEST = """
-import pytest
-from agent import ask
-
-@pytest.mark.cassette
-def test_a():
-    try:
-        ask("same")
-    except TimeoutError:
-        pass
-"""
-
 
 @pytest.mark.process
 def test_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of tests is a target: its result is data, a report, and an exit code, without the key of pseudonyms."""
+    agent = dedent("""
+        from agenttape_core import boundary
+
+        @boundary("tool")
+        def ask(question):
+            raise AssertionError("really asked")
+    """)
+    test = dedent("""
+        import pytest
+        from agent import ask
+
+        @pytest.mark.cassette
+        def test_a():
+            try:
+                ask("same")
+            except TimeoutError:
+                pass
+    """)
+
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take longer than the runs
     monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin")
     (folder / "pytest.ini").write_text("[pytest]\n")
-    (folder / "agent.py").write_text(AGENT)
-    (folder / "test_it.py").write_text(TEST)
+    (folder / "agent.py").write_text(agent)
+    (folder / "test_it.py").write_text(test)
     namespace: dict[str, Any] = {}
-    exec(AGENT.replace("raise AssertionError", "return str"), namespace)
+    exec(agent.replace("raise AssertionError", "return str"), namespace)
     cassette = folder / "cassettes" / "test_it" / "test_a.yaml"
     with use_cassette(cassette, mode="all"):
         namespace["ask"]("same")

@@ -6,28 +6,29 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
-PROGRAM = """
-from agenttape_core import boundary, use_cassette
-
-
-@boundary
-def ask(question: str) -> str:
-    return question
-
-
-def answer():
-    with use_cassette("desk.yaml"):
-        ask(" ".join({f"word{number}" for number in range(20)}))
-"""
 AGENTTAPE = Path(sys.executable).with_name("agenttape")
 
 
 @pytest.mark.process
 def test_a_program_is_run_with_the_recorded_seed(tmp_path: Path) -> None:
     """Its sets have the recorded order, so the command finds its calls; its folder holds none of our modules."""
+    program = dedent("""
+        from agenttape_core import boundary, use_cassette
+
+
+        @boundary
+        def ask(question: str) -> str:
+            return question
+
+
+        def answer():
+            with use_cassette("desk.yaml"):
+                ask(" ".join({f"word{number}" for number in range(20)}))
+    """)
 
     def run(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command; if it is given no hash seed, Python draws one."""
@@ -36,7 +37,7 @@ def test_a_program_is_run_with_the_recorded_seed(tmp_path: Path) -> None:
             command, cwd=folder, env={**kept, **environment}, capture_output=True, text=True, timeout=60, check=False
         )
 
-    (tmp_path / "desk.py").write_text(PROGRAM, encoding="utf-8")
+    (tmp_path / "desk.py").write_text(program, encoding="utf-8")
     recording = run(
         tmp_path, sys.executable, "-c", "from desk import answer; answer()", AGENTTAPE_MODE="once", PYTHONHASHSEED="7"
     )

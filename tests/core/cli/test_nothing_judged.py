@@ -5,21 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 from agenttape_core import use_cassette
 from agenttape_core.cli.app import COMMANDS, run
 from agenttape_core.cli.labs import EXPERIMENTS
-
-PROGRAM = """
-def idle():
-    pass
-
-
-def kind(run):
-    return True
-"""
 
 NOTHING = "nothing/empty.yaml"
 IDLE = ["program.py:idle", "--cassette", NOTHING]
@@ -76,7 +68,16 @@ def test_nothing_judged(
     subcommand: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A command that gives a verdict on nothing fails, and says so."""
-    Path("program.py").write_text(PROGRAM, encoding="utf-8")
+    program = dedent("""
+        def idle():
+            pass
+
+
+        def kind(run):
+            return True
+    """)
+
+    Path("program.py").write_text(program, encoding="utf-8")
     Path("test_plain.py").write_text("def test_plain(): pass\n", encoding="utf-8")
     Path("checks.yaml").write_text("checks: 1\nevery: [{never: pay}, {at_most: {tokens: 1}}]\n", encoding="utf-8")
     Path("folder").mkdir()

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -42,24 +43,6 @@ def answer():
 AS_RECORDED = "print(answer())\n"
 FAILS = "assert 'note' not in answer()\n"
 FAILS_ANYWAY = "price('Nice')\nassert 'note' not in note('It costs A note on 8.')\n"
-RACE = """
-import asyncio
-from agenttape_core import boundary
-
-@boundary("tool")
-async def search(name):
-    raise AssertionError("really asked")
-
-async def answer():
-    found = []
-    async def one(name):
-        found.append(await search(name))
-    await asyncio.gather(one("a"), one("b"))
-    return ",".join(found)
-
-if __name__ == "__main__":
-    print(asyncio.run(answer()))
-"""
 COMMAND = ["--", "python", "desk.py"]
 
 
@@ -140,12 +123,31 @@ def test_shrink(desk: Any, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_orders(desk: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A race in a command is found, with the command line that replays it in that order."""
+    race = dedent("""
+        import asyncio
+        from agenttape_core import boundary
+
+        @boundary("tool")
+        async def search(name):
+            raise AssertionError("really asked")
+
+        async def answer():
+            found = []
+            async def one(name):
+                found.append(await search(name))
+            await asyncio.gather(one("a"), one("b"))
+            return ",".join(found)
+
+        if __name__ == "__main__":
+            print(asyncio.run(answer()))
+    """)
+
     desk(AS_RECORDED)
     namespace: dict[str, Any] = {"__name__": "desk"}
-    exec(RACE.replace('raise AssertionError("really asked")', "return name"), namespace)
+    exec(race.replace('raise AssertionError("really asked")', "return name"), namespace)
     with use_cassette(tmp_path / "race.yaml", mode="all"):
         namespace["asyncio"].run(namespace["answer"]())
-    Path("desk.py").write_text(RACE)
+    Path("desk.py").write_text(race)
     found = lab(capsys, "orders", "--cassette", tmp_path / "race.yaml", "--runs", "6", *COMMAND, code=1)
     assert (found["orders"], found["exhaustive"]) == (2, True)
     (one,) = found["findings"]

@@ -182,39 +182,36 @@ def test_the_session_can_leave_numpy_real(session: OpenSession) -> None:
         assert np.random.default_rng().random() != np.random.default_rng().random()
 
 
-IMPORTS_INSIDE = """
-import sys
-from agenttape_core.freeze import Frozen, freezing
-
-def lookup():
-    return current[0]
-
-def run():
-    current[0] = Frozen(kinds=["numpy"], seed="s", clock=0.0, scope=str)
-    with freezing(lookup):
-        import numpy as np
-        drawn = [np.random.rand(), np.random.default_rng().random()]
-    current[0] = None
-    return drawn
-
-current = [None]
-with freezing(lookup):
-    pass
-assert "numpy" not in sys.modules
-assert run() == run()
-import numpy as np
-assert type(np.random.rand).__name__ != "FrozenFunction"
-print(np.random.rand())
-"""
-
-
 @pytest.mark.process
 def test_an_import_inside_is_frozen_at_once() -> None:
     """It is not imported for being frozen; imported inside, it is, and its own first seed is the system's."""
+    imports_inside = textwrap.dedent("""
+        import sys
+        from agenttape_core.freeze import Frozen, freezing
+
+        def lookup():
+            return current[0]
+
+        def run():
+            current[0] = Frozen(kinds=["numpy"], seed="s", clock=0.0, scope=str)
+            with freezing(lookup):
+                import numpy as np
+                drawn = [np.random.rand(), np.random.default_rng().random()]
+            current[0] = None
+            return drawn
+
+        current = [None]
+        with freezing(lookup):
+            pass
+        assert "numpy" not in sys.modules
+        assert run() == run()
+        import numpy as np
+        assert type(np.random.rand).__name__ != "FrozenFunction"
+        print(np.random.rand())
+    """)
+
     outputs = [
-        subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(IMPORTS_INSIDE)], capture_output=True, text=True, check=True
-        ).stdout
+        subprocess.run([sys.executable, "-c", imports_inside], capture_output=True, text=True, check=True).stdout
         for _ in range(2)
     ]
     assert outputs[0] != outputs[1]

@@ -288,19 +288,18 @@ def test_a_callback_that_is_called_at_once_draws_what_was_recorded(tmp_path: Pat
     assert (recorded, disorder) == (replayed, ())
 
 
-class Drawing:
-    """An object that draws an id when it is deleted, which only the collector does."""
-
-    def __init__(self, made: list[Any]) -> None:
-        self.made = made
-        self.me = self
-
-    def __del__(self) -> None:
-        self.made.append(uuid.uuid4())
-
-
 def test_a_replay_names_what_garbage_draws_and_the_program_draws_on(tmp_path: Path) -> None:
     """When the garbage collector comes, the program's next id is the recorded one all the same."""
+
+    class Drawing:
+        """An object that draws an id when it is deleted, which only the collector does."""
+
+        def __init__(self, made: list[Any]) -> None:
+            self.made = made
+            self.me = self
+
+        def __del__(self) -> None:
+            self.made.append(uuid.uuid4())
 
     def program(*, is_collected: bool) -> Any:
         gc.disable()

@@ -29,25 +29,6 @@ REAL = {"datetime": dt.datetime, "date": dt.date}  # a dict, as a session exchan
 BEFORE = moment(2020, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-class Old(BaseModel):
-    at: moment
-    day: date
-
-
-class Derived(moment):
-    pass
-
-
-class Stubborn(moment):
-    @classmethod
-    def fromtimestamp(cls, *args: Any, **kwargs: Any) -> Any:
-        raise AssertionError
-
-
-class Day(date):
-    pass
-
-
 def test_values_are_real(session: OpenSession) -> None:
     """However a value is made, its class is the real one."""
     with session():
@@ -101,6 +82,18 @@ def test_the_methods_are_exchanged_and_nothing_else(session: OpenSession) -> Non
 
 def test_derived_classes_tell_the_frozen_moment(session: OpenSession) -> None:
     """A class that was derived before the session makes its own values, also where it overrides how they are made."""
+
+    class Derived(moment):
+        pass
+
+    class Stubborn(moment):
+        @classmethod
+        def fromtimestamp(cls, *args: Any, **kwargs: Any) -> Any:
+            raise AssertionError
+
+    class Day(date):
+        pass
+
     with session():
         for cls in (Derived, Stubborn):
             assert cls.now(UTC) == moment.now(UTC)
@@ -197,6 +190,11 @@ def test_models_can_be_defined_and_used_inside(session: OpenSession) -> None:
 
 def test_models_of_before_work_inside(session: OpenSession) -> None:
     """Pydantic still knows the real classes, for models of before and for new ones that name them."""
+
+    class Old(BaseModel):
+        at: moment
+        day: date
+
     with session():
         assert Old(at=moment.now(UTC), day=date.today()).at == moment.now(UTC)
         assert TypeAdapter(REAL["datetime"]).validate_python("2020-01-02T03:04:05Z") == BEFORE

@@ -24,16 +24,15 @@ if TYPE_CHECKING:
 _scope: ContextVar[str] = ContextVar("scope", default="root")
 
 
-class Loaded(random.Random):
-    """A subclass that does more when it is made."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.extra = 1
-
-
 def test_without_a_seed_they_are_frozen(session: OpenSession) -> None:
     """What would ask the system for noise is equal in every session, and real outside."""
+
+    class Loaded(random.Random):
+        """A subclass that does more when it is made."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.extra = 1
 
     def draws() -> list[float]:
         """One of everything that has no seed."""

@@ -26,15 +26,6 @@ if TYPE_CHECKING:
     OpenSession = Callable[..., AbstractContextManager[Frozen]]
 
 
-class Model(BaseModel):
-    id: uuid.UUID = Field(default_factory=uuid4)
-
-
-@dataclasses.dataclass
-class Data:
-    id: uuid.UUID = dataclasses.field(default_factory=uuid.uuid4)
-
-
 def by_default(make: Callable[[], uuid.UUID] = uuid4) -> uuid.UUID:
     """A default argument that was taken before any session."""
     return make()
@@ -42,6 +33,14 @@ def by_default(make: Callable[[], uuid.UUID] = uuid4) -> uuid.UUID:
 
 def test_ids_are_the_same_in_every_session(session: OpenSession) -> None:
     """The n-th id of a scope is the same, through any reference, those of before the session included."""
+
+    class Model(BaseModel):
+        id: uuid.UUID = Field(default_factory=uuid4)
+
+    @dataclasses.dataclass
+    class Data:
+        id: uuid.UUID = dataclasses.field(default_factory=uuid.uuid4)
+
     makers: list[Callable[[], uuid.UUID]] = [uuid.uuid4, uuid4, by_default, lambda: Model().id, lambda: Data().id]
     with session():
         first = [make() for make in makers]

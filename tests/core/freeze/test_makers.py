@@ -29,11 +29,6 @@ taken_before = uuid_utils.uuid7
 NAMES = ["uuid1", "uuid4", "uuid6", "uuid7"]
 
 
-@dataclasses.dataclass
-class Data:
-    id: uuid.UUID = dataclasses.field(default_factory=compat.uuid7)
-
-
 @pytest.mark.parametrize("module", [uuid_utils, compat], ids=["uuid_utils", "compat"])
 @pytest.mark.parametrize("name", NAMES)
 def test_each_maker_is_frozen(session: OpenSession, module: Any, name: str) -> None:
@@ -62,6 +57,11 @@ def test_ids_with_time_sort(session: OpenSession, module: Any, name: str) -> Non
 
 def test_names_taken_before_are_covered(session: OpenSession) -> None:
     """A global of another module and a default factory of before the session are frozen in it."""
+
+    @dataclasses.dataclass
+    class Data:
+        id: uuid.UUID = dataclasses.field(default_factory=compat.uuid7)
+
     rounds = []
     for _ in range(2):
         with session():
@@ -111,22 +111,22 @@ def test_nothing_stays_behind(session: OpenSession) -> None:
     assert uuid_utils.uuid7 is taken_before is real
 
 
-def fake_module(name: str) -> types.ModuleType:
-    """A package `uuid6` as it is published: makers in Python, and a class of ids of its own."""
-    module = types.ModuleType(name)
-    exec(
-        "import uuid\n"
-        "class UUID(uuid.UUID): pass\n"
-        "def uuid6(node=None, clock_seq=None): return UUID(int=6 << 76)\n"
-        "def uuid7(): return UUID(int=7 << 76)\n"
-        "def uuid1(surprise): return UUID(int=surprise)\n",
-        module.__dict__,
-    )
-    return module
-
-
 def test_a_module_of_its_own_type_is_frozen(session: OpenSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids are of the maker's class; a maker whose arguments are not understood stays what it is."""
+
+    def fake_module(name: str) -> types.ModuleType:
+        """A package `uuid6` as it is published: makers in Python, and a class of ids of its own."""
+        module = types.ModuleType(name)
+        exec(
+            "import uuid\n"
+            "class UUID(uuid.UUID): pass\n"
+            "def uuid6(node=None, clock_seq=None): return UUID(int=6 << 76)\n"
+            "def uuid7(): return UUID(int=7 << 76)\n"
+            "def uuid1(surprise): return UUID(int=surprise)\n",
+            module.__dict__,
+        )
+        return module
+
     module: Any = fake_module("uuid6")
     monkeypatch.setitem(sys.modules, "uuid6", module)
     with session():

@@ -347,16 +347,16 @@ def test_readings_at_many_places_are_no_loop(session: OpenSession, monkeypatch: 
 begun, go = threading.Event(), threading.Event()
 
 
-@boundary("tool")
-def lookup() -> str:
-    """A service that answers when it is let."""
-    begun.set()
-    go.wait()
-    return "found"
-
-
 def test_waiting_for_a_call_takes_no_frozen_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often the program looks whether it has ended: the call takes none, and a replay is faster."""
+
+    @boundary("tool")
+    def lookup() -> str:
+        """A service that answers when it is let."""
+        begun.set()
+        go.wait()
+        return "found"
+
     monkeypatch.chdir(tmp_path)
     with use_cassette("c", mode="once"), concurrent.futures.ThreadPoolExecutor() as pool:
         before = time.time()
@@ -383,17 +383,17 @@ def test_a_call_that_is_over_before_the_wait_counts_too(session: OpenSession) ->
             assert frozen.passed == passed
 
 
-@boundary("tool")
-def patient() -> float:
-    """A tool that waits for its own clock."""
-    began = time.time()
-    while time.time() < began + 0.01:
-        threading.Event().wait(0.002)
-    return round(time.time() - began, 4)
-
-
 def test_the_code_of_a_tool_waits_for_its_own_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The call that is executed around a wait is not one that the wait is for."""
+
+    @boundary("tool")
+    def patient() -> float:
+        """A tool that waits for its own clock."""
+        began = time.time()
+        while time.time() < began + 0.01:
+            threading.Event().wait(0.002)
+        return round(time.time() - began, 4)
+
     monkeypatch.chdir(tmp_path)
     with use_cassette("c", mode="once"):
         before = time.time()

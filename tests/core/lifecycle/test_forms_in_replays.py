@@ -17,37 +17,35 @@ from agenttape_core.redaction.detection.personal import passes_luhn
 MAIL, PHONE, CARD = "bob.lee@acme-mail.com", "+1 415-777-2671", "4556737586899855"
 
 
-class Customer(BaseModel):
-    """What a tool returns, with validators."""
-
-    email: str = Field(pattern=r"^[\w.+-]+@[\w-]+(\.[a-z]{2,4})+$")
-    phone: str = Field(pattern=r"^\+1 \d{3}-\d{3}-\d{4}$")
-    card: str
-    passcode: int
-
-
 @boundary("tool")
 def find(name: str) -> dict[str, Any]:
     """Return a customer."""
     return {"name": name, "email": MAIL, "phone": PHONE, "card": CARD, "passcode": 4711}
 
 
-@boundary("tool")
-def send(to: str, domain: str) -> str:
-    """Send a mail."""
-    return f"sent to {to} at {len(domain)}"
-
-
-def program() -> str:
-    """Validate, split, check and add."""
-    found = Customer.model_validate({key: value for key, value in find("Bob").items() if key != "name"})
-    assert passes_luhn(found.card)
-    assert 0 < found.passcode + 1 <= 10_000
-    return send(found.email.lower(), "-" * len(found.email.split("@")[1].split(".")))
-
-
 def test_validators_and_arithmetic_replay(tmp_path: Path) -> None:
     """A validated address, a checked card and a number to add replay green; none of the values is in the file."""
+
+    class Customer(BaseModel):
+        """What a tool returns, with validators."""
+
+        email: str = Field(pattern=r"^[\w.+-]+@[\w-]+(\.[a-z]{2,4})+$")
+        phone: str = Field(pattern=r"^\+1 \d{3}-\d{3}-\d{4}$")
+        card: str
+        passcode: int
+
+    @boundary("tool")
+    def send(to: str, domain: str) -> str:
+        """Send a mail."""
+        return f"sent to {to} at {len(domain)}"
+
+    def program() -> str:
+        """Validate, split, check and add."""
+        found = Customer.model_validate({key: value for key, value in find("Bob").items() if key != "name"})
+        assert passes_luhn(found.card)
+        assert 0 < found.passcode + 1 <= 10_000
+        return send(found.email.lower(), "-" * len(found.email.split("@")[1].split(".")))
+
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all"):
         assert program() == f"sent to {MAIL} at 2"
@@ -128,31 +126,29 @@ def test_a_misspelt_kind_is_refused() -> None:
     assert not isinstance(refused.value, CassetteNotFoundError)
 
 
-@boundary("tool")
-def settings() -> dict[str, str]:
-    """Return where the database is."""
-    return {"url": "postgresql://app:Tr0ub4dor@db.internal:5432/shop"}
-
-
-@boundary("tool")
-def connect(host: str, url: str, password: str) -> str:
-    """Connect to a database."""
-    return f"{host} with {len(url)} and {len(password)}"
-
-
-def taken_apart() -> str:
-    """Take a URL apart, and make another one of its parts, of its password as it stands and of the decoded one."""
-    parts = urlsplit(settings()["url"])
-    assert parts.hostname is not None
-    password = unquote(parts.password or "")
-    return "".join(
-        connect(parts.hostname, f"mysql://{parts.username}:{each}@{parts.hostname}/copy", password)
-        for each in (parts.password, password)
-    )
-
-
 def test_urls_are_taken_apart(tmp_path: Path) -> None:
     """What takes the password out of a URL and makes another one of it replays green; the password is in no file."""
+
+    @boundary("tool")
+    def settings() -> dict[str, str]:
+        """Return where the database is."""
+        return {"url": "postgresql://app:Tr0ub4dor@db.internal:5432/shop"}
+
+    @boundary("tool")
+    def connect(host: str, url: str, password: str) -> str:
+        """Connect to a database."""
+        return f"{host} with {len(url)} and {len(password)}"
+
+    def taken_apart() -> str:
+        """Take a URL apart, and make another one of its parts, of its password as it stands and of the decoded one."""
+        parts = urlsplit(settings()["url"])
+        assert parts.hostname is not None
+        password = unquote(parts.password or "")
+        return "".join(
+            connect(parts.hostname, f"mysql://{parts.username}:{each}@{parts.hostname}/copy", password)
+            for each in (parts.password, password)
+        )
+
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all"):
         assert taken_apart() == "db.internal with 38 and 9" * 2

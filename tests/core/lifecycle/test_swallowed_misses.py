@@ -10,6 +10,7 @@ import unittest
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -192,50 +193,6 @@ def test_a_failure_of_the_program_stays(way: Callable[[Any], None], error: BaseE
     assert "tool look" in error.__notes__[0]
 
 
-PROGRAM = """
-import os, sys
-from agenttape_core import boundary, use_cassette
-
-@boundary("tool")
-def look(question):
-    return question
-
-def swallow():
-    try:
-        look("CHANGED")
-    except BaseException:
-        pass
-
-def steps():
-    with use_cassette("c", on_unused="ignore"):
-        swallow()
-        yield
-
-def entered():
-    opened = use_cassette("c", on_unused="ignore")
-    opened.__enter__()
-    swallow()
-    return opened
-
-how = sys.argv[1]
-if how == "exits at once":
-    with use_cassette("c", on_unused="ignore"):
-        swallow()
-        os._exit(0)
-elif how == "leaves a generator open":
-    kept = steps()
-    next(kept)
-elif how == "lets a generator be collected":
-    next(steps())
-elif how == "does not leave the block":
-    kept = entered()
-elif how == "swallows nothing":
-    with use_cassette("c"):
-        look("X")
-        os._exit(0)
-"""
-
-
 @pytest.mark.process
 @pytest.mark.parametrize(
     "how",
@@ -249,7 +206,50 @@ elif how == "swallows nothing":
 )
 def test_a_process_that_ends_before_its_block(how: str) -> None:
     """A process whose block never ends, or ends without a caller, prints the miss and exits with 1."""
-    Path("program.py").write_text(PROGRAM, encoding="utf-8")
+    program = dedent("""
+        import os, sys
+        from agenttape_core import boundary, use_cassette
+
+        @boundary("tool")
+        def look(question):
+            return question
+
+        def swallow():
+            try:
+                look("CHANGED")
+            except BaseException:
+                pass
+
+        def steps():
+            with use_cassette("c", on_unused="ignore"):
+                swallow()
+                yield
+
+        def entered():
+            opened = use_cassette("c", on_unused="ignore")
+            opened.__enter__()
+            swallow()
+            return opened
+
+        how = sys.argv[1]
+        if how == "exits at once":
+            with use_cassette("c", on_unused="ignore"):
+                swallow()
+                os._exit(0)
+        elif how == "leaves a generator open":
+            kept = steps()
+            next(kept)
+        elif how == "lets a generator be collected":
+            next(steps())
+        elif how == "does not leave the block":
+            kept = entered()
+        elif how == "swallows nothing":
+            with use_cassette("c"):
+                look("X")
+                os._exit(0)
+    """)
+
+    Path("program.py").write_text(program, encoding="utf-8")
     ended = subprocess.run([sys.executable, "program.py", how], check=False, capture_output=True, timeout=60)
     assert ended.returncode == (how != "swallows nothing")
     shown = (
@@ -259,66 +259,64 @@ def test_a_process_that_ends_before_its_block(how: str) -> None:
     assert shown == (how != "swallows nothing")
 
 
-OF_A_CHILD = """
-import os
-from agenttape_core import boundary, use_cassette
-from agenttape_core.errors import CassetteMissError
-
-@boundary("tool")
-def look(question):
-    return question
-
-try:
-    with use_cassette("c", on_unused="ignore"):
-        child = os.fork()
-        if not child:
-            try:
-                look("CHANGED")
-            finally:
-                os._exit(1)
-        os.waitpid(child, 0)
-except CassetteMissError:
-    print("caught")
-"""
-
-
 @pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_miss_of_a_child_that_the_program_catches_ends_no_process() -> None:
     """A block raises the miss of a forked process, too: if the program catches that, it exits with 0."""
-    Path("program.py").write_text(OF_A_CHILD, encoding="utf-8")
+    of_a_child = dedent("""
+        import os
+        from agenttape_core import boundary, use_cassette
+        from agenttape_core.errors import CassetteMissError
+
+        @boundary("tool")
+        def look(question):
+            return question
+
+        try:
+            with use_cassette("c", on_unused="ignore"):
+                child = os.fork()
+                if not child:
+                    try:
+                        look("CHANGED")
+                    finally:
+                        os._exit(1)
+                os.waitpid(child, 0)
+        except CassetteMissError:
+            print("caught")
+    """)
+
+    Path("program.py").write_text(of_a_child, encoding="utf-8")
     ended = subprocess.run([sys.executable, "program.py"], check=False, capture_output=True, timeout=60)
     assert (ended.returncode, ended.stdout) == (0, b"caught\n")
     assert ended.stderr.count(b"ends with a failure") == 1  # the child's
 
 
-LATE = """
-import os
-from agenttape_core import boundary, use_cassette
-from agenttape_core.errors import CassetteMissError
-
-@boundary("tool")
-def look(what):
-    return what
-
-class Late:
-    def __del__(self):
-        raise ValueError("late")
-
-with use_cassette("c", mode="all"):
-    look("X")
-try:
-    with use_cassette("c"):
-        look("CHANGED")
-except CassetteMissError:
-    os.late = Late()  # cleared after most modules
-"""
-
-
 @pytest.mark.process
 def test_an_exception_at_the_very_end_is_shown() -> None:
     """After a failed session, what is raised while Python clears its modules is shown as ever."""
-    Path("late.py").write_text(LATE, encoding="utf-8")
+    late = dedent("""
+        import os
+        from agenttape_core import boundary, use_cassette
+        from agenttape_core.errors import CassetteMissError
+
+        @boundary("tool")
+        def look(what):
+            return what
+
+        class Late:
+            def __del__(self):
+                raise ValueError("late")
+
+        with use_cassette("c", mode="all"):
+            look("X")
+        try:
+            with use_cassette("c"):
+                look("CHANGED")
+        except CassetteMissError:
+            os.late = Late()  # cleared after most modules
+    """)
+
+    Path("late.py").write_text(late, encoding="utf-8")
     ended = subprocess.run([sys.executable, "late.py"], check=False, capture_output=True, timeout=60)
     assert b"ValueError: late" in ended.stderr
     assert b"NoneType" not in ended.stderr

@@ -44,39 +44,6 @@ def take(
     return None
 
 
-class Model:
-    """The rule in its slowest form: look through the list."""
-
-    def __init__(self, rows: list[IndexRow], ways: MatchOn) -> None:
-        self.rows = rows
-        self.free = list(rows)
-        self.ways = ways
-        self.repeats: dict[object, int] = {}
-
-    def fits(self, way: object, row: IndexRow, fingerprint: str, address: str, name: str) -> bool:
-        return {
-            "exact": (row.fingerprint, row.address) == (fingerprint, address),
-            "request": row.fingerprint == fingerprint,
-            "address": row.address == address,
-            "ordered": row.name == name,
-        }[str(way)]
-
-    def take(self, fingerprint: str, address: str, name: str, on_repeat: OnRepeat) -> tuple[int, str] | None:
-        for way in self.ways:
-            rows = [row for row in self.free if self.fits(way, row, fingerprint, address, name)]
-            if rows:
-                self.free.remove(rows[0])
-                return rows[0].number, str(way)
-        for way in self.ways if on_repeat != "fail" else ():
-            recorded = [row.number for row in self.rows if self.fits(way, row, fingerprint, address, name)]
-            if recorded and on_repeat == "last":
-                return recorded[-1], "repeated"
-            if recorded:
-                nth = self.repeats[way, *recorded] = self.repeats.get((way, *recorded), -1) + 1
-                return recorded[nth % len(recorded)], "repeated"
-        return None
-
-
 calls = st.lists(st.tuples(st.sampled_from("fgh"), st.sampled_from("abc"), st.sampled_from("mn")), max_size=12)
 ways = st.lists(st.sampled_from(WAYS), min_size=1, max_size=4, unique=True).map(tuple)
 
@@ -89,6 +56,39 @@ def test_as_the_model_says(
     on_repeat: OnRepeat,
 ) -> None:
     """The ways are tried in turn, each in recorded order, then what `on_repeat` says; and what is left is left."""
+
+    class Model:
+        """The rule in its slowest form: look through the list."""
+
+        def __init__(self, rows: list[IndexRow], ways: MatchOn) -> None:
+            self.rows = rows
+            self.free = list(rows)
+            self.ways = ways
+            self.repeats: dict[object, int] = {}
+
+        def fits(self, way: object, row: IndexRow, fingerprint: str, address: str, name: str) -> bool:
+            return {
+                "exact": (row.fingerprint, row.address) == (fingerprint, address),
+                "request": row.fingerprint == fingerprint,
+                "address": row.address == address,
+                "ordered": row.name == name,
+            }[str(way)]
+
+        def take(self, fingerprint: str, address: str, name: str, on_repeat: OnRepeat) -> tuple[int, str] | None:
+            for way in self.ways:
+                rows = [row for row in self.free if self.fits(way, row, fingerprint, address, name)]
+                if rows:
+                    self.free.remove(rows[0])
+                    return rows[0].number, str(way)
+            for way in self.ways if on_repeat != "fail" else ():
+                recorded = [row.number for row in self.rows if self.fits(way, row, fingerprint, address, name)]
+                if recorded and on_repeat == "last":
+                    return recorded[-1], "repeated"
+                if recorded:
+                    nth = self.repeats[way, *recorded] = self.repeats.get((way, *recorded), -1) + 1
+                    return recorded[nth % len(recorded)], "repeated"
+            return None
+
     rows = [row(n, fingerprint, address, name=name) for n, (fingerprint, address, name) in enumerate(recorded, start=1)]
     recordings, model = RecordingIndex(rows, match_on), Model(rows, match_on)
     for fingerprint, address, name in asked:

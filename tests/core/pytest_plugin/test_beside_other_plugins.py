@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -268,26 +269,25 @@ def test_xdist(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     result.stdout.fnmatch_lines(["6 cassettes replayed, 6 calls*"])
 
 
-AGAIN = """
-from _pytest.runner import runtestprotocol
-
-def pytest_runtest_protocol(item, nextitem):
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for _ in range(2):
-        item._initrequest()
-        reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        if not any(report.failed for report in reports):
-            break
-    for report in reports:
-        item.ihook.pytest_runtest_logreport(report=report)
-    return True
-"""
-"""Runs a failed test once more, in the way of pytest-rerunfailures."""
-
-
 def test_reruns(project: Project) -> None:
     """A test that runs again replays the recording of its first attempt; what counts is the last time."""
-    project.pytester.makeconftest(AGAIN)
+    # Runs a failed test once more, in the way of pytest-rerunfailures.
+    again = dedent("""
+        from _pytest.runner import runtestprotocol
+
+        def pytest_runtest_protocol(item, nextitem):
+            item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+            for _ in range(2):
+                item._initrequest()
+                reports = runtestprotocol(item, nextitem=nextitem, log=False)
+                if not any(report.failed for report in reports):
+                    break
+            for report in reports:
+                item.ihook.pytest_runtest_logreport(report=report)
+            return True
+    """)
+
+    project.pytester.makeconftest(again)
     project.tests("""
 times = []
 
@@ -344,30 +344,29 @@ def test_it():
     project.run().assert_outcomes(passed=1)
 
 
-OTHER_TIME = """
-import datetime, sys
-
-import pytest
-
-class Standing(datetime.datetime):
-    @classmethod
-    def now(cls, tz=None):
-        return cls(2020, 1, 1, tzinfo=tz)
-
-def test_late(monkeypatch):
-    monkeypatch.setattr(datetime, "datetime", Standing)
-    assert datetime.datetime.now().year == 2021
-
-def test_after():
-    assert "agenttape_core.freeze" not in sys.modules
-"""
-
-
 def test_a_test_that_fails_at_a_time_of_its_own(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no cassette is used, a failure imports nothing that would take another clock for the real one."""
+    other_time = dedent("""
+        import datetime, sys
+
+        import pytest
+
+        class Standing(datetime.datetime):
+            @classmethod
+            def now(cls, tz=None):
+                return cls(2020, 1, 1, tzinfo=tz)
+
+        def test_late(monkeypatch):
+            monkeypatch.setattr(datetime, "datetime", Standing)
+            assert datetime.datetime.now().year == 2021
+
+        def test_after():
+            assert "agenttape_core.freeze" not in sys.modules
+    """)
+
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take longer than the run
     monkeypatch.setenv("PYTEST_PLUGINS", LOADED[0])
-    pytester.makepyfile(OTHER_TIME)
+    pytester.makepyfile(other_time)
     result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider")
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.no_fnmatch_line("*INTERNALERROR*")

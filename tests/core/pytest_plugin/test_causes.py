@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from textwrap import dedent
 
 import pytest
 
@@ -55,34 +56,33 @@ def test_one_cause(edited: Project, workers: list[str]) -> None:
     )
 
 
-IN_FIXTURES = """
-@pytest.fixture
-def warm(request):
-    return ask(f"PROMPT for {request.node.name}")
-
-class TestIt:
-    @pytest.mark.cassette
-    def test_a(self, warm):
-        pass
-
-@pytest.mark.cassette
-def test_b(warm):
-    pass
-
-def test_plain(warm):
-    pass
-
-@pytest.mark.cassette
-def test_c():
-    ask("PROMPT for nothing else")
-"""
-
-
 def test_a_cause_in_a_fixture(project: Project) -> None:
     """A miss in a fixture fails the tests that use it, each as itself, and one edit in other words is one cause."""
-    project.tests(IN_FIXTURES)
+    in_fixtures = dedent("""
+        @pytest.fixture
+        def warm(request):
+            return ask(f"PROMPT for {request.node.name}")
+
+        class TestIt:
+            @pytest.mark.cassette
+            def test_a(self, warm):
+                pass
+
+        @pytest.mark.cassette
+        def test_b(warm):
+            pass
+
+        def test_plain(warm):
+            pass
+
+        @pytest.mark.cassette
+        def test_c():
+            ask("PROMPT for nothing else")
+    """)
+
+    project.tests(in_fixtures)
     project.record()
-    project.tests(IN_FIXTURES.replace("PROMPT", "question"))
+    project.tests(in_fixtures.replace("PROMPT", "question"))
     result = project.run()
     result.assert_outcomes(errors=2, failed=1, passed=1)
     result.stdout.fnmatch_lines(
@@ -97,28 +97,27 @@ def test_a_cause_in_a_fixture(project: Project) -> None:
     )
 
 
-OWN = """
-from agenttape_core import use_cassette
-
-def test_a():
-    with use_cassette("a"):
-        ask("PROMPT of all")
-
-@use_cassette("b")
-def test_b():
-    ask("PROMPT of all")
-
-@pytest.mark.cassette
-def test_c():
-    ask("PROMPT of all")
-"""
-
-
 def test_a_cause_in_sessions_of_their_own(project: Project) -> None:
     """Tests that open their sessions themselves are among those of a cause, as marked ones are."""
-    project.tests(OWN)
+    own = dedent("""
+        from agenttape_core import use_cassette
+
+        def test_a():
+            with use_cassette("a"):
+                ask("PROMPT of all")
+
+        @use_cassette("b")
+        def test_b():
+            ask("PROMPT of all")
+
+        @pytest.mark.cassette
+        def test_c():
+            ask("PROMPT of all")
+    """)
+
+    project.tests(own)
     project.record()
-    project.tests(OWN.replace("PROMPT", "question"))
+    project.tests(own.replace("PROMPT", "question"))
     result = project.run()
     result.assert_outcomes(failed=3)
     assert result.stdout.str().count("differs as in test_it.py::test_") == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -84,22 +85,21 @@ def test_changed_services(changed: str, said: str, recorded: Project) -> None:
     assert not (recorded.path / ".agenttape" / "verified.json").exists()
 
 
-NOTES = """
-from agent import look_up
-from agenttape_core import use_cassette
-
-def keep(city):
-    try:
-        with use_cassette("notes", mode="once"):
-            look_up(city, unit="note")
-    except BaseException:
-        pass
-"""
-
-
 def test_a_part_that_caught_its_failure(recorded: Project) -> None:
     """A session that the program opened itself only replays, and its failure is told though the program caught it."""
-    recorded.pytester.makepyfile(notes=NOTES)
+    notes = dedent("""
+        from agent import look_up
+        from agenttape_core import use_cassette
+
+        def keep(city):
+            try:
+                with use_cassette("notes", mode="once"):
+                    look_up(city, unit="note")
+            except BaseException:
+                pass
+    """)
+
+    recorded.pytester.makepyfile(notes=notes)
     test = recorded.path / "test_it.py"
     test.write_text(test.read_text(encoding="utf-8").replace("ask(city)", 'ask(city), __import__("notes").keep(city)'))
     recorded.record()
@@ -112,21 +112,7 @@ def test_a_part_that_caught_its_failure(recorded: Project) -> None:
     assert tree(recorded.path) == before
 
 
-ANSWERS = """
-@pytest.mark.cassette(ignore=["**.fetched_at"])
-def test_city(cassette):
-    assert ask("hello")
-    found = look_up("Rome")
-    assert found["city"] == "Rome"
-"""
 MAIL = "bob.smith" + "@" + "weather-desk.org"
-TOOL = """
-
-@boundary("tool")
-def look_up(city):
-    import secrets
-    return {{"city": city, "degrees": {degrees}, "fetched_at": secrets.token_hex(4), "to": "{mail}", "id": "{id_}"}}
-"""
 
 
 @pytest.mark.parametrize(
@@ -147,13 +133,28 @@ def test_a_tool_that_answers_otherwise(
     before: dict[str, Any], now: dict[str, Any], said: str, project: Project
 ) -> None:
     """Another answer of a tool is drift, though the test passes; what `ignore` leaves out, and new ids, are none."""
+    answers = dedent("""
+        @pytest.mark.cassette(ignore=["**.fetched_at"])
+        def test_city(cassette):
+            assert ask("hello")
+            found = look_up("Rome")
+            assert found["city"] == "Rome"
+    """)
+    tool = """
+
+@boundary("tool")
+def look_up(city):
+    import secrets
+    return {{"city": city, "degrees": {degrees}, "fetched_at": secrets.token_hex(4), "to": "{mail}", "id": "{id_}"}}
+"""
+
     agent = project.path / "agent.py"
     text = agent.read_text(encoding="utf-8").partition('\n@boundary("tool")')[0]
     common = {"degrees": 20, "mail": MAIL, "id_": "a"}
-    agent.write_text(text + TOOL.format(**{**common, **before}), encoding="utf-8")
-    project.tests(ANSWERS)
+    agent.write_text(text + tool.format(**{**common, **before}), encoding="utf-8")
+    project.tests(answers)
     project.record()
-    agent.write_text(text + TOOL.format(**{**common, **now}), encoding="utf-8")
+    agent.write_text(text + tool.format(**{**common, **now}), encoding="utf-8")
     os.utime(agent, (2e9, 2e9))  # Python takes a file of the same second and size for the same one
     result = project.run("--cassette-lab=live")
     if said:
@@ -182,26 +183,25 @@ def test_city():
     result.stdout.fnmatch_lines(["*tool look_up now answers differently: builtins:LookupError: *city* → *country*"])
 
 
-GOLDEN = """
-import os
-
-@pytest.mark.cassette
-def test_it(cassette):
-    ask("hello")
-    value = {"answer": [{"text": "fine", "id": os.environ["ID"]}], "words": os.environ["WORDS"]}
-    cassette.assert_matches_snapshot(value, ignore=%s)
-"""
-
-
 def test_a_snapshot_leaves_out_what_differs_each_time(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ignored paths of a snapshot are not compared, also with one that was written with them; the rest is."""
-    project.tests(GOLDEN % "()")
+    golden = dedent("""
+        import os
+
+        @pytest.mark.cassette
+        def test_it(cassette):
+            ask("hello")
+            value = {"answer": [{"text": "fine", "id": os.environ["ID"]}], "words": os.environ["WORDS"]}
+            cassette.assert_matches_snapshot(value, ignore=%s)
+    """)
+
+    project.tests(golden % "()")
     monkeypatch.setenv("ID", "a")
     monkeypatch.setenv("WORDS", "hello")
     project.record()
     monkeypatch.setenv("ID", "b")
     project.run().assert_outcomes(failed=1)
-    project.tests(GOLDEN % '["**.id"]')
+    project.tests(golden % '["**.id"]')
     project.run().assert_outcomes(passed=1)
     project.run("--rerecord").assert_outcomes(passed=1)
     assert "id:" not in next(project.path.rglob("*.snapshot.yaml")).read_text(encoding="utf-8")
@@ -209,7 +209,7 @@ def test_a_snapshot_leaves_out_what_differs_each_time(project: Project, monkeypa
     project.run().assert_outcomes(passed=1)
     monkeypatch.setenv("WORDS", "other")
     project.run().assert_outcomes(failed=1)
-    project.tests(GOLDEN % '["**.id", "words"]')
+    project.tests(golden % '["**.id", "words"]')
     project.run("--cassette-lab=live").assert_outcomes(passed=1)
-    project.tests(GOLDEN % '"words"')
+    project.tests(golden % '"words"')
     project.run().stdout.fnmatch_lines(["*ignore='words' is a bare string*"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from textwrap import dedent
 
 import pytest
 
@@ -88,47 +89,45 @@ def test_a_miss_that_is_hidden(project: Project, body: str) -> None:
     result.stdout.fnmatch_lines(["*ask was called with a request*", "*+ *ho*"])
 
 
-CATCHES = """
-import asyncio
-from agent import ask
-from agenttape_core import use_cassette
-
-async def once(question, name):
-    async with use_cassette(name, mode="once"):
-        return ask(question)
-
-async def side_by_side(question):
-    return await asyncio.gather(once(question, "a"), once(question, "b"), return_exceptions=True)
-
-def run(question):
-    asyncio.run(side_by_side(question))
-    try:
-        with use_cassette("gone", mode="once" if question == "hi" else "none", cassette_dir=question):
-            pass
-    except Exception:
-        return "nothing is there"
-"""
-
-RUNS = """
-def test_it():
-    import program_that_catches
-    program_that_catches.run("{question}")
-"""
-KNOWS = """
-def test_that_knows():
-    from agenttape_core import use_cassette
-    from agenttape_core.errors import CassetteMissError
-    with pytest.raises(CassetteMissError), use_cassette("a"):
-        ask("ho")
-"""
-
-
 def test_failures_that_a_program_catches(project: Project) -> None:
     """Blocks of the program that fail within a test that passes are named at the end; those of the test itself not."""
-    project.pytester.makepyfile(program_that_catches=CATCHES)
-    project.tests(RUNS.format(question="hi"))
+    catches = dedent("""
+        import asyncio
+        from agent import ask
+        from agenttape_core import use_cassette
+
+        async def once(question, name):
+            async with use_cassette(name, mode="once"):
+                return ask(question)
+
+        async def side_by_side(question):
+            return await asyncio.gather(once(question, "a"), once(question, "b"), return_exceptions=True)
+
+        def run(question):
+            asyncio.run(side_by_side(question))
+            try:
+                with use_cassette("gone", mode="once" if question == "hi" else "none", cassette_dir=question):
+                    pass
+            except Exception:
+                return "nothing is there"
+    """)
+    runs = dedent("""
+        def test_it():
+            import program_that_catches
+            program_that_catches.run("{question}")
+    """)
+    knows = dedent("""
+        def test_that_knows():
+            from agenttape_core import use_cassette
+            from agenttape_core.errors import CassetteMissError
+            with pytest.raises(CassetteMissError), use_cassette("a"):
+                ask("ho")
+    """)
+
+    project.pytester.makepyfile(program_that_catches=catches)
+    project.tests(runs.format(question="hi"))
     assert "caught" not in project.run().stdout.str()
-    project.tests(RUNS.format(question="ho") + KNOWS)
+    project.tests(runs.format(question="ho") + knows)
     result = project.run("--cassette-mode=none")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
@@ -144,49 +143,48 @@ def test_failures_that_a_program_catches(project: Project) -> None:
     )
 
 
-GIVES_UP = """
-import unittest
-
-def hidden():
-    try:
-        ask("ho")
-    except BaseException:
-        pass
-
-@pytest.mark.cassette
-def test_skips():
-    hidden()
-    pytest.skip("it did not work out")
-
-@pytest.mark.cassette
-def test_gives_up():
-    hidden()
-    pytest.xfail("it never works out")
-
-@pytest.fixture
-def given_up():
-    hidden()
-    pytest.skip("it cannot be set up")
-
-@pytest.mark.cassette
-def test_fixture(given_up):
-    pass
-
-class TestCase(unittest.TestCase):
-    @pytest.mark.cassette
-    def test_case(self):
-        hidden()
-        self.skipTest("it did not work out")
-
-@pytest.mark.cassette
-def test_without_a_miss():
-    pytest.skip("so it is")
-"""
-
-
 def test_a_miss_is_not_hidden_by_a_test_that_skips_itself(project: Project) -> None:
     """What ends a test without a verdict gives way to a miss before it; and where nothing was missed, it is as ever."""
-    project.tests(GIVES_UP)
+    gives_up = dedent("""
+        import unittest
+
+        def hidden():
+            try:
+                ask("ho")
+            except BaseException:
+                pass
+
+        @pytest.mark.cassette
+        def test_skips():
+            hidden()
+            pytest.skip("it did not work out")
+
+        @pytest.mark.cassette
+        def test_gives_up():
+            hidden()
+            pytest.xfail("it never works out")
+
+        @pytest.fixture
+        def given_up():
+            hidden()
+            pytest.skip("it cannot be set up")
+
+        @pytest.mark.cassette
+        def test_fixture(given_up):
+            pass
+
+        class TestCase(unittest.TestCase):
+            @pytest.mark.cassette
+            def test_case(self):
+                hidden()
+                self.skipTest("it did not work out")
+
+        @pytest.mark.cassette
+        def test_without_a_miss():
+            pytest.skip("so it is")
+    """)
+
+    project.tests(gives_up)
     for name in ("test_skips", "test_gives_up", "test_fixture", "TestCase.test_case", "test_without_a_miss"):
         with use_cassette(project.path / f"cassettes/test_it/{name}.yaml", mode="all"):
             record_call("call", len, "hi")
@@ -196,7 +194,9 @@ def test_a_miss_is_not_hidden_by_a_test_that_skips_itself(project: Project) -> N
     assert sum("CassetteMissError: ask was called with a request" in line[:60] for line in result.outlines) == 4
 
 
-HIDES = """
+def test_no_end_of_a_marked_test_hides_a_miss(project: Project) -> None:
+    """A test that swallows a miss fails, whatever ends it, unless it's marked to fail by the miss."""
+    hides = """
 import asyncio, pytest, unittest
 from agenttape_core.errors import CassetteMissError
 
@@ -229,10 +229,7 @@ def test_expected_miss():
     hidden()
 """
 
-
-def test_no_end_of_a_marked_test_hides_a_miss(project: Project) -> None:
-    """A test that swallows a miss fails, whatever ends it, unless it's marked to fail by the miss."""
-    project.tests(HIDES)
+    project.tests(hides)
     with use_cassette(project.path / "cassettes/c.yaml", mode="all"):
         record_call("call", len, "hi")
     project.run("-p", "no:cacheprovider").assert_outcomes(failed=9, xfailed=1)
@@ -278,40 +275,39 @@ def test_a_failing_recording_replaces_nothing(project: Project) -> None:
     assert path.read_bytes() == good
 
 
-WRONG = """
-import os, unittest
-from agenttape_core import boundary
-
-@boundary
-def broken():
-    raise AssertionError("no call ended")
-
-@pytest.mark.cassette
-def test_wrong(cassette):
-    cassette.assert_matches_snapshot(ask("wrong"))
-    assert os.environ.get("RIGHT")
-
-class TestCase(unittest.TestCase):
-    @pytest.mark.cassette
-    def test_case(self):
-        ask("case")
-        self.assertTrue(os.environ.get("RIGHT"))
-
-@pytest.mark.cassette
-def test_error():
-    ask("error")
-    raise KeyError("error")
-
-@pytest.mark.cassette
-def test_inside():
-    ask("inside")
-    broken()
-"""
-
-
 def test_a_first_recording_is_kept(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """An assertion that fails costs nothing twice: the next run replays; a run that broke off is no recording."""
-    project.tests(WRONG)
+    wrong = dedent("""
+        import os, unittest
+        from agenttape_core import boundary
+
+        @boundary
+        def broken():
+            raise AssertionError("no call ended")
+
+        @pytest.mark.cassette
+        def test_wrong(cassette):
+            cassette.assert_matches_snapshot(ask("wrong"))
+            assert os.environ.get("RIGHT")
+
+        class TestCase(unittest.TestCase):
+            @pytest.mark.cassette
+            def test_case(self):
+                ask("case")
+                self.assertTrue(os.environ.get("RIGHT"))
+
+        @pytest.mark.cassette
+        def test_error():
+            ask("error")
+            raise KeyError("error")
+
+        @pytest.mark.cassette
+        def test_inside():
+            ask("inside")
+            broken()
+    """)
+
+    project.tests(wrong)
     result = project.run("--cassette-mode=once")
     result.assert_outcomes(failed=4)
     result.stdout.fnmatch_lines(
@@ -337,62 +333,60 @@ def test_a_first_recording_is_kept(project: Project, monkeypatch: pytest.MonkeyP
     assert {path: path.read_bytes() for path in kept} == kept
 
 
-EXPECTED = """
-@pytest.mark.cassette
-@pytest.mark.xfail(raises=KeyError)
-def test_known():
-    ask("known")
-    raise KeyError("known")
-
-@pytest.mark.cassette
-@pytest.mark.xfail(True, reason="it never works")
-def test_always():
-    ask("always")
-    raise ValueError("always")
-
-@pytest.mark.cassette
-def test_says_so():
-    ask("said")
-    pytest.xfail("it does not work")
-
-@pytest.mark.cassette
-@pytest.mark.xfail(raises=KeyError)
-def test_other():
-    ask("other")
-    raise ValueError("other")
-"""
-
-
 @pytest.mark.parametrize("mode", ["once", "all"])
 def test_an_expected_failure_is_recorded(project: Project, mode: str) -> None:
     """A test that fails as its marker says is replayed like one that passes; another failure is no recording."""
-    project.tests(EXPECTED)
+    expected = dedent("""
+        @pytest.mark.cassette
+        @pytest.mark.xfail(raises=KeyError)
+        def test_known():
+            ask("known")
+            raise KeyError("known")
+
+        @pytest.mark.cassette
+        @pytest.mark.xfail(True, reason="it never works")
+        def test_always():
+            ask("always")
+            raise ValueError("always")
+
+        @pytest.mark.cassette
+        def test_says_so():
+            ask("said")
+            pytest.xfail("it does not work")
+
+        @pytest.mark.cassette
+        @pytest.mark.xfail(raises=KeyError)
+        def test_other():
+            ask("other")
+            raise ValueError("other")
+    """)
+
+    project.tests(expected)
     project.run(f"--cassette-mode={mode}").assert_outcomes(xfailed=3, failed=1)
     assert project.cassettes() == [f"test_it/test_{name}.yaml" for name in ("always", "known", "says_so")]
     project.go_offline()
     project.run("-k", "not other").assert_outcomes(xfailed=3, deselected=1)
 
 
-LIVE = """
-from agenttape_core import use_cassette
-
-@pytest.mark.cassette(live={"look_up"})
-def test_live():
-    print(ask("hi"), look_up("Paris"))
-    assert not FAILS
-"""
-
-
 def test_a_replay_with_something_live_leaves_nothing_beside_the_tests(project: Project) -> None:
     """Its derived cassette is in pytest's cache, that of a failing test too, which leaves no journal."""
-    project.tests(f"FAILS = False{LIVE}")
+    live = dedent("""
+        from agenttape_core import use_cassette
+
+        @pytest.mark.cassette(live={"look_up"})
+        def test_live():
+            print(ask("hi"), look_up("Paris"))
+            assert not FAILS
+    """)
+
+    project.tests(f"FAILS = False{live}")
     project.record()
     left = sorted((project.path / "cassettes").rglob("*"))
     project.run().assert_outcomes(passed=1)
     derived = project.path / ".pytest_cache/d/agenttape-derived/cassettes/test_it/test_live.derived.yaml"
     assert "derived_from: test_live.yaml" in derived.read_text("utf-8")
     derived.unlink()
-    project.tests(f"FAILS = True{LIVE}")
+    project.tests(f"FAILS = True{live}")
     result = project.run()
     result.assert_outcomes(failed=1)
     result.stdout.no_fnmatch_line("*recorded so far*")
@@ -400,7 +394,7 @@ def test_a_replay_with_something_live_leaves_nothing_beside_the_tests(project: P
     assert sorted((project.path / "cassettes").rglob("*")) == left
     assert list(derived.parent.iterdir()) == [derived]
     assert "derived_from: test_live.yaml" in derived.read_text("utf-8")
-    project.tests(f"FAILS = False{LIVE}")
+    project.tests(f"FAILS = False{live}")
     project.run("-p", "no:cacheprovider").assert_outcomes(passed=1)
     assert sorted((project.path / "cassettes").rglob("*")) == left
 
@@ -471,33 +465,32 @@ def test_artifacts_of_a_recording(project: Project) -> None:
     assert project.cassettes() == []
 
 
-WRITES = """
-from pathlib import Path
-from agenttape_core import boundary, use_cassette
-
-@boundary("tool")
-def write_report(text):
-    return Path("report.md").write_text(text)
-
-@pytest.mark.cassette
-def test_marked():
-    write_report("so it is")
-    assert Path("report.md").exists()
-
-def test_plain():
-    with use_cassette("plain"):
-        write_report("so it is")
-    assert Path("report.md").exists()
-
-@pytest.mark.cassette
-def test_miss():
-    ask("a miss says itself what it is about" if Path("offline").exists() else "hi")
-"""
-
-
 def test_a_failed_assertion_names_the_tools_that_did_not_run(project: Project) -> None:
     """A test that looks for a replayed tool's file is told that the tool didn't run, and why; so is the summary."""
-    project.tests(WRITES)
+    writes = dedent("""
+        from pathlib import Path
+        from agenttape_core import boundary, use_cassette
+
+        @boundary("tool")
+        def write_report(text):
+            return Path("report.md").write_text(text)
+
+        @pytest.mark.cassette
+        def test_marked():
+            write_report("so it is")
+            assert Path("report.md").exists()
+
+        def test_plain():
+            with use_cassette("plain"):
+                write_report("so it is")
+            assert Path("report.md").exists()
+
+        @pytest.mark.cassette
+        def test_miss():
+            ask("a miss says itself what it is about" if Path("offline").exists() else "hi")
+    """)
+
+    project.tests(writes)
     project.record()
     (project.path / "report.md").unlink()
     project.go_offline()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from textwrap import dedent
 
 import pytest
 
@@ -73,27 +74,26 @@ def test_two_tests_do_not_record_to_one_file(project: Project) -> None:
     assert current_session() is None
 
 
-IN_TURN = """
-import os, time
-from pathlib import Path
-
-pytestmark = pytest.mark.cassette("shared")
-
-@pytest.fixture(scope="module", autouse=True)
-def in_turn():
-    waits = os.environ["PYTEST_XDIST_WORKER"] == "gw1"
-    until = time.monotonic() + 60
-    while waits and not Path("done").exists() and time.monotonic() < until:
-        time.sleep(0.01)
-    yield
-    Path("done").touch()
-"""
-"""The second worker begins when the first has ended."""
-
-
 def test_two_workers_do_not_record_to_one_file(project: Project) -> None:
     """Nor do two tests that run in different processes, one after the other."""
-    project.tests(IN_TURN + SEVERAL.replace("@pytest.mark.cassette\n", ""))
+    # The second worker begins when the first has ended.
+    in_turn = dedent("""
+        import os, time
+        from pathlib import Path
+
+        pytestmark = pytest.mark.cassette("shared")
+
+        @pytest.fixture(scope="module", autouse=True)
+        def in_turn():
+            waits = os.environ["PYTEST_XDIST_WORKER"] == "gw1"
+            until = time.monotonic() + 60
+            while waits and not Path("done").exists() and time.monotonic() < until:
+                time.sleep(0.01)
+            yield
+            Path("done").touch()
+    """)
+
+    project.tests(in_turn + SEVERAL.replace("@pytest.mark.cassette\n", ""))
     result = project.run("--cassette-mode=all", "-n2")
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*was recorded by test_it.py::test_[ab] in this run*"])

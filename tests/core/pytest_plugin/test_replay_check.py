@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 
 from agenttape_core.pytest_plugin.verdict import Verdict
@@ -11,74 +13,74 @@ from .conftest import Project
 
 pytestmark = pytest.mark.process
 
-SAME = """
-import asyncio, unittest
-
-life = []
-
-@pytest.fixture(scope="module", autouse=True)
-def wide():
-    life.append("wide")
-    yield
-    print("the life of fixtures:", *life, "end")
-
-@pytest.fixture
-def own(tmp_path):
-    life.append("own")
-    yield tmp_path
-    life.append("gone")
-
-@pytest.mark.cassette
-def test_function(own, capsys, cassette, request):
-    request.node.user_properties.append(("asked", ask("hi")))
-    assert f"read {own}/a.txt in {own.parent}" in ask(f"read {own}/a.txt in {own.parent}")
-    assert f"read {own}/a.txt" in cassette.interactions[-1].request["arguments"]["question"]
-    print("seen")
-    assert capsys.readouterr().out == "seen\\n"
-    cassette.assert_matches_snapshot(ask("golden"))
-
-@pytest.mark.cassette
-class TestClass:
-    seen = False
-
-    @pytest.mark.parametrize("n", [1, 2])
-    def test_method(self, n):
-        assert not self.seen
-        self.seen = ask(n)
-
-class TestOfUnittest(unittest.TestCase):
-    def setUp(self):
-        self.seen = False
-
-    @pytest.mark.cassette
-    def test_case(self):
-        self.assertFalse(self.seen)
-        self.seen = ask("case")
-
-@pytest.mark.cassette
-@pytest.mark.asyncio
-async def test_asyncio():
-    await asyncio.sleep(0)
-    assert ask("asyncio")
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-@pytest.mark.cassette
-@pytest.mark.anyio
-async def test_anyio():
-    assert ask("anyio")
-
-def test_unmarked():
-    import agent
-    assert len(agent.asked) == 8
-"""
-
 
 def test_what_replays(project: Project) -> None:
     """Tests of every kind are run again with fixtures of their own, and leave no trace in the report."""
-    project.tests(SAME)
+    same = dedent("""
+        import asyncio, unittest
+
+        life = []
+
+        @pytest.fixture(scope="module", autouse=True)
+        def wide():
+            life.append("wide")
+            yield
+            print("the life of fixtures:", *life, "end")
+
+        @pytest.fixture
+        def own(tmp_path):
+            life.append("own")
+            yield tmp_path
+            life.append("gone")
+
+        @pytest.mark.cassette
+        def test_function(own, capsys, cassette, request):
+            request.node.user_properties.append(("asked", ask("hi")))
+            assert f"read {own}/a.txt in {own.parent}" in ask(f"read {own}/a.txt in {own.parent}")
+            assert f"read {own}/a.txt" in cassette.interactions[-1].request["arguments"]["question"]
+            print("seen")
+            assert capsys.readouterr().out == "seen\\n"
+            cassette.assert_matches_snapshot(ask("golden"))
+
+        @pytest.mark.cassette
+        class TestClass:
+            seen = False
+
+            @pytest.mark.parametrize("n", [1, 2])
+            def test_method(self, n):
+                assert not self.seen
+                self.seen = ask(n)
+
+        class TestOfUnittest(unittest.TestCase):
+            def setUp(self):
+                self.seen = False
+
+            @pytest.mark.cassette
+            def test_case(self):
+                self.assertFalse(self.seen)
+                self.seen = ask("case")
+
+        @pytest.mark.cassette
+        @pytest.mark.asyncio
+        async def test_asyncio():
+            await asyncio.sleep(0)
+            assert ask("asyncio")
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+
+        @pytest.mark.cassette
+        @pytest.mark.anyio
+        async def test_anyio():
+            assert ask("anyio")
+
+        def test_unmarked():
+            import agent
+            assert len(agent.asked) == 8
+    """)
+
+    project.tests(same)
     result = project.run("--cassette-mode=once", "--cassette-strict=replay-check", "-s", "--junitxml=junit.xml")
     result.assert_outcomes(passed=7)
     result.stdout.fnmatch_lines(

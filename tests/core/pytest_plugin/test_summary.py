@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from hypothesis import given
@@ -18,12 +19,6 @@ from agenttape_core.schema import Interaction, Outcome, Usage
 from agenttape_core.tools.reading import prices
 
 from .conftest import Project
-
-
-@boundary("tool")
-def look_up(city: str) -> str:
-    """Look a city up."""
-    return city
 
 
 def asked(number: int, model: str) -> Interaction:
@@ -64,6 +59,12 @@ def test_no_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_refused_calls_are_named(tmp_path: Path) -> None:
     """A run that lives on after misses stays green, so the summary names the calls that got an error result."""
+
+    @boundary("tool")
+    def look_up(city: str) -> str:
+        """Look a city up."""
+        return city
+
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         pass
     with use_cassette(tmp_path / "c.yaml", on_miss="return") as session:
@@ -108,43 +109,42 @@ def test_junit(project: Project) -> None:
     assert '<property name="cassette.replayed" value="1"' in text
 
 
-BEFORE = """
-@pytest.mark.cassette
-def test_missing():
-    ask("hi")
-
-@pytest.mark.cassette(mod="all")
-def test_mistaken():
-    ask("hi")
-
-@pytest.fixture
-def warm():
-    return ask("other") if WARM else ask("warm")
-
-@pytest.mark.cassette("warm")
-def test_warm(warm):
-    pass
-
-@pytest.mark.cassette("warm")
-def test_skipped(request):
-    pytest.skip("no")
-
-@pytest.fixture
-def skips():
-    pytest.skip("no")
-
-@pytest.mark.cassette("warm")
-def test_skipped_before(skips):
-    pass
-"""
-
-
 @pytest.mark.process
 def test_what_fails_before_the_test(project: Project) -> None:
     """A cassette that could not be opened, and one that a fixture asked in vain, have a line and properties too."""
-    project.tests(f"WARM = False\n{BEFORE}")
+    before = dedent("""
+        @pytest.mark.cassette
+        def test_missing():
+            ask("hi")
+
+        @pytest.mark.cassette(mod="all")
+        def test_mistaken():
+            ask("hi")
+
+        @pytest.fixture
+        def warm():
+            return ask("other") if WARM else ask("warm")
+
+        @pytest.mark.cassette("warm")
+        def test_warm(warm):
+            pass
+
+        @pytest.mark.cassette("warm")
+        def test_skipped(request):
+            pytest.skip("no")
+
+        @pytest.fixture
+        def skips():
+            pytest.skip("no")
+
+        @pytest.mark.cassette("warm")
+        def test_skipped_before(skips):
+            pass
+    """)
+
+    project.tests(f"WARM = False\n{before}")
     project.run("--cassette-mode=once", "-k", "test_warm").assert_outcomes(passed=1)
-    project.tests(f"WARM = True\n{BEFORE}")
+    project.tests(f"WARM = True\n{before}")
     result = project.run("--junitxml=junit.xml", "-k", "not test_skipped or test_skipped_before")
     result.assert_outcomes(errors=3, skipped=1)
     result.stdout.fnmatch_lines(

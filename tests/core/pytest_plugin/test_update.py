@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from textwrap import dedent
 from types import SimpleNamespace
 from typing import cast
 
@@ -92,40 +93,39 @@ def test_a_missing_cassette_is_new(project: Project) -> None:
     assert not Path(project.path / "cassettes").exists()
 
 
-OWN = """
-from agenttape_core import use_cassette
-
-@pytest.fixture
-def warm():
-    with use_cassette("warm"):
-        yield ask(WORD)
-
-def test_a(warm):
-    assert warm
-
-@use_cassette("both")
-def test_b():
-    assert ask("same") and ask(WORD).startswith(WORD)
-
-@use_cassette("both")
-def test_c():
-    assert ask("same") and ask(WORD)
-
-@pytest.mark.cassette
-def test_d():
-    with use_cassette("named", mode="once"):
-        ask("d")
-
-def test_e():
-    pass
-"""
-
-
 def test_sessions_of_their_own(project: Project) -> None:
     """Cassettes that tests and fixtures open themselves are planned and updated, too; one of two tests once."""
-    project.tests(f"WORD = 'one'\n{OWN}")
+    own = dedent("""
+        from agenttape_core import use_cassette
+
+        @pytest.fixture
+        def warm():
+            with use_cassette("warm"):
+                yield ask(WORD)
+
+        def test_a(warm):
+            assert warm
+
+        @use_cassette("both")
+        def test_b():
+            assert ask("same") and ask(WORD).startswith(WORD)
+
+        @use_cassette("both")
+        def test_c():
+            assert ask("same") and ask(WORD)
+
+        @pytest.mark.cassette
+        def test_d():
+            with use_cassette("named", mode="once"):
+                ask("d")
+
+        def test_e():
+            pass
+    """)
+
+    project.tests(f"WORD = 'one'\n{own}")
     project.record()
-    project.tests(f"WORD = 'two'\n{OWN}")
+    project.tests(f"WORD = 'two'\n{own}")
     before = files(project)
     result = project.run("--cassette-dry-run", "--cassette-report=plan.json")
     result.assert_outcomes(passed=4, skipped=1)

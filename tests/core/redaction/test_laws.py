@@ -27,12 +27,6 @@ def texts(corpus: list[Any]) -> list[str]:
     return [plain for plain in corpus if isinstance(plain, str)]
 
 
-def pieces_of(text: str, rng: Random) -> list[str]:
-    """Cut a text at random places."""
-    cuts = sorted(rng.randrange(len(text) + 1) for _ in range(rng.randrange(1, 8)))
-    return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-
-
 def test_redacted_is_redacted(corpus: list[Any]) -> None:
     """Redacting what is redacted changes nothing, for a redactor that has seen none of it."""
     for plain in corpus:
@@ -51,6 +45,12 @@ def test_rehydration_restores(corpus: list[Any]) -> None:
 
 def test_streams_give_what_the_whole_text_gives(texts: list[str]) -> None:
     """However a text is cut, its redacted chunks are the redacted text, cut."""
+
+    def pieces_of(text: str, rng: Random) -> list[str]:
+        """Cut a text at random places."""
+        cuts = sorted(rng.randrange(len(text) + 1) for _ in range(rng.randrange(1, 8)))
+        return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+
     rng = Random(5)
     for text in texts:
         redactor = Redactor("k")

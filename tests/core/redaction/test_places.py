@@ -82,28 +82,27 @@ def test_round_trip(data: st.DataObject, house: dict[str, str]) -> None:
     assert one.rehydrate(redacted) == plain
 
 
-WRITTEN = [
-    "{}/a.txt",
-    "see {}.",
-    "({})",
-    '{{"path": "{}/x"}}',
-    "file://{}/a.txt",
-    "sqlite:///{}/db",
-    'File "{}/app.py", line 3, in main',
-    "PATH=/usr/bin:{}/bin",
-    "PosixPath('{}')",
-    "+{}/added",
-    "\\n{}/x",
-    "- {}\n- b",
-    "-I{}/include",
-]
-
-
 @pytest.mark.parametrize("name", ["home", "project_root", "cwd"])
 def test_one_text_in_all_runs(name: str) -> None:
     """A text about a place is one text redacted wherever the place is, and each run gets its own back."""
+    written = [
+        "{}/a.txt",
+        "see {}.",
+        "({})",
+        '{{"path": "{}/x"}}',
+        "file://{}/a.txt",
+        "sqlite:///{}/db",
+        'File "{}/app.py", line 3, in main',
+        "PATH=/usr/bin:{}/bin",
+        "PosixPath('{}')",
+        "+{}/added",
+        "\\n{}/x",
+        "- {}\n- b",
+        "-I{}/include",
+    ]
+
     runs = [Redactor(KEY, places={name: path}) for path in ("/home/ann", "/home/ann/work", "/srv/x/y.z-1")]
-    texts = [[form.format(run.places.paths[name]) for form in WRITTEN] for run in runs]
+    texts = [[form.format(run.places.paths[name]) for form in written] for run in runs]
     redacted = [run.value(own) for run, own in zip(runs, texts, strict=True)]
     assert redacted[0] == redacted[1] == redacted[2]
     assert all(PSEUDONYM.search(text) for text in redacted[0])

@@ -19,55 +19,55 @@ REDACTOR, CANARY = "core/redaction/test_redactor.py", "core/redaction/test_canar
 REPLAYS = "core/lifecycle/test_forms_in_replays.py"
 KEYED = f"{CANARY}::test_key_in_the_environment_is_not_in_the_file"
 ADVICE = "advice, or a fact of the world outside of this library"
-TABLE = {
-    "Redaction protects against this": f"{CANARY}::test_no_secret_reaches_the_disk_and_replay_is_the_same",
-    "| the cassette, key in the environment": KEYED,
-    "| the cassette, key in its header": f"{HERE}::test_guesses",
-    "| the secrets too": "langchain/test_secrets.py::test_prompts_and_answers",
-    "| the machine and the running process": ADVICE,
-    "- *That* there was a secret": f"{HERE}::test_what_a_pseudonym_says",
-    "- *Whether two secrets of one cassette are equal*": f"{REDACTOR}::test_pseudonyms_follow_the_key",
-    "- *Whether a guess is right*": f"{HERE}::test_guesses",
-    "- In brackets, nothing of its length": f"{HERE}::test_what_a_pseudonym_says",
-    "By default the key stands in the header": "core/session/test_surroundings.py::test_key_in_the_environment",
-    "Every copy of such a cassette has its key": "core/cli/test_redaction_key.py::test_no_verb_prints_the_key",
-    "What is *around* a secret stays": f"{HERE}::test_what_is_around_stays",
-    "- **People's names": f"{HERE}::test_what_is_not_seen",
-    "- **Images, audio, PDF, archives**": f"{HERE}::test_what_is_not_seen",
-    "- **Secrets without a form": f"{HERE}::test_what_is_not_seen",
-    "- **Forms that a provider invents": ADVICE,
-    "- **A secret in pieces**": f"{HERE}::test_what_is_not_seen",
-    "- A secret with JSON escapes": f"{FORMS}::test_secrets_that_json_escapes_are_put_back",
-    "- What is *named* stays": f"{HERE}::test_names_stay",
-    "- *Rehydration follows the cassette.*": f"{HERE}::test_a_live_tool_gets_the_real_key",
-    "- What is put back is what this session has seen": f"{REDACTOR}::test_unknown_pseudonyms_stay",
-    "- *Where any call may be live*": f"{HERE}::test_a_live_tool_gets_nothing_of_another_run",
-    "- It does not decide": f"{REPLAYS}::test_kinds_that_are_switched_off_are_in_the_header",
-    "- Its files cost an error": f"{STRANGERS}::test_a_bomb_is_cheap",
-    "- **Files of savers.**": "langgraph/test_saver_secrets.py::test_scan",
-    "- **The memory of the process**": ADVICE,
-    "- **What your program prints itself.**": ADVICE,
-    "- **What is in the file already.**": f"{REDACT}::test_a_rule_that_came_later",
-    "- `redact=False`": "core/session/test_surroundings.py::test_no_redaction",
-    "[`agenttape cassette redact`]": f"{REDACT}::test_each_kind",
-    "- **Names stay**": f"{REDACT}::test_what_is_left_is_told",
-    "- **What equals a short or common secret": f"{REDACT}::test_an_equal_text_is_replaced_too",
-    "- **Journals** of recordings": f"{REDACT}::test_journals_are_told",
-    "- **What cannot be read**": f"{REDACT}::test_a_journal_that_is_damaged",
-    "A value that was given": f"{REDACT}::test_a_value_of_a_variable",
-    "A rule cannot find what is a pseudonym already": f"{REDACT}::test_a_text_with_a_pseudonym_in_it",
-    "What it does not reach": ADVICE,
-    "- Two secrets of one kind": f"{HERE}::test_a_shared_pseudonym_is_not_put_back",
-    "- Pseudonyms with a form are fewer": f"{HERE}::test_a_shared_pseudonym_is_not_put_back",
-    "- Text that *looks* like a pseudonym": f"{REDACTOR}::test_contains_secret_ignores_pseudonyms",
-    "- Where a run has a reserved phone number": f"{FORMS}::test_a_reserved_number_of_the_run_is_not_mistaken",
-    "- A text that is no secret": "core/redaction/test_quality.py::test_precision",
-}
-"""The beginnings of the paragraphs, items and rows of the section, and the test of each."""
 
 
 def test_each_part_has_a_test() -> None:
     """What the section says is in the table, once, and nothing else is; the tests that it names exist."""
+    # The beginnings of the paragraphs, items and rows of the section, and the test of each.
+    table = {
+        "Redaction protects against this": f"{CANARY}::test_no_secret_reaches_the_disk_and_replay_is_the_same",
+        "| the cassette, key in the environment": KEYED,
+        "| the cassette, key in its header": f"{HERE}::test_guesses",
+        "| the secrets too": "langchain/test_secrets.py::test_prompts_and_answers",
+        "| the machine and the running process": ADVICE,
+        "- *That* there was a secret": f"{HERE}::test_what_a_pseudonym_says",
+        "- *Whether two secrets of one cassette are equal*": f"{REDACTOR}::test_pseudonyms_follow_the_key",
+        "- *Whether a guess is right*": f"{HERE}::test_guesses",
+        "- In brackets, nothing of its length": f"{HERE}::test_what_a_pseudonym_says",
+        "By default the key stands in the header": "core/session/test_surroundings.py::test_key_in_the_environment",
+        "Every copy of such a cassette has its key": "core/cli/test_redaction_key.py::test_no_verb_prints_the_key",
+        "What is *around* a secret stays": f"{HERE}::test_what_is_around_stays",
+        "- **People's names": f"{HERE}::test_what_is_not_seen",
+        "- **Images, audio, PDF, archives**": f"{HERE}::test_what_is_not_seen",
+        "- **Secrets without a form": f"{HERE}::test_what_is_not_seen",
+        "- **Forms that a provider invents": ADVICE,
+        "- **A secret in pieces**": f"{HERE}::test_what_is_not_seen",
+        "- A secret with JSON escapes": f"{FORMS}::test_secrets_that_json_escapes_are_put_back",
+        "- What is *named* stays": f"{HERE}::test_names_stay",
+        "- *Rehydration follows the cassette.*": f"{HERE}::test_a_live_tool_gets_the_real_key",
+        "- What is put back is what this session has seen": f"{REDACTOR}::test_unknown_pseudonyms_stay",
+        "- *Where any call may be live*": f"{HERE}::test_a_live_tool_gets_nothing_of_another_run",
+        "- It does not decide": f"{REPLAYS}::test_kinds_that_are_switched_off_are_in_the_header",
+        "- Its files cost an error": f"{STRANGERS}::test_a_bomb_is_cheap",
+        "- **Files of savers.**": "langgraph/test_saver_secrets.py::test_scan",
+        "- **The memory of the process**": ADVICE,
+        "- **What your program prints itself.**": ADVICE,
+        "- **What is in the file already.**": f"{REDACT}::test_a_rule_that_came_later",
+        "- `redact=False`": "core/session/test_surroundings.py::test_no_redaction",
+        "[`agenttape cassette redact`]": f"{REDACT}::test_each_kind",
+        "- **Names stay**": f"{REDACT}::test_what_is_left_is_told",
+        "- **What equals a short or common secret": f"{REDACT}::test_an_equal_text_is_replaced_too",
+        "- **Journals** of recordings": f"{REDACT}::test_journals_are_told",
+        "- **What cannot be read**": f"{REDACT}::test_a_journal_that_is_damaged",
+        "A value that was given": f"{REDACT}::test_a_value_of_a_variable",
+        "A rule cannot find what is a pseudonym already": f"{REDACT}::test_a_text_with_a_pseudonym_in_it",
+        "What it does not reach": ADVICE,
+        "- Two secrets of one kind": f"{HERE}::test_a_shared_pseudonym_is_not_put_back",
+        "- Pseudonyms with a form are fewer": f"{HERE}::test_a_shared_pseudonym_is_not_put_back",
+        "- Text that *looks* like a pseudonym": f"{REDACTOR}::test_contains_secret_ignores_pseudonyms",
+        "- Where a run has a reserved phone number": f"{FORMS}::test_a_reserved_number_of_the_run_is_not_mistaken",
+        "- A text that is no secret": "core/redaction/test_quality.py::test_precision",
+    }
 
     def parts() -> list[str]:
         """Return the paragraphs, items and rows of the section."""
@@ -76,11 +76,11 @@ def test_each_part_has_a_test() -> None:
         found = re.split(r"\n\n|\n(?=[-|#] ?)", section)
         return [part.strip() for part in found if part.strip() and not re.match(r"#|\| who|\|---", part.strip())]
 
-    beginnings = {part: [start for start in TABLE if part.startswith(start)] for part in parts()}
-    assert len(beginnings) == len(TABLE)
+    beginnings = {part: [start for start in table if part.startswith(start)] for part in parts()}
+    assert len(beginnings) == len(table)
     assert [part for part, starts in beginnings.items() if len(starts) != 1] == []
-    assert [start for start in TABLE if [start] not in beginnings.values()] == []
-    for named in TABLE.values():
+    assert [start for start in table if [start] not in beginnings.values()] == []
+    for named in table.values():
         if named != ADVICE:
             path, _, test = named.partition("::")
             assert f"def {test}" in (ROOT / "tests" / path).read_text("utf-8"), named

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from os import write as os_write
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -201,6 +202,12 @@ def test_nothing_is_written_as_text_to_an_older_process() -> None:
 
 def test_a_thread_beside_the_session_reads_on(older: subprocess.Popen[bytes], tmp_path: Path) -> None:
     """The log of a server comes at any time; a thread that the program starts in the block gets nothing."""
+
+    def suppressed(way: Callable[[], object]) -> None:
+        """Do something whose refusal is only seen at the end of the session."""
+        with suppress(NetworkBlockedError):
+            way()
+
     stdin, stdout = older.stdin, older.stdout
     assert stdin is not None
     assert stdout is not None
@@ -223,12 +230,6 @@ def test_a_thread_beside_the_session_reads_on(older: subprocess.Popen[bytes], tm
         thread = threading.Thread(target=lambda: suppressed(stdout.readline))
         thread.start()
         thread.join()
-
-
-def suppressed(way: Callable[[], object]) -> None:
-    """Do something whose refusal is only seen at the end of the session."""
-    with suppress(NetworkBlockedError):
-        way()
 
 
 def test_the_end_of_an_older_process_is_nothing(older: subprocess.Popen[bytes]) -> None:
@@ -390,54 +391,52 @@ def test_pipes_of_the_process_itself_are_used(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_bytes() == b"z"
 
 
-INHERITED = """
-import os, sys
-from agenttape_core import boundary, use_cassette
-look = boundary("tool")(len)
-with use_cassette("inherited", mode="all"):
-    look("abc")
-given, copied = int(sys.argv[1]), os.dup(1)
-with use_cassette("inherited") as session:
-    look("abc")
-    os.write(given, b"given ")
-    os.fdopen(copied, "w").write("copied ")
-    sys.stdout.write(str(len(session.report.blocked)))
-"""
-
-
 def test_a_process_reports_by_the_pipes_that_it_was_given(tmp_path: Path) -> None:
     """Those to whoever started it, and its standard streams, are its own."""
+    inherited = dedent("""
+        import os, sys
+        from agenttape_core import boundary, use_cassette
+        look = boundary("tool")(len)
+        with use_cassette("inherited", mode="all"):
+            look("abc")
+        given, copied = int(sys.argv[1]), os.dup(1)
+        with use_cassette("inherited") as session:
+            look("abc")
+            os.write(given, b"given ")
+            os.fdopen(copied, "w").write("copied ")
+            sys.stdout.write(str(len(session.report.blocked)))
+    """)
+
     reads, writes = os.pipe()
     with os.fdopen(reads, "rb", 0) as reader:
-        words = [sys.executable, "-c", INHERITED, str(writes)]
+        words = [sys.executable, "-c", inherited, str(writes)]
         ended = subprocess.run(words, cwd=tmp_path, pass_fds=[writes], capture_output=True, text=True, check=False)
         os.close(writes)
         assert (ended.stderr, ended.stdout) == ("", "copied 0")
         assert reader.read(99) == b"given "
 
 
-WRAPPED = """
-import io, os, subprocess, sys
-from agenttape_core import boundary, use_cassette
-look = boundary("tool")(len)
-real = vars(io.FileIO)["write"]
-with use_cassette("wrapped", mode="all"):
-    look("abc")
-    found = [vars(io.FileIO)["write"] is real]
-with subprocess.Popen(["cat"], stdin=subprocess.PIPE):
-    with use_cassette("wrapped"):
-        look("abc")
-        found.append(vars(io.FileIO)["write"] is real)
-    found += [vars(io.FileIO)["write"] is real, not hasattr(os.write, "__wrapped__")]
-with use_cassette("wrapped"):
-    look("abc")
-    found.append(vars(io.FileIO)["write"] is real)
-print(*found)
-"""
-
-
 def test_files_cost_nothing_without_such_a_pipe(tmp_path: Path) -> None:
     """Their methods are wrapped only in a session that has one, and are the real ones afterwards."""
-    words = [sys.executable, "-c", WRAPPED]
+    wrapped = dedent("""
+        import io, os, subprocess, sys
+        from agenttape_core import boundary, use_cassette
+        look = boundary("tool")(len)
+        real = vars(io.FileIO)["write"]
+        with use_cassette("wrapped", mode="all"):
+            look("abc")
+            found = [vars(io.FileIO)["write"] is real]
+        with subprocess.Popen(["cat"], stdin=subprocess.PIPE):
+            with use_cassette("wrapped"):
+                look("abc")
+                found.append(vars(io.FileIO)["write"] is real)
+            found += [vars(io.FileIO)["write"] is real, not hasattr(os.write, "__wrapped__")]
+        with use_cassette("wrapped"):
+            look("abc")
+            found.append(vars(io.FileIO)["write"] is real)
+        print(*found)
+    """)
+
+    words = [sys.executable, "-c", wrapped]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ended.stderr, ended.stdout) == ("", "True False True True True\n")

@@ -46,26 +46,6 @@ async def _read(text: str) -> None:
         pass
 
 
-@contextmanager
-def background() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
-    """Run coroutines in a loop of another thread, as synchronous wrappers do; cancel at the end what is left there."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    yield lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, loop).result()
-
-    async def cancel() -> None:
-        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-
-    asyncio.run_coroutine_threadsafe(cancel(), loop).result()
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
-
-
 LEFT: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
     "call": lambda: chat("left"),
     "tool": lambda: work("tool"),
@@ -76,6 +56,25 @@ LEFT: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
 @pytest.mark.parametrize("kind", LEFT)
 def test_left_call_is_recorded_and_named(kind: str, tmp_path: Path) -> None:
     """What hadn't ended is recorded as such, with a warning that names it, and a replay asks for it without a miss."""
+
+    @contextmanager
+    def background() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
+        """Run coroutines in a loop of another thread, as synchronous wrappers do; cancel what's left at the end."""
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, daemon=True)
+        thread.start()
+        yield lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+        async def cancel() -> None:
+            left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+
+        asyncio.run_coroutine_threadsafe(cancel(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
     async def ask(tasks: list[Any]) -> str:
         tasks.append(asyncio.create_task(LEFT[kind]()))

@@ -163,11 +163,6 @@ def test_a_recording_names_what_it_hands_to_an_older_process(older: Older) -> No
     assert session.report.uncovered == ()
 
 
-def put_there(queue: Any) -> None:
-    """Report to the parent."""
-    queue.put("x")
-
-
 def replay_there(queue: Any) -> None:
     """Replay in a process that is older than its session, and report from within."""
     with use_cassette("c"):
@@ -178,6 +173,11 @@ def replay_there(queue: Any) -> None:
 @pytest.mark.usefixtures("older", "recorded")
 def test_processes_of_the_replay_are_worked_with() -> None:
     """Those that start inside, beside older ones, are guarded and replayed; threads are no processes."""
+
+    def put_there(queue: Any) -> None:
+        """Report to the parent."""
+        queue.put("x")
+
     context = multiprocessing.get_context("fork")
     with use_cassette("c") as session:
         look("Paris")

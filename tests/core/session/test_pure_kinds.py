@@ -24,12 +24,6 @@ def embed(text: str) -> list[float]:
     return [float(len(asked))]
 
 
-@boundary("chat")
-def answer(text: str) -> str:
-    """Answer."""
-    return text
-
-
 def test_a_recorded_embedding_is_replayed_as_often_as_asked(tmp_path: Path) -> None:
     """The recorded answers come in order, then the last one again; an error is no answer, and a new text is a miss."""
     path = tmp_path / "c.yaml"
@@ -53,6 +47,12 @@ def test_a_recorded_embedding_is_replayed_as_often_as_asked(tmp_path: Path) -> N
 
 def test_an_embedding_that_nobody_asks_for_is_reported(tmp_path: Path) -> None:
     """It is in the report, and no failure; what else is unused is one, and is named alone."""
+
+    @boundary("chat")
+    def answer(text: str) -> str:
+        """Answer."""
+        return text
+
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all"):
         embed("a")

@@ -148,36 +148,35 @@ def test_notes() -> None:
     assert rebuild_error(through_a_file(error), PYTHON_VALUES).__notes__ == ["tried twice"]
 
 
-def _raised_from() -> Exception:
-    try:
-        try:
-            try:
-                raise DiskError(3)
-            except DiskError as error:
-                raise SlottedError("here") from error
-        except SlottedError as error:
-            raise RateLimitError(429, retry_after=1.0) from error
-    except RateLimitError as error:
-        return error
-
-
-def _raised_from_nothing() -> Exception:
-    try:
-        try:
-            raise KeyError("inner")
-        except KeyError:
-            raise ValueError("outer") from None
-    except ValueError as error:
-        return error
-
-
 def test_what_it_was_raised_from() -> None:
     """Handlers that look at the cause of an error (`raise … from`) find it, and the causes of that one."""
-    error: Any = rebuild_error(through_a_file(_raised_from()), PYTHON_VALUES)
+
+    def raised_from() -> Exception:
+        try:
+            try:
+                try:
+                    raise DiskError(3)
+                except DiskError as error:
+                    raise SlottedError("here") from error
+            except SlottedError as error:
+                raise RateLimitError(429, retry_after=1.0) from error
+        except RateLimitError as error:
+            return error
+
+    def raised_from_nothing() -> Exception:
+        try:
+            try:
+                raise KeyError("inner")
+            except KeyError:
+                raise ValueError("outer") from None
+        except ValueError as error:
+            return error
+
+    error: Any = rebuild_error(through_a_file(raised_from()), PYTHON_VALUES)
     assert type(error.__cause__) is SlottedError
     assert (type(error.__cause__.__cause__), error.__cause__.__cause__.code) == (DiskError, 3)
     assert error.__suppress_context__
-    assert rebuild_error(through_a_file(_raised_from_nothing()), PYTHON_VALUES).__suppress_context__
+    assert rebuild_error(through_a_file(raised_from_nothing()), PYTHON_VALUES).__suppress_context__
     assert not rebuild_error(through_a_file(ValueError("plain")), PYTHON_VALUES).__suppress_context__
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -100,29 +101,30 @@ WRONG = [
     _CALL + b'"outcome":{"status":"returned","effects":[' + b"0," * 500_000 + b"1]}}\n",
 ]
 """Files of 1 MB in which as many values as possible are wrong."""
-_READS = """
-import resource, sys, time
-from agenttape_core.storage import open_cassette
-from agenttape_core.errors import CassetteFormatError
-for path in sys.argv[1:]:
-    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    try:
-        list(open_cassette(path).records())
-    except CassetteFormatError as error:
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        print(error.line is not None, grown // 1024, time.process_time() - began)
-"""
 
 
 @pytest.mark.process
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is told in kilobytes there")
 def test_many_errors_cost_no_more_than_one(tmp_path: Path) -> None:
     """A file of 1 MB in which everything is wrong is refused with its line in less than 300 MB and 2 s."""
+    reads = dedent("""
+        import resource, sys, time
+        from agenttape_core.storage import open_cassette
+        from agenttape_core.errors import CassetteFormatError
+        for path in sys.argv[1:]:
+            before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+            try:
+                list(open_cassette(path).records())
+            except CassetteFormatError as error:
+                grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+                print(error.line is not None, grown // 1024, time.process_time() - began)
+    """)
+
     for number, middle in enumerate(WRONG):
         data = b'{"agenttape":1,"name":"x"' + middle + b'{"end":true}\n'
         (tmp_path / f"{number}.jsonl").write_bytes(data)
     paths = [str(tmp_path / f"{number}.jsonl") for number in range(len(WRONG))]
-    child = subprocess.run([sys.executable, "-c", _READS, *paths], capture_output=True, text=True, check=True)
+    child = subprocess.run([sys.executable, "-c", reads, *paths], capture_output=True, text=True, check=True)
     told = [line.split() for line in child.stdout.splitlines()]
     assert [has_line for has_line, _, _ in told] == ["True"] * len(WRONG)
     assert max(int(grown) for _, grown, _ in told) < 300

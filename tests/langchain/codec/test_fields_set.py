@@ -42,14 +42,14 @@ GIVEN = [
 ]
 
 
-@boundary
-def answers() -> list[Any]:
-    """Return one of each."""
-    return [*QUIET, *GIVEN]
-
-
 def test_what_a_call_returns(tmp_path: Path) -> None:
     """Dumps of what was given are the same in a replay, also where a field was given at its default."""
+
+    @boundary
+    def answers() -> list[Any]:
+        """Return one of each."""
+        return [*QUIET, *GIVEN]
+
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         recorded = answers()
     with use_cassette(tmp_path / "c.yaml"):

@@ -15,13 +15,6 @@ if TYPE_CHECKING:
 
 Survives = Callable[[Any], Any]
 
-USAGE = {
-    "input_tokens": 5,
-    "output_tokens": 7,
-    "total_tokens": 12,
-    "input_token_details": {"cache_read": 3},
-    "output_token_details": {"reasoning": 2},
-}
 CALL = {"name": "get_weather", "args": {"city": "Paris"}, "id": "call_1"}
 
 EVERY_CLASS = [
@@ -70,8 +63,16 @@ def test_only_what_differs_is_written() -> None:
 
 def test_fields_are_in_reading_order(survives: Survives) -> None:
     """The content must come first, and the provider's additions last."""
+    usage = {
+        "input_tokens": 5,
+        "output_tokens": 7,
+        "total_tokens": 12,
+        "input_token_details": {"cache_read": 3},
+        "output_token_details": {"reasoning": 2},
+    }
+
     message = lc.AIMessage(
-        usage_metadata=USAGE,
+        usage_metadata=usage,
         id="m",
         response_metadata={"finish_reason": "stop"},
         tool_calls=[CALL],

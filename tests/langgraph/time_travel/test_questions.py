@@ -24,30 +24,30 @@ from .conftest import Record
 from .threads import Log, asking
 
 
-def asking_tool(world: World) -> StateGraph[Any]:
-    """A tool that asks a human itself, after one that does not."""
-
-    @tool
-    def look(what: str) -> str:
-        """Look something up."""
-        return f"look {world.reach('look')} at {what}"
-
-    @tool
-    def confirm(what: str) -> str:
-        """Ask a human."""
-        return f"confirm {world.reach('confirm')} {what}: {interrupt('sure?')}"
-
-    def node(_: Log) -> Log:
-        return {"log": [look.invoke({"what": "it"}), confirm.invoke({"what": "it"})]}
-
-    builder = StateGraph(Log)
-    builder.add_node("node", node)
-    builder.add_edge(START, "node")
-    return builder
-
-
 def test_tool_that_asks_depends_on_the_answer(world: World, record: Record, path: Path) -> None:
     """A tool that asked the question is executed with another answer; one that came before it is replayed."""
+
+    def asking_tool(world: World) -> StateGraph[Any]:
+        """A tool that asks a human itself, after one that does not."""
+
+        @tool
+        def look(what: str) -> str:
+            """Look something up."""
+            return f"look {world.reach('look')} at {what}"
+
+        @tool
+        def confirm(what: str) -> str:
+            """Ask a human."""
+            return f"confirm {world.reach('confirm')} {what}: {interrupt('sure?')}"
+
+        def node(_: Log) -> Log:
+            return {"log": [look.invoke({"what": "it"}), confirm.invoke({"what": "it"})]}
+
+        builder = StateGraph(Log)
+        builder.add_node("node", node)
+        builder.add_edge(START, "node")
+        return builder
+
     values = record(path, asking_tool(world), [{"log": ["hello"]}, Command(resume="yes")])
     before = len(world.reached)
     assert replay_thread(path, asking_tool(world).compile()).values == values
@@ -58,17 +58,17 @@ def test_tool_that_asks_depends_on_the_answer(world: World, record: Record, path
     assert fork.values["log"][2].endswith("it: no")
 
 
-def two_questions(*_: World) -> StateGraph[Any]:
-    """Two nodes that ask at the same time."""
-    builder = StateGraph(Log)
-    for name in ("first", "second"):
-        builder.add_node(name, lambda _, name=name: {"log": [f"{name}: {interrupt(f'{name}?')}"]})  # type: ignore[misc]
-        builder.add_edge(START, name)
-    return builder
-
-
 def test_an_answer_to_one_of_several_questions_names_it(path: Path) -> None:
     """Of parallel questions each is answered by the id that `steps_of` shows; without ids the error lists them."""
+
+    def two_questions(*_: World) -> StateGraph[Any]:
+        """Two nodes that ask at the same time."""
+        builder = StateGraph(Log)
+        for name in ("first", "second"):
+            builder.add_node(name, lambda _, name=name: {"log": [f"{name}: {interrupt(f'{name}?')}"]})  # type: ignore[misc]
+            builder.add_edge(START, name)
+        return builder
+
     graph, config = two_questions().compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
     with use_cassette(path, mode="all"):
         asked = graph.invoke({"log": []}, config)["__interrupt__"]
@@ -84,30 +84,30 @@ def test_an_answer_to_one_of_several_questions_names_it(path: Path) -> None:
     assert [one.value for one in part.interrupts] == ["first?"]
 
 
-def around(world: World) -> StateGraph[Any]:
-    """A node that asks a model before it calls a subgraph, beside another one that asks a model."""
-    inner = StateGraph(Log)
-    inner.add_node("draft", asking(world, "draft", "draft"))
-    inner.add_node("polish", asking(world, "polish", "polish"))
-    inner.add_edge(START, "draft")
-    inner.add_edge("draft", "polish")
-    subgraph = inner.compile()
-    model = PlainChat(world=world)
-
-    def outer(_: Log) -> Log:
-        said = model.invoke([HumanMessage("outer")]).text
-        return {"log": subgraph.invoke({"log": [said]})["log"]}
-
-    builder = StateGraph(Log)
-    builder.add_node("outer", outer)
-    builder.add_node("beside", asking(world, "beside", "beside"))
-    builder.add_edge(START, "outer")
-    builder.add_edge(START, "beside")
-    return builder
-
-
 def test_what_is_around_a_subgraph_is_replayed_again(world: World, record: Record, path: Path) -> None:
     """A changed state of a subgraph runs the node around it again, and serves the calls of that node again."""
+
+    def around(world: World) -> StateGraph[Any]:
+        """A node that asks a model before it calls a subgraph, beside another one that asks a model."""
+        inner = StateGraph(Log)
+        inner.add_node("draft", asking(world, "draft", "draft"))
+        inner.add_node("polish", asking(world, "polish", "polish"))
+        inner.add_edge(START, "draft")
+        inner.add_edge("draft", "polish")
+        subgraph = inner.compile()
+        model = PlainChat(world=world)
+
+        def outer(_: Log) -> Log:
+            said = model.invoke([HumanMessage("outer")]).text
+            return {"log": subgraph.invoke({"log": [said]})["log"]}
+
+        builder = StateGraph(Log)
+        builder.add_node("outer", outer)
+        builder.add_node("beside", asking(world, "beside", "beside"))
+        builder.add_edge(START, "outer")
+        builder.add_edge(START, "beside")
+        return builder
+
     record(path, around(world), [{"log": ["hello"]}])
     draft = next(step for step in steps_of(path) if step.nodes == ("draft",))
     before = len(world.reached)

@@ -547,13 +547,6 @@ class PlainLLM(CustomLLM):
             yield CompletionResponse(text=sofar, delta=delta)
 
 
-class ClaimsTools(LLMConformance):
-    """Its metadata says that it calls functions, its class cannot."""
-
-    def make(self) -> PlainLLM:
-        return PlainLLM()
-
-
 @breaks("test_payload_is_safe")
 class HasAnotherPayload(ReferenceLLM):
     """The payload names another class."""
@@ -673,6 +666,13 @@ def test_only_the_broken_points_fail(
 
 def test_class_must_fit_the_metadata() -> None:
     """An LLM that says that it calls functions, and is of a class that cannot, fails at its check."""
+
+    class ClaimsTools(LLMConformance):
+        """Its metadata says that it calls functions, its class cannot."""
+
+        def make(self) -> PlainLLM:
+            return PlainLLM()
+
     (result,) = run_conformance(ClaimsTools, {"test_metadata_agrees_with_the_class"})
     assert result.outcome == "failed"
 

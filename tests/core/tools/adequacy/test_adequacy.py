@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -237,28 +238,27 @@ def test_interrupted(tmp_path: Path) -> None:
     assert [one.words for one in whole.judged].count("as before") == 2
 
 
-SHOP = """
-from agenttape_core import boundary
-
-@boundary("chat")
-def ask(messages):
-    return "It is dear."
-
-@boundary("tool")
-def price(title):
-    return "The price of books is high."
-
-def run():
-    return ask(["Be brief. Say little.", price("Dune")])
-"""
-
-
 def test_tools_that_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A text that a replayed tool returns is out of reach, and the result says so; that of a live tool is judged."""
+    shop = dedent("""
+        from agenttape_core import boundary
+
+        @boundary("chat")
+        def ask(messages):
+            return "It is dear."
+
+        @boundary("tool")
+        def price(title):
+            return "The price of books is high."
+
+        def run():
+            return ask(["Be brief. Say little.", price("Dune")])
+    """)
+
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "shop.py").write_text(SHOP)
+    (tmp_path / "shop.py").write_text(shop)
     namespace: dict[str, Any] = {}
-    exec(SHOP, namespace)
+    exec(shop, namespace)
     with use_cassette(tmp_path / "shop.yaml", mode="all"):
         namespace["run"]()
     replayed = mutants("shop.py:run", "shop.yaml", only=["prompts"])

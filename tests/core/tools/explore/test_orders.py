@@ -107,38 +107,37 @@ def test_an_order_of_calls_in_threads_is_imposed(tmp_path: Path) -> None:
     assert (got, session.report.nondeterminism) == (["c.", "a.", "b."], ())
 
 
-class Paced(ThreadPoolExecutor):
-    """Threads of which one comes back only after the event loop has been told of the other."""
-
-    def __init__(self, first: str) -> None:
-        super().__init__(2)
-        self.first, self.is_told = first, Event()
-        self.given: list[Future[Any]] = []
-
-    def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Note what is given out."""
-        self.given.append(super().submit(*args, **kwargs))
-        return self.given[-1]
-
-    def look(self, name: str) -> str:
-        """Call the tool, and come back in time."""
-        said = look(name)
-        if name != self.first:
-            self.is_told.wait()
-        return said
-
-    def start(self, name: str) -> asyncio.Future[str]:
-        """Look in a thread."""
-        looking = asyncio.get_running_loop().run_in_executor(self, self.look, name)
-        if name == self.first:
-            self.given[-1].add_done_callback(lambda _: self.is_told.set())
-        return looking
-
-
 @pytest.mark.parametrize("recorded_first", ["a", "b"])
 @pytest.mark.parametrize("first", ["a", "b"])
 def test_the_speed_of_threads_chooses_nothing(tmp_path: Path, first: str, recorded_first: str) -> None:
     """What was called in threads beside a task is answered in one order, but where a thread waits for the other."""
+
+    class Paced(ThreadPoolExecutor):
+        """Threads of which one comes back only after the event loop has been told of the other."""
+
+        def __init__(self, first: str) -> None:
+            super().__init__(2)
+            self.first, self.is_told = first, Event()
+            self.given: list[Future[Any]] = []
+
+        def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
+            """Note what is given out."""
+            self.given.append(super().submit(*args, **kwargs))
+            return self.given[-1]
+
+        def look(self, name: str) -> str:
+            """Call the tool, and come back in time."""
+            said = look(name)
+            if name != self.first:
+                self.is_told.wait()
+            return said
+
+        def start(self, name: str) -> asyncio.Future[str]:
+            """Look in a thread."""
+            looking = asyncio.get_running_loop().run_in_executor(self, self.look, name)
+            if name == self.first:
+                self.given[-1].add_done_callback(lambda _: self.is_told.set())
+            return looking
 
     async def looks_and_asks(first: str) -> list[str]:
         log: list[str] = []

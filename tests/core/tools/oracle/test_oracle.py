@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -283,42 +284,41 @@ def test_unknown_calls_are_kept_in_bounds() -> None:
     assert (oracle.unknown, len(oracle.unrecorded), len(oracle.unrecorded[0].tool_name)) == (1_200, 1_000, 500)
 
 
-NODE = """
-const { createHash } = require("node:crypto");
-const canonical = (v) => Array.isArray(v) ? `[${v.map(canonical)}]` : v && typeof v === "object"
-  ? `{${Object.keys(v).sort().map((k) => `${JSON.stringify(k)}:${canonical(v[k])}`)}}` : JSON.stringify(v);
-const args = JSON.parse(process.argv[2]);
-const args_hash = createHash("sha256").update(canonical(args)).digest("hex");
-const ask = async (body) => {
-  const answer = await fetch(`${process.argv[1]}/tool`, {
-    method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" },
-  });
-  return [answer.status, (await answer.json()).response];
-};
-(async () => console.log(JSON.stringify([
-  await ask({ tool_name: "t", args }),
-  await ask({ tool_name: "t", args_hash }),
-  await ask({ tool_name: "t", args_hash }),
-])))();
-"""
-HARD = {
-    "\u20ac": 1e21,
-    "\r": -0.0,
-    "\ufb33": 1e-7,
-    "\U0001f600": [0.000001, 333333333.33333329],
-    "1": "\u2028\x7f\x0f/",
-    "": {},
-}
-"""Names and numbers that languages write and sort in different ways (RFC 8785, 3.2.2 and 3.2.3)."""
-
-
 @pytest.mark.process
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
 def test_a_client_in_another_language() -> None:
     """A client in JavaScript that computes the hash by itself gets the same answers as with the arguments."""
-    entries = [Entry("t", args_hash(HARD), times, response=times) for times in (1, 2)]
+    node = dedent("""
+        const { createHash } = require("node:crypto");
+        const canonical = (v) => Array.isArray(v) ? `[${v.map(canonical)}]` : v && typeof v === "object"
+          ? `{${Object.keys(v).sort().map((k) => `${JSON.stringify(k)}:${canonical(v[k])}`)}}` : JSON.stringify(v);
+        const args = JSON.parse(process.argv[2]);
+        const args_hash = createHash("sha256").update(canonical(args)).digest("hex");
+        const ask = async (body) => {
+          const answer = await fetch(`${process.argv[1]}/tool`, {
+            method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" },
+          });
+          return [answer.status, (await answer.json()).response];
+        };
+        (async () => console.log(JSON.stringify([
+          await ask({ tool_name: "t", args }),
+          await ask({ tool_name: "t", args_hash }),
+          await ask({ tool_name: "t", args_hash }),
+        ])))();
+    """)
+    # Names and numbers that languages write and sort in different ways (RFC 8785, 3.2.2 and 3.2.3).
+    hard = {
+        "\u20ac": 1e21,
+        "\r": -0.0,
+        "\ufb33": 1e-7,
+        "\U0001f600": [0.000001, 333333333.33333329],
+        "1": "\u2028\x7f\x0f/",
+        "": {},
+    }
+
+    entries = [Entry("t", args_hash(hard), times, response=times) for times in (1, 2)]
     with OracleServer(ToolOracle(entries)) as server:
-        asked = ["node", "-e", NODE, "--", server.url, json.dumps(HARD)]
+        asked = ["node", "-e", node, "--", server.url, json.dumps(hard)]
         said = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True).stdout
     assert json.loads(said) == [[200, 1], [200, 2], [404, None]]
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from tests.kit.collector import Receiver
@@ -532,46 +533,45 @@ def test_sitecustomize(folder: Path, program: Program, agenttape: Agenttape, mon
     assert (ended.out, cassettes(folder)) == (f"42 {folder / 'sitecustomize.py'} False\n", ["ask.yaml"])
 
 
-CLIENTS = """
-import asyncio, sys, threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
-class Counting(BaseHTTPRequestHandler):
-    answers = 0
-    def do_GET(self):
-        Counting.answers += 1
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b"answer %d" % Counting.answers)
-    def log_message(self, *_):
-        pass
-
-url = "http://127.0.0.1:" + open("port").read()
-if sys.argv[1:] == ["--serve"]:
-    server = HTTPServer(("127.0.0.1", int(url.rpartition(":")[2])), Counting)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-
-import urllib.request
-print(urllib.request.urlopen(url).read().decode())
-
-def with_requests():
-    import requests
-    return requests.get(url).text
-
-async def with_aiohttp():
-    import aiohttp
-    async with aiohttp.ClientSession() as session, session.get(url) as response:
-        return await response.text()
-
-print(with_requests(), asyncio.run(with_aiohttp()))
-"""
-
-
 def test_http_clients(agenttape: Agenttape, program: Program, folder: Path) -> None:
     """With `--http`, the clients that a command imports are recorded; the replay needs no option and no service."""
+    clients = dedent("""
+        import asyncio, sys, threading
+        from http.server import BaseHTTPRequestHandler, HTTPServer
+
+        class Counting(BaseHTTPRequestHandler):
+            answers = 0
+            def do_GET(self):
+                Counting.answers += 1
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"answer %d" % Counting.answers)
+            def log_message(self, *_):
+                pass
+
+        url = "http://127.0.0.1:" + open("port").read()
+        if sys.argv[1:] == ["--serve"]:
+            server = HTTPServer(("127.0.0.1", int(url.rpartition(":")[2])), Counting)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+
+        import urllib.request
+        print(urllib.request.urlopen(url).read().decode())
+
+        def with_requests():
+            import requests
+            return requests.get(url).text
+
+        async def with_aiohttp():
+            import aiohttp
+            async with aiohttp.ClientSession() as session, session.get(url) as response:
+                return await response.text()
+
+        print(with_requests(), asyncio.run(with_aiohttp()))
+    """)
+
     with socket.create_server(("127.0.0.1", 0)) as server:
         (folder / "port").write_text(str(server.getsockname()[1]), encoding="utf-8")
-    name = program("ask.py", CLIENTS)
+    name = program("ask.py", clients)
     recorded = agenttape("record", "--http", "--cassette", "c", "--", "python", name, "--serve")
     assert (recorded.code, recorded.out) == (0, "answer 1\nanswer 2 answer 3\n"), recorded.err
     replayed = agenttape("replay", "--cassette", "c", "--", "python", name)

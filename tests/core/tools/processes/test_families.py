@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -25,21 +26,6 @@ ASK = """
 import sys, uuid
 from tools import look_up
 print(look_up(" ".join(sys.argv[1:])), uuid.uuid4(), flush=True)
-"""
-
-POOL = """
-import multiprocessing, sys
-from concurrent.futures import ProcessPoolExecutor
-from tools import look_up
-
-if __name__ == "__main__":
-    multiprocessing.set_start_method(sys.argv[1])
-    with multiprocessing.Pool(int(sys.argv[2])) as pool:
-        answers = pool.map(look_up, ["Bonn", "Graz", "Nice", "Oslo"], chunksize=1)
-    if sys.argv[1] == "fork":
-        with ProcessPoolExecutor(2) as pool:
-            answers += pool.map(look_up, ["Rome", "Kiel"])
-    print(look_up("Paris"), answers)
 """
 
 
@@ -88,7 +74,22 @@ def test_multiprocessing(
     folder: Path, program: Program, agenttape: Agenttape, *, method: str, workers: str, own: str, calls: int
 ) -> None:
     """Workers share their recordings, whichever of them gets a job, and nothing else is left behind."""
-    words = ("--cassette", "pool", "--", "python", program("pool.py", POOL), method, workers)
+    pool = dedent("""
+        import multiprocessing, sys
+        from concurrent.futures import ProcessPoolExecutor
+        from tools import look_up
+
+        if __name__ == "__main__":
+            multiprocessing.set_start_method(sys.argv[1])
+            with multiprocessing.Pool(int(sys.argv[2])) as pool:
+                answers = pool.map(look_up, ["Bonn", "Graz", "Nice", "Oslo"], chunksize=1)
+            if sys.argv[1] == "fork":
+                with ProcessPoolExecutor(2) as pool:
+                    answers += pool.map(look_up, ["Rome", "Kiel"])
+            print(look_up("Paris"), answers)
+    """)
+
+    words = ("--cassette", "pool", "--", "python", program("pool.py", pool), method, workers)
     recorded = agenttape("record", *words)
     assert (recorded.code, cassettes(folder)) == (0, [f"pool.processes/{own}.yaml", "pool.yaml"])
     assert len(open_cassette(folder / "cassettes" / "pool.processes" / f"{own}.yaml").entries) == calls
@@ -192,27 +193,26 @@ def test_process_without_a_cassette(folder: Path, program: Program, agenttape: A
     assert "removed cassettes/main.processes/ask.py.yaml" in again.err
 
 
-DEAF = {
-    "an option": 'subprocess.run([sys.executable, "-S", "-c", CODE])',
-    "no environment": 'subprocess.run([sys.executable, "-c", CODE], env={})',
-    "posix_spawn": 'os.waitpid(os.posix_spawn(sys.executable, [sys.executable, "-c", CODE], {}), 0)',
-    "posix_spawnp": 'os.waitpid(os.posix_spawnp(sys.executable, [sys.executable, "-I", "-c", CODE], os.environ), 0)',
-    "spawn": 'os.spawnve(os.P_WAIT, sys.executable, [sys.executable, "-c", CODE], {})',
-    "exec": 'os.execve(sys.executable, [sys.executable, "-c", CODE], {b"A": b"x"})',
-    "no variables any more": "(os.environ.clear(), os.execv(sys.executable, [sys.executable, '-c', CODE]))",
-    "env": 'subprocess.run(["env", "-i", sys.executable, "-c", CODE])',
-    "a shell": 'os.system(f"unset PYTHONPATH; {sys.executable} -c \\"{CODE}\\"")',
-    "a shell's env": 'subprocess.run(f"env -u PYTHONPATH {sys.executable} -c \\"{CODE}\\"", shell=True)',
-    "a launcher": 'subprocess.run(["timeout", "60", sys.executable, "-I", "-c", CODE])',
-    "another program": 'subprocess.run(["./other", "began"])',
-    "a shell that starts one": 'os.system("./other began")',
-    "a script": 'subprocess.run(["./script.py"], env={})',
-}
-
-
 @pytest.mark.usefixtures("forked_python")
 def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape) -> None:
     """What isn't known to be guarded does not start in a replay, in any way, unless processes are allowed."""
+    deaf = {
+        "an option": 'subprocess.run([sys.executable, "-S", "-c", CODE])',
+        "no environment": 'subprocess.run([sys.executable, "-c", CODE], env={})',
+        "posix_spawn": 'os.waitpid(os.posix_spawn(sys.executable, [sys.executable, "-c", CODE], {}), 0)',
+        "posix_spawnp": 'os.waitpid(os.posix_spawnp(sys.executable, [sys.executable, "-Ic", CODE], os.environ), 0)',
+        "spawn": 'os.spawnve(os.P_WAIT, sys.executable, [sys.executable, "-c", CODE], {})',
+        "exec": 'os.execve(sys.executable, [sys.executable, "-c", CODE], {b"A": b"x"})',
+        "no variables any more": "(os.environ.clear(), os.execv(sys.executable, [sys.executable, '-c', CODE]))",
+        "env": 'subprocess.run(["env", "-i", sys.executable, "-c", CODE])',
+        "a shell": 'os.system(f"unset PYTHONPATH; {sys.executable} -c \\"{CODE}\\"")',
+        "a shell's env": 'subprocess.run(f"env -u PYTHONPATH {sys.executable} -c \\"{CODE}\\"", shell=True)',
+        "a launcher": 'subprocess.run(["timeout", "60", sys.executable, "-I", "-c", CODE])',
+        "another program": 'subprocess.run(["./other", "began"])',
+        "a shell that starts one": 'os.system("./other began")',
+        "a script": 'subprocess.run(["./script.py"], env={})',
+    }
+
     script = program(
         "main.py",
         f"""
@@ -220,14 +220,14 @@ def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape) -> No
         from tools import look_up
         CODE = "open('began', 'w')"
         look_up("Paris")
-        {"; ".join(f"sys.argv[1] == {name!r} and {call}" for name, call in DEAF.items())}
+        {"; ".join(f"sys.argv[1] == {name!r} and {call}" for name, call in deaf.items())}
         """,
     )
     (folder / "script.py").write_text(f"#!{sys.executable}\nopen('began', 'w')\n")
     (folder / "script.py").chmod(0o700)
     shutil.copy(str(shutil.which("touch")), folder / "other")
     (folder / "other").chmod(0o700)
-    for name in DEAF:
+    for name in deaf:
         words = ("--", "python", script, name)
         recorded = agenttape("record", *words)
         assert (recorded.code, "is not recorded, and a replay refuses it" in recorded.err) == (0, True), name
@@ -357,19 +357,6 @@ class Started:
         return Ended(self.process.returncode, out, err)
 
 
-WAIT = """
-import atexit, signal, sys
-from tools import look_up
-look_up("Paris")
-if "gently" in sys.argv:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-if "late" in sys.argv:
-    atexit.register(exec, "0")  # as an import at the end may do; Python then forgets that it was interrupted
-print("ready", flush=True)
-signal.pause()
-"""
-
-
 @pytest.mark.parametrize(
     ("number", "group", "arguments", "code"),
     [
@@ -385,31 +372,42 @@ def test_ended_by_a_signal(
     folder: Path, program: Program, *, number: signal.Signals, group: bool, arguments: str, code: int
 ) -> None:
     """What a program had recorded when it was ended is its cassette, and it ends as it would without AgentTape."""
-    ended = Started("record", "--", "python", program("wait.py", WAIT), *arguments.split()).end(number, group=group)
+    wait = dedent("""
+        import atexit, signal, sys
+        from tools import look_up
+        look_up("Paris")
+        if "gently" in sys.argv:
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        if "late" in sys.argv:
+            atexit.register(exec, "0")  # as an import at the end may do; Python then forgets that it was interrupted
+        print("ready", flush=True)
+        signal.pause()
+    """)
+
+    ended = Started("record", "--", "python", program("wait.py", wait), *arguments.split()).end(number, group=group)
     assert (ended.code, cassettes(folder)) == (code, ["wait.yaml"])
     assert "cassettes/wait.yaml: 0 replayed, 1 recorded" in ended.err
     assert len(open_cassette(folder / "cassettes" / "wait.yaml").entries) == 1
 
 
-ENDING = """
-import signal, sys, time
-from tools import look_up
-
-class Slow:
-    def __del__(self, sleep=time.sleep):
-        sleep(1)  # longer than the command waits before it forwards a signal
-
-slow = Slow()
-look_up("Paris")
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-print("ready", flush=True)
-signal.pause()
-"""
-
-
 def test_ended_by_a_signal_while_python_takes_it_down(folder: Path, program: Program) -> None:
     """A program that ends by itself after a signal to its whole group gets no second one, which would kill it."""
-    ended = Started("record", "--", "python", program("slow.py", ENDING)).end(signal.SIGTERM, group=True)
+    ending = dedent("""
+        import signal, sys, time
+        from tools import look_up
+
+        class Slow:
+            def __del__(self, sleep=time.sleep):
+                sleep(1)  # longer than the command waits before it forwards a signal
+
+        slow = Slow()
+        look_up("Paris")
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        print("ready", flush=True)
+        signal.pause()
+    """)
+
+    ended = Started("record", "--", "python", program("slow.py", ending)).end(signal.SIGTERM, group=True)
     assert (ended.code, cassettes(folder)) == (0, ["slow.yaml"])
 
 

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -72,27 +73,6 @@ PROGRAMS = {
         main()
         """,
 }
-APP = """
-from shop import Client, look_up
-
-async def app(scope, receive, send):
-    if scope["type"] == "lifespan":
-        message = await receive()
-        if AT_STARTUP:
-            try:
-                Client()
-            except ValueError as error:
-                await send({"type": "lifespan.startup.failed", "message": str(error)})
-                return
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await send({"type": "lifespan.shutdown.complete"})
-        return
-    Client()
-    look_up("Paris")
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"Paris"})
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +110,29 @@ def test_a_server_says_so(
     at_startup: bool, folder: Path, agenttape: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that makes its client when it starts, or for a request, ends with the advice."""
-    (folder / "replayed.py").write_text(APP.replace("AT_STARTUP", str(at_startup)))
+    app = dedent("""
+        from shop import Client, look_up
+
+        async def app(scope, receive, send):
+            if scope["type"] == "lifespan":
+                message = await receive()
+                if AT_STARTUP:
+                    try:
+                        Client()
+                    except ValueError as error:
+                        await send({"type": "lifespan.startup.failed", "message": str(error)})
+                        return
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+            Client()
+            look_up("Paris")
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"Paris"})
+    """)
+
+    (folder / "replayed.py").write_text(app.replace("AT_STARTUP", str(at_startup)))
     monkeypatch.syspath_prepend(folder)
     for name in ("replayed", "shop"):
         monkeypatch.delitem(sys.modules, name, raising=False)

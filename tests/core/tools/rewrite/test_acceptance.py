@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -19,15 +20,16 @@ from .programs import SECRET
 pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).resolve().parents[4]
-RULES = """[tool.agenttape]
-redaction_rules = [{name = "project", env = "PROJECT"}, {name = "customer", keys = ["customer_id"]}]
-"""
 GROUPS = (("functions", "langchain", "langgraph"), ("llamaindex",))
 
 
 @pytest.mark.parametrize("kinds", GROUPS, ids=["functions-langchain-langgraph", "llamaindex"])
 def test_replays_after_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: Sequence[str]) -> None:
     """The secret is in no byte any more, and a program that holds it gets it back, in every framework."""
+    rules = dedent("""\
+        [tool.agenttape]
+        redaction_rules = [{name = "project", env = "PROJECT"}, {name = "customer", keys = ["customer_id"]}]
+    """)
 
     def ran(folder: Path, mode: str, kinds: Sequence[str], **variables: str) -> Any:
         """Run programs in a process of its own, and return what they came to."""
@@ -42,7 +44,7 @@ def test_replays_after_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     recorded = ran(tmp_path, "all", kinds)
     assert all(SECRET in (tmp_path / f"{kind}.yaml").read_text() for kind in kinds)
 
-    (tmp_path / "pyproject.toml").write_text(RULES)
+    (tmp_path / "pyproject.toml").write_text(rules)
     assert run(["check", "--only", "secrets", "."]) == 1
     assert run(["cassette", "redact", "."]) == 0
     assert run(["check", "--only", "secrets", "."]) == 0
