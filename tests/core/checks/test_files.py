@@ -125,5 +125,8 @@ def test_all_problems_are_told() -> None:
         "c.yaml: 3 problems in the checks",
         "c.yaml:5: unknown key 'case'; did you mean 'cases'?",
         "c.yaml:3: unknown check 'nver'; did you mean 'never'?",
-        "c.yaml:4: at_most: expected a limit: calls, tokens, seconds, dollars, steps",
+        (
+            "c.yaml:4: at_most: expected a limit: calls, tokens, seconds, dollars, steps, uncached_tokens, "
+            "cache_miss_dollars"
+        ),
     ]

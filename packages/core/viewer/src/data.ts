@@ -26,6 +26,8 @@ export interface Side {
   dollars?: number;
   input_tokens?: number;
   output_tokens?: number;
+  cached_tokens?: number;
+  prefix?: string;
   changes?: boolean;
 }
 

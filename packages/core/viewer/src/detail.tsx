@@ -83,6 +83,8 @@ function Facts({ page, row }: { page: Page; row: Row }) {
           {side.input_tokens !== undefined && (
             <li>{(side.input_tokens ?? 0).toLocaleString("en-US")} → {count(side.output_tokens ?? 0, "token")}</li>
           )}
+          {side.cached_tokens !== undefined && <li>{count(side.cached_tokens, "token")} from the prompt cache</li>}
+          {side.prefix && <li class="lossy">{plain(side.prefix)}</li>}
           {side.dollars !== undefined && <li>{money(side.dollars)}</li>}
           {page.runs[which]?.has_starts && <li>began at {time(side.start)}</li>}
           {side.status && <li class="failed">{side.status}</li>}

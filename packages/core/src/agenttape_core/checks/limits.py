@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from agenttape_core.checks.checking import Check
-from agenttape_core.checks.run import FACTS, Run
+from agenttape_core.checks.run import CACHE_FIGURES, FACTS, Run
 from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.tools.reporting import Finding
 
 _WHY = {
     "tokens": "counted no tokens",
+    "uncached_tokens": "counted no tokens, or have no known prompt cache",
+    "cache_miss_dollars": "have no known prompt cache, counted tokens or known price",
     "dollars": "had no counted tokens or known price: install agenttape-core[prices], or name a table as `prices`",
 }
 _SHOWN = 3
@@ -25,6 +27,8 @@ def at_most(
     seconds: float | None = None,
     dollars: float | None = None,
     steps: int | None = None,
+    uncached_tokens: int | None = None,
+    cache_miss_dollars: float | None = None,
     uncounted: Collection[str] = (),
 ) -> Check:
     """Return the check that a run takes no more than it may.
@@ -38,13 +42,18 @@ def at_most(
         seconds: The recorded time of its calls; parallel calls add up.
         dollars: Their cost in US dollars, by the prices of the project.
         steps: The nodes of graphs, or steps of workflows, that ran.
+        uncached_tokens: The tokens of requests that weren't read from the provider's prompt cache, by its count; where
+            it doesn't say, by its rules. The first request of a prompt counts in full.
+        cache_miss_dollars: What a prompt cache would have saved, in US dollars, if each request had continued the
+            prefix of an earlier one that holds the same text; see `agenttape show --cache`. An estimate.
         uncounted: The names of models that may go uncounted, as the failure shows them: `OpenAIEmbeddings`,
             `api.openai.com/v1/chat/completions`. The limit is then judged by the others, with a warning.
 
     Raises:
         ConfigurationError: If no limit is given, or one isn't a number.
     """
-    given = {"calls": calls, "tokens": tokens, "seconds": seconds, "dollars": dollars, "steps": steps}
+    given = {"calls": calls, "tokens": tokens, "seconds": seconds, "dollars": dollars, "steps": steps,
+             "uncached_tokens": uncached_tokens, "cache_miss_dollars": cache_miss_dollars}  # fmt: skip
     limits = {what: limit for what, limit in given.items() if limit is not None}
     if not limits:
         raise ConfigurationError(f"at_most: expected a limit: {', '.join(given)}")
@@ -75,6 +84,9 @@ def why_unknown(run: Run, what: str, allowed: Collection[str] = ()) -> str:
     if (fact := FACTS.get(what, what)) in run.lacking:
         return run.lacking[fact]
     several: dict[str, Sequence[str]] = {"tokens": run.uncounted, "dollars": run.unpriced}
+    if what in CACHE_FIGURES:
+        inside = run.caching().unjudged.get(what, ())
+        several[what] = [*inside, *(name for name in run.uncounted if name not in inside)]
     names = [name for name in several.get(what, ()) if name not in allowed]
     if not names:
         return ""
@@ -86,6 +98,8 @@ def why_unknown(run: Run, what: str, allowed: Collection[str] = ()) -> str:
 
 def measured(run: Run, what: str) -> float:
     """Return the cost of a run. `what` is as in `why_unknown`."""
+    if what in CACHE_FIGURES:
+        return float(getattr(run.caching(), what))
     return {
         "calls": run.interactions,
         "tokens": run.tokens,
@@ -99,6 +113,10 @@ def shown(what: str, value: float) -> str:
     """Return a measure with its unit: `6 calls`, `$0.0102`."""
     if what == "dollars":
         return f"${value:.4f}"
+    if what == "cache_miss_dollars":
+        return f"${value:.4f} for what a prompt cache would have saved"
+    if what == "uncached_tokens":
+        return f"{value:,.0f} uncached tokens"
     if what == "seconds":
         return f"{value:.3f} seconds"
     return counted(round(value), what.removesuffix("s")) if value < 1000 else f"{value:,.0f} {what}"  # noqa: PLR2004
@@ -131,7 +149,7 @@ def is_interrupt(error: str) -> bool:
 
 
 def _refuse_no_number(what: str, limit: Any) -> None:
-    whole = what in {"calls", "tokens", "steps"}
+    whole = what in {"calls", "tokens", "steps", "uncached_tokens"}
     kinds: Any = int if whole else int | float
     if isinstance(limit, bool) or not isinstance(limit, kinds) or not 0 <= limit < math.inf:
         raise ConfigurationError(f"at_most: {what} is a {'whole ' if whole else ''}number from 0 on, found {limit!r}")

@@ -7,13 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agenttape_core.tools.prompt_cache.report import Caching
 from agenttape_core.tools.reporting import Finding
 
+CACHE_FIGURES = ("uncached_tokens", "cache_miss_dollars")
+"""The figures of prompt caches."""
 FACTS = {"calls": "interactions"}
 """The names of measures in `Run.lacking` that differ: `calls` there counts tools."""
 
 READ_BY_CHECKS = frozenset(
-    {"calls", "dollars", "happened", "lacking", "messages", "models", "nodes", "seconds", "tokens", "tool_calls"}
+    {"cache_miss_dollars", "uncached_tokens", "unjudged"}
+    | {"calls", "dollars", "happened", "lacking", "messages", "models", "nodes", "seconds", "tokens", "tool_calls"}
     | {"uncounted", "unpriced"}
 )
 """The keys of `Run.meta` of which the other fields of a run are made."""
@@ -87,6 +91,7 @@ class Run:
         unpriced: The names of calls of models without a known price or counted tokens.
         models: The number of calls of models.
         seconds: The time of its calls; parallel calls add up.
+        caching: Returns the figures of its prompt caches.
         conversation: Returns its messages up to its end, in OpenAI's form.
         turns: Returns the runs of its turns, as far as a model answered them; a single turn is the run itself.
         as_recorded: Returns an expected value with pseudonyms instead of secrets, as in its recording.
@@ -114,6 +119,7 @@ class Run:
     unpriced: Sequence[str] = ()
     models: int = 0
     seconds: float = 0.0
+    caching: Callable[[], Caching] = Caching
     conversation: Callable[[], list[dict[str, Any]]] = list
     turns: Callable[[], Sequence[Run]] = tuple
     as_recorded: Callable[..., Any] = unchanged
@@ -162,12 +168,19 @@ def run_of_turns(turns: Sequence[Run]) -> Run:
         unpriced=[name for turn in turns for name in turn.unpriced],
         models=sum(turn.models for turn in turns),
         seconds=sum(turn.seconds for turn in turns),
+        caching=lambda: _added([turn.caching() for turn in turns]),
         turns=lambda: turns,
         lacking={fact: why for turn in reversed(turns) for fact, why in turn.lacking.items()},
         line=lambda call: turn_of[call.at].line(call),
         whole_line=None,
         key="",
     )
+
+
+def _added(several: Sequence[Caching]) -> Caching:
+    names = {what: [name for each in several for name in each.unjudged.get(what, ())] for what in CACHE_FIGURES}
+    tokens, dollars = sum(each.uncached_tokens for each in several), sum(each.cache_miss_dollars for each in several)
+    return Caching(tokens, dollars, names)
 
 
 def _at(call: Call) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,8 @@ from agenttape_core.schema import MODEL_KINDS, Interaction, Step, Timing
 from agenttape_core.session import Session, runs
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.compare.opening import named_cassette
+from agenttape_core.tools.prompt_cache.analysis import asked_at, cache_report, in_order
+from agenttape_core.tools.prompt_cache.report import CacheReport
 from agenttape_core.tools.reading.answer import Answer, bare, joined
 from agenttape_core.tools.reading.messages import input_messages
 from agenttape_core.tools.reading.prices import Prices, load_prices
@@ -164,7 +166,8 @@ def made_of(
     """
     seen = list(_seen(records))
     turns = turns_of(each.record for each in seen if isinstance(each.record, Interaction))
-    made = partial(_part, prices=prices, line=line, lacking=lacking, as_recorded=as_recorded)
+    cached = cache(lambda: _cache_report(records, prices))  # of the whole run: a turn reads what earlier ones sent
+    made = partial(_part, prices=prices, cached=cached, line=line, lacking=lacking, as_recorded=as_recorded)
     if len(turns) <= 1:
         whole = made(names, seen, turns[0].prompt if turns else "")
         return replace(whole, turns=lambda: (whole,)) if turns and turns[0].last is not None else whole
@@ -175,6 +178,11 @@ def made_of(
         for key in [f"{name}#{number}"]
     ]
     return replace(run_of_turns(parts), name=name)
+
+
+def _cache_report(records: Sequence[Record], prices: Prices) -> CacheReport:
+    calls = [asked_at(record, timing) for record, timing in records if isinstance(record, Interaction)]
+    return cache_report(in_order(calls), prices)
 
 
 class _Seen(NamedTuple):
@@ -193,6 +201,7 @@ def _part(
     prompt: str,
     *,
     prices: Prices,
+    cached: Callable[[], CacheReport],
     line: Callable[[Call], int | None],
     lacking: Mapping[str, str],
     as_recorded: Callable[[Any], Any],
@@ -222,6 +231,7 @@ def _part(
         unpriced=tuple(_name_of(item) for item, _, cost in billed if cost is None),
         models=len(models),
         seconds=sum(took) / 1000,
+        caching=lambda: cached().figures({item.number for item, _ in calls}),
         conversation=lambda: conversation_of(last),
         as_recorded=as_recorded,
         model=((model_of(last) or answer.model) if last is not None and answer is not None else None) or "",

@@ -45,7 +45,11 @@ def without_twins(lines: Iterable[tuple[str, TraceLine]], target: str) -> Iterat
 
 def _line(run: Run, meta: dict[str, Any]) -> TraceLine:
     """Return a turn as a line, with all that checks read: rounded or left out, a check could pass here alone."""
-    numbers = {"calls": run.interactions, "tokens": run.tokens, "seconds": run.seconds, "dollars": run.dollars}
+    caching = run.caching()
+    numbers = {"calls": run.interactions, "tokens": run.tokens, "seconds": run.seconds, "dollars": run.dollars,
+               "uncached_tokens": caching.uncached_tokens,
+               "cache_miss_dollars": caching.cache_miss_dollars}  # fmt: skip
+    unjudged = {what: list(names) for what, names in caching.unjudged.items() if names}
     known = {fact: value for fact, value in numbers.items() if fact not in run.lacking}
     unknown = {"uncounted": list(run.uncounted), "unpriced": list(run.unpriced)}
     asked: dict[int | None, list[Call]] = {}
@@ -62,6 +66,7 @@ def _line(run: Run, meta: dict[str, Any]) -> TraceLine:
         "nodes": [call.name for call in run.of_kind("node")],
         **({"lacking": dict(run.lacking)} if run.lacking else {}),
         "models": run.models,
+        **({"unjudged": unjudged} if unjudged else {}),
         **{what: names for what, names in unknown.items() if names},
         "happened": happened,
         "messages": run.conversation(),

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from agenttape_core.checks.run import FACTS, Call, Run, run_of_turns
+from agenttape_core.checks.run import CACHE_FIGURES, FACTS, Call, Run, run_of_turns
 from agenttape_core.checks.sources import redactor_of
 from agenttape_core.checks.values import AsRecorded
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, TraceFormatError, counted, shown_path
@@ -22,13 +22,14 @@ from agenttape_core.redaction import Redactor
 from agenttape_core.storage import open_cassette
 from agenttape_core.storage.files import read_bytes
 from agenttape_core.storage.location import location_of
+from agenttape_core.tools.prompt_cache.report import Caching
 
 _REQUIRED = ("prompt", "response")
 _KEYS: dict[str, type] = {"prompt": str, "response": str, "model": str, "provider": str, "meta": dict}
 _SAID: dict[type, str] = {str: "a text", dict: "an object"}
 _ALIKE = 0.75
 _MOST = 20
-_FACTS = ("calls", "interactions", "steps", "tokens", "seconds", "dollars", "output")
+_FACTS = ("calls", "interactions", "steps", "tokens", "seconds", "dollars", *CACHE_FIGURES, "output")
 """The names of measures that are unknown for a run with missing turns."""
 
 
@@ -42,9 +43,9 @@ class TraceLine:
     model: str | None = None
     provider: str | None = None
     # Facts of its maker. Of these, checks read `tool_calls` (each with `name`, `arguments` and perhaps `error`),
-    # `nodes`, `calls`, `tokens`, `seconds` and `dollars`. An export writes all parts of a run, in the words of `Run`,
-    # including `happened`, which replaces `tool_calls` and `nodes` when read, `messages`, `models`, `uncounted`,
-    # `unpriced` and `lacking`.
+    # `nodes`, `calls`, `tokens`, `seconds`, `dollars`, `uncached_tokens` and `cache_miss_dollars`. An export writes all
+    # parts of a run, in the words of `Run`, including `happened`, which replaces `tool_calls` and `nodes` when read,
+    # `messages`, `models`, `uncounted`, `unpriced`, `unjudged` and `lacking`.
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -148,10 +149,14 @@ def _run_of_line(line: TraceLine, path: str) -> Run:
         happened = [*(Call("node", name, is_step=True) for name in nodes or ()), *(calls or ())], []
     else:
         lacking = {}
-    numbers = {key: _number(meta.get(key)) for key in ("calls", "tokens", "seconds", "dollars")}
+    figures = ("calls", "tokens", "seconds", "dollars", *CACHE_FIGURES)
+    numbers = {key: _number(meta.get(key)) for key in figures}
+    given = meta.get("unjudged")
+    unjudged = {key: _texts(names) or [] for key, names in given.items()} if isinstance(given, Mapping) else {}
+    caching = Caching(round(numbers["uncached_tokens"] or 0), numbers["cache_miss_dollars"] or 0.0, unjudged)
     for key, number in numbers.items():
         if number is None:
-            said = given.get(key) if isinstance(given := meta.get("lacking"), Mapping) else None
+            said = known.get(key) if isinstance(known := meta.get("lacking"), Mapping) else None
             lacking[FACTS.get(key, key)] = said if isinstance(said, str) else f"`meta.{key}` of the line isn't a number"
     made, asked = happened
     return Run(
@@ -166,6 +171,7 @@ def _run_of_line(line: TraceLine, path: str) -> Run:
         tokens=round(numbers["tokens"] or 0),
         uncounted=tuple(_texts(meta.get("uncounted")) or ()),
         seconds=numbers["seconds"] or 0.0,
+        caching=lambda: caching,
         dollars=numbers["dollars"] or 0.0,
         unpriced=tuple(_texts(meta.get("unpriced")) or ()),
         models=round(_number(meta.get("models")) or 0),

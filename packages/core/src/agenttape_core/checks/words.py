@@ -139,7 +139,9 @@ def _judged(word: str, value: Any) -> list[Check]:
 WORDS: dict[str, Callable[[str, Any], list[Check]]] = {
     "after": _pair(after, "within", "kind"),
     "arguments": _arguments,
-    "at_most": _keyed(at_most, "calls", "tokens", "seconds", "dollars", "steps", "uncounted"),
+    "at_most": _keyed(
+        at_most, "calls", "tokens", "seconds", "dollars", "steps", "uncached_tokens", "cache_miss_dollars", "uncounted"
+    ),
     "before": _pair(before, "kind"),
     "called": _named(called, "times", "kind", "arguments"),
     "confirmed": _named(confirmed),

@@ -16,10 +16,11 @@ from agenttape_core.cli.cassettes import STDIN, Found, found_in
 from agenttape_core.cli.output import progress
 from agenttape_core.errors import AgentTapeError, CassetteError, CassetteFormatError, CassetteNotFoundError
 from agenttape_core.lifecycle.thread_files import stored_in
-from agenttape_core.matching import Ignored, recorded_request
+from agenttape_core.matching import Difference, Ignored, recorded_request
 from agenttape_core.redaction import Redactor, new_key
 from agenttape_core.schema import KINDS, Interaction
 from agenttape_core.settings import Settings, load_settings
+from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reporting import Finding, Judged
 from agenttape_core.tools.rewrite.scanning import (
     Leak,
@@ -141,6 +142,34 @@ def secrets(paths: Paths, settings: Settings) -> Made:
             yield path, unreadable(path, error)
         else:
             yield path, Judged("secret", "holds no secret", tuple(found))
+
+
+def prompt_caches(cassettes: Sequence[Found], prices: Prices) -> Made:
+    """Look for calls that read a prompt again which a prompt cache would have held. They are warnings."""
+    from agenttape_core.tools.prompt_cache.analysis import report_of
+
+    for found in progress(cassettes, "reading"):
+        try:
+            cassette = found.open()
+            report = report_of([(cassette, found.shown)], prices)
+        except CassetteError as error:
+            yield found.shown, unreadable(found.shown, error)
+            continue
+        judged = tuple(
+            Finding(
+                f"doesn't continue the prefix of call {broken.number}{broken.place}: {broken.why}; "
+                f"~{broken.tokens:,} tokens were read again" + (f", ${broken.cost:.4f}" if broken.cost else ""),
+                differences=() if (at := broken.difference) is None else (Difference(at.where, at.before, at.now),),
+                level="warning",
+                rule="cache",
+                path=found.shown,
+                line=cassette.line_of(call.number),
+                interaction=call.number,
+                address=call.address,
+            )
+            for call, broken in report.breaks
+        )
+        yield found.shown, Judged("cache", "reads what its prompt cache holds", judged)
 
 
 def _leaks_of_cassette(found: Found, redactor: Redactor) -> Iterator[Leak]:

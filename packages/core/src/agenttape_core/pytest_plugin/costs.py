@@ -14,7 +14,7 @@ import pytest
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import Usage
 from agenttape_core.settings import Settings
-from agenttape_core.tools.reading.prices import LIST, ListPrices, Prices, edition_of_list, load_prices
+from agenttape_core.tools.reading.prices import LIST, ListPrices, Prices, Rates, edition_of_list, load_prices
 
 _KEY = "agenttape/costs"
 _COSTS: pytest.StashKey[RememberedPrices] = pytest.StashKey()
@@ -46,6 +46,10 @@ class RememberedPrices:
             self._has_asked = True
             self._costs[key] = self._prices.cost(model, provider, usage)
         return self._costs[key]
+
+    def rates(self, model: str, provider: str) -> Rates | None:
+        """Return the prices of single tokens, which aren't kept: few tests ask. See `Prices`."""
+        return self._prices.rates(model, provider)
 
     def keep(self) -> None:
         """Keep the looked-up prices."""

@@ -157,7 +157,7 @@ def _is_whole(facts: Any) -> bool:
 _JUDGE = (".judge.yaml", ".judge.jsonl")
 """The ends of the names of judges' cassettes: they aren't runs."""
 _BASELINE = "baseline.json"
-_PARTS = ("files", "secrets", "checksums", "rules", "stale", *ALL_CHECKS, "coverage", "score")
+_PARTS = ("files", "secrets", "checksums", "rules", "cache", "stale", *ALL_CHECKS, "coverage", "score")
 
 Source = tuple[str, Callable[[], Run]]
 
@@ -203,7 +203,8 @@ def check(
     them. Rules say which tools are called, in which order, for how many tokens, and with which answer.
 
     With --stale, lists cassettes from which a recording of today would differ. --only verified lists those that pytest
-    --cassette-lab=live has not compared with a real run. Scores are in NAME.scores.json, next to the cassette.
+    --cassette-lab=live has not compared with a real run. --only cache warns of calls that read a prompt again which the
+    provider's prompt cache would have held. Scores are in NAME.scores.json, next to the cassette.
 
     Exits with 1 if a check fails, with 2 if the rules are malformed, with 3 if a cassette cannot be read.
     """
@@ -213,7 +214,7 @@ def check(
     compared = read_baseline(baseline, allowed) if baseline is not None and not write_baseline else None
     files = files_in(paths) if paths or not given["trace"] else Paths([], [], [])
     gathered, prices, judged = _Gathered(compared), load_prices(project_settings().prices), []
-    made = list(_made(files, parts, project_settings(), max_age))
+    made = list(_made(files, parts, project_settings(), max_age, prices))
     with recording_judges() if given["record_judges"] else nullcontext():
         if "rules" in parts or redact_prompts:
             named = [one for one in files.cassettes if one.shown in paths or not is_derived(one.shown)]
@@ -266,7 +267,9 @@ def _parts(given: Mapping[str, Any], max_age: str | None, *, has_rules: bool) ->
     return parts | {*CHECKS} if "stale" in parts else parts
 
 
-def _made(files: Paths, parts: set[str], settings: Settings, max_age: str | None) -> Iterator[tuple[str, Judged]]:
+def _made(
+    files: Paths, parts: set[str], settings: Settings, max_age: str | None, prices: Prices
+) -> Iterator[tuple[str, Judged]]:
     """Yield the checks that need no rules, each with the file that it is about."""
     if "files" in parts:
         yield from findings.files(files.cassettes)
@@ -274,6 +277,8 @@ def _made(files: Paths, parts: set[str], settings: Settings, max_age: str | None
         yield from findings.secrets(files, settings)
     if "checksums" in parts:
         yield from findings.checksums(files.cassettes)
+    if "cache" in parts:
+        yield from findings.prompt_caches(files.cassettes, prices)
     if checks := [check for check in ALL_CHECKS if check in parts]:
         yield from findings.stale(files.cassettes, checks, max_age)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _WAYS = ("cassette", "thread", "turn", "agent", "node", "model", "tool")
 _CALLS = ("interactions", "steps", "raised", "cancelled", "streamed", "lossy")
-_COUNTS = (*_CALLS, "input_tokens", "output_tokens", "unpriced")
+_COUNTS = (*_CALLS, "input_tokens", "cached_tokens", "output_tokens", "unpriced")
 _TABLES = ("kinds", "models", "tools")
 _BAR, _LABEL, _NUMBERS = 60, 44, 32
 """The greatest widths of a bar and a label, and the width of the numbers, in columns."""
@@ -47,6 +47,7 @@ _LEGEND = f"{_CALL} a call   {_STEP} a step   {_FIRST} its first chunk   {_CHUNK
 @click.option("--call", type=int, metavar="N", help="Show one call in full.")
 @click.option("--step", type=int, metavar="N", help="Show one step in full.")
 @click.option("--timeline", is_flag=True, help="Show when each call ran, as bars on one scale.")
+@click.option("--cache", is_flag=True, help="Show what the provider's prompt cache could read, and what broke it.")
 @click.option("--stats", is_flag=True, help="Add up calls, errors, tokens, cost and time of all cassettes.")
 @click.option("--by", type=click.Choice(_WAYS), help="With --stats: a line for each of these, with its first chunk.")
 @click.option(
@@ -61,6 +62,7 @@ def show(
     call: int | None,
     step: int | None,
     timeline: bool,
+    cache: bool,
     stats: bool,
     by: str | None,
     html: str | None,
@@ -77,19 +79,19 @@ def show(
     With --why, the program is replayed as agenttape lab why does, and a click on a call shows which answers change it.
     """
     is_page = opens or html is not None
-    if sum((call is not None, step is not None, timeline, stats, is_page)) > 1:
-        raise click.UsageError("--call, --step, --timeline, --stats and --html cannot be combined")
+    if sum((call is not None, step is not None, timeline, cache, stats, is_page)) > 1:
+        raise click.UsageError("--call, --step, --timeline, --cache, --stats and --html cannot be combined")
     if (by is not None and not stats) or (program is not None and not is_page) or (text is not None and not program):
         raise click.UsageError("--by needs --stats; --why needs --html or --open; --text needs --why")
     if is_page:
         from agenttape_core.cli.page import write_page
 
         return write_page(paths, html, program, text, opens=opens, as_json=as_json)
-    if stats:
-        _show_stats(paths, by, as_json=as_json)
+    if stats or cache:
+        _show_stats(paths, by, as_json=as_json) if stats else _show_cache(paths, as_json=as_json)
         return None
     if len(paths) > 1:
-        raise click.UsageError("name one cassette; --stats takes several, and --html two")
+        raise click.UsageError("name one cassette; --stats and --cache take several, and --html two")
     found = found_one(*(paths or (".",)))
     if timeline:
         _show_timeline(found, as_json=as_json)
@@ -159,13 +161,14 @@ def _print_groups(by: str, groups: Sequence[Group], prices: Prices, *, as_json: 
     if as_json:
         print_json({"by": by, "groups": [group.to_dict() for group in groups]})
         return
-    numbers = ("calls", "failed", "tokens", "money", "time", "first", "first p95")
+    numbers = ("calls", "failed", "tokens", "cached", "money", "time", "first", "first p95")
     rows = [
         (
             group.name or "-",
             f"{group.calls:,}",
             f"{group.failed:,}" if group.failed else "",
             f"{group.input_tokens + group.output_tokens:,}",
+            f"{group.cached_tokens:,}" if group.cached_tokens else "",
             money(group.dollars, group.unpriced),
             f"{group.seconds:.2f} s",
             *(f"{first:.0f} ms" if first is not None else "" for first in (group.ttft(0.5), group.ttft(0.95))),
@@ -186,6 +189,36 @@ def _sum(overviews: Sequence[Overview]) -> dict[str, Any]:
             counted.update(getattr(overview, table))
         total[table] = dict(counted.most_common())
     return total
+
+
+def _show_cache(paths: Sequence[str], *, as_json: bool) -> None:
+    from agenttape_core.tools.prompt_cache.analysis import report_of
+    from agenttape_core.tools.reading.prices import load_prices
+
+    cassettes = [(found.look(), found.shown) for found in progress(runs_in(paths), "reading")]
+    report = report_of(cassettes, load_prices(load_settings().prices))
+    if as_json:
+        print_json(report.to_dict())
+        return
+    several = len(cassettes) > 1
+    rows = [
+        (
+            (f"{call.run} " if several else "") + f"{call.number} {call.address}",
+            call.model,
+            _estimated(call.input_tokens, is_counted=call.is_counted),
+            "" if call.unknown else _estimated(call.possible, is_counted=False),
+            "" if call.read is None else f"{call.read:,}",
+            "" if call.broken is None else _estimated(call.broken.tokens, is_counted=False),
+        )
+        for call in report.calls
+    ]
+    numbers = ("input", "in the cache", "read from it", "read again")
+    print_table(("call", "model", *numbers), rows, right=frozenset(numbers))
+    print_lines([(line, "") for line in report.lines()])
+
+
+def _estimated(tokens: int, *, is_counted: bool) -> str:
+    return f"{'' if is_counted or not tokens else '~'}{tokens:,}"
 
 
 def _show_timeline(cassette: Found, *, as_json: bool) -> None:

@@ -90,6 +90,14 @@ class Answer:
                 found[name] = count
         return found
 
+    @property
+    def tokens_apart(self) -> int:
+        """Tokens of the request that its provider doesn't count among the input tokens: Anthropic's cached ones."""
+        if any(_at(source, path) is not None for path in _INCLUDED for source in self._sources):
+            return 0
+        counts = ([_at(source, (key,)) for source in self._sources] for key in _APART)
+        return sum(next((count for count in each if type(count) is int), 0) for each in counts)
+
     @cached_property
     def _sources(self) -> list[Mapping[str, Any]]:
         whole = bare(self.value)
@@ -206,7 +214,7 @@ def _sources(answer: Any) -> Iterator[Mapping[str, Any]]:
         return
     message = bare(answer.get("message"))
     inner = [message.get("response_metadata"), message.get("usage_metadata")] if isinstance(message, Mapping) else []
-    places = [*inner, answer.get("llm_output"), answer.get("generation_info"), answer.get("raw"), message]
+    places = [*inner, answer.get("llm_output"), answer.get("generation_info"), answer.get("raw"), message, answer]
     for place in map(bare, places):
         if isinstance(place, Mapping):
             yield place
@@ -227,10 +235,15 @@ def _first(sources: list[Mapping[str, Any]], *keys: str, skip: tuple[str, ...] =
     return next((text for text in texts if isinstance(text, str) and text and not text.startswith(skip)), None)
 
 
+_INCLUDED = (("input_token_details",), ("prompt_tokens_details",), ("input_tokens_details",))
+"""The keys under which the counts of cached tokens are details of the input tokens."""
+_APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
 _TOKENS = {
     "cache_read.input_tokens": (("input_token_details", "cache_read"), ("prompt_tokens_details", "cached_tokens"),
-                                ("cache_read_input_tokens",)),
-    "cache_creation.input_tokens": (("input_token_details", "cache_creation"), ("cache_creation_input_tokens",)),
+                                ("input_tokens_details", "cached_tokens"), ("cache_read_input_tokens",),
+                                ("prompt_cache_hit_tokens",), ("cached_content_token_count",)),
+    "cache_creation.input_tokens": (("input_token_details", "cache_creation"), ("cache_creation_input_tokens",),
+                                    ("prompt_tokens_details", "cache_write_tokens")),
     "reasoning.output_tokens": (("output_token_details", "reasoning"),
                                 ("completion_tokens_details", "reasoning_tokens")),
 }  # fmt: skip

@@ -27,6 +27,8 @@ INSTALL = (
 LIST = "genai_prices"
 """The module of the list prices. To load it takes longer than to replay most tests."""
 _PER = 1_000_000
+_FEW = 1000
+"""Prices of single tokens are made of those of so many: fewer than any from which a price is another."""
 _SNAPSHOT = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d{8}|\d{4}|latest)$")
 
 
@@ -44,12 +46,23 @@ class Prices(Protocol):
         doesn't.
         """
 
+    def rates(self, model: str, provider: str) -> Rates | None:
+        """Return the prices of single tokens; None if the model has no known price. See `cost`."""
+
+
+class Rates(NamedTuple):
+    """The prices of single tokens of a request, in US dollars."""
+
+    input: float  # of a token that the model reads
+    cache_read: float | None  # of one that it reads from the prompt cache; `None` if that isn't known
+
 
 class Price(NamedTuple):
     """The price of a model, in US dollars per million tokens."""
 
     input: float  # the price of tokens that it reads
     output: float = 0.0  # the price of tokens that it writes; zero for embeddings
+    cache_read: float | None = None  # the price of tokens that it reads from the prompt cache, if it's known
 
     def cost(self, usage: Usage) -> float:
         """Return the cost of a call, in US dollars."""
@@ -70,8 +83,18 @@ class PriceTable:
 
     def cost(self, model: str, provider: str, usage: Usage) -> float | None:  # noqa: ARG002 - a model has one price
         """Return the cost of a call. See `Prices`."""
-        price = next((self._table[name] for name in names_of(model) if name in self._table), None)
+        price = self._price(model)
         return price.cost(usage) if price is not None else None
+
+    def rates(self, model: str, provider: str) -> Rates | None:  # noqa: ARG002 - a model has one price
+        """Return the prices of single tokens. See `Prices`."""
+        price = self._price(model)
+        if price is None:
+            return None
+        return Rates(price.input / _PER, None if price.cache_read is None else price.cache_read / _PER)
+
+    def _price(self, model: str) -> Price | None:
+        return next((self._table[name] for name in names_of(model) if name in self._table), None)
 
 
 class ListPrices:
@@ -81,10 +104,14 @@ class ListPrices:
 
     def cost(self, model: str, provider: str, usage: Usage) -> float | None:
         """Return the cost of a call. See `Prices`."""
-        counts = (usage.input_tokens or 0, usage.output_tokens or 0)
-        hints = (None, provider)  # most models are known by their names; a wrong hint would hide them
-        costs = (_list_cost(name, hint, *counts) for hint in hints for name in names_of(model))
-        return next((cost for cost in costs if cost is not None), None)
+        return _listed(model, provider, usage.input_tokens or 0, usage.output_tokens or 0)
+
+    def rates(self, model: str, provider: str) -> Rates | None:
+        """Return the prices of single tokens. See `Prices`."""
+        whole, cached = _listed(model, provider, _FEW, 0), _listed(model, provider, _FEW, 0, _FEW)
+        if whole is None:
+            return None
+        return Rates(whole / _FEW, None if cached is None else cached / _FEW)
 
 
 class NoPrices:
@@ -93,6 +120,10 @@ class NoPrices:
     are_there = False
 
     def cost(self, model: str, provider: str, usage: Usage) -> float | None:  # noqa: ARG002 - there is no price
+        """Return None. See `Prices`."""
+        return None
+
+    def rates(self, model: str, provider: str) -> Rates | None:  # noqa: ARG002 - there is no price
         """Return None. See `Prices`."""
         return None
 
@@ -147,13 +178,21 @@ def _installed() -> Prices:
     return ListPrices() if is_there else NoPrices()
 
 
+def _listed(model: str, provider: str, *counts: int) -> float | None:
+    hints = (None, provider)  # most models are known by their names; a wrong hint would hide them
+    costs = (_list_cost(name, hint, *counts) for hint in hints for name in names_of(model))
+    return next((cost for cost in costs if cost is not None), None)
+
+
 @cache
-def _list_cost(model: str, provider: str | None, input_tokens: int, output_tokens: int) -> float | None:
+def _list_cost(
+    model: str, provider: str | None, input_tokens: int, output_tokens: int, cached: int = 0
+) -> float | None:
     from genai_prices import Usage as Counts
     from genai_prices import calc_price
 
     try:
-        counts = Counts(input_tokens=input_tokens, output_tokens=output_tokens)
+        counts = Counts(input_tokens=input_tokens, output_tokens=output_tokens, cache_read_tokens=cached)
         return float(calc_price(counts, model, provider_id=provider).total_price)
     except (LookupError, ValueError):  # the model is unknown, or the counts are none
         return None
@@ -161,7 +200,7 @@ def _list_cost(model: str, provider: str | None, input_tokens: int, output_token
 
 def _price(entry: Any) -> Price:
     price = Price(**entry)
-    for value in price:
+    for value in (each for each in price if each is not None):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
             raise ValueError(f"{value!r} isn't a price")
     return price

@@ -8,6 +8,7 @@ from typing import Any
 
 from agenttape_core.schema import MODEL_KINDS, OWN, Interaction
 from agenttape_core.storage import Cassette
+from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.prices import Prices
 
 MODELS = MODEL_KINDS | {"embeddings"}
@@ -32,6 +33,7 @@ class Overview:
     lossy: int  # the number of calls that hold less than the original outcome
     input_tokens: int  # the tokens that models read, if they were counted
     output_tokens: int  # the tokens that models wrote, if they were counted
+    cached_tokens: int  # the tokens that they read from a prompt cache, as far as their providers say so
     dollars: float  # the cost of the recorded calls in US dollars, as far as their models have a known price
     unpriced: int  # the number of calls of models without a known price or without counted tokens
     seconds: float  # the sum of the durations of the recorded calls; parallel calls overlapped
@@ -53,6 +55,15 @@ def cost_of(item: Interaction, prices: Prices) -> float | None:
     """
     model, usage = model_of(item), item.outcome.usage
     return prices.cost(model, item.name, usage) if model is not None and usage is not None else None
+
+
+def cached_tokens(item: Interaction) -> int:
+    """Return the tokens that a call of a model read from a prompt cache; 0 if its provider doesn't say.
+
+    Args:
+        item: A call of one of the kinds `MODELS`.
+    """
+    return Answer(item.outcome).tokens.get("cache_read.input_tokens", 0) if item.kind in MODEL_KINDS else 0
 
 
 def model_of(item: Interaction) -> str | None:
@@ -97,6 +108,7 @@ def overview_of(cassette: Cassette, prices: Prices) -> Overview:
             dollars += cost or 0.0
             found["input"] += usage.input_tokens or 0 if usage is not None else 0
             found["output"] += usage.output_tokens or 0 if usage is not None else 0
+            found["cached"] += cached_tokens(item)
     timings = cassette.header.volatile.timings.values()
     return Overview(
         name=cassette.preface.name,
@@ -113,6 +125,7 @@ def overview_of(cassette: Cassette, prices: Prices) -> Overview:
         lossy=found["lossy"],
         input_tokens=found["input"],
         output_tokens=found["output"],
+        cached_tokens=found["cached"],
         dollars=round(dollars, 6),
         unpriced=found["unpriced"],
         seconds=round(sum(timing.duration_ms for timing in timings) / 1000, 3),

@@ -14,7 +14,7 @@ from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.messages import input_messages
 from agenttape_core.tools.reading.prices import Prices
-from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
+from agenttape_core.tools.reading.summary import MODELS, cached_tokens, cost_of, model_of
 
 
 @dataclass(slots=True)
@@ -146,6 +146,7 @@ class Group:
     failed: int = 0  # the number of those that raised or were cancelled
     input_tokens: int = 0  # the tokens that its models read, if they were counted
     output_tokens: int = 0  # the tokens that they have written
+    cached_tokens: int = 0  # those of its input that came from a prompt cache, as far as their providers say so
     dollars: float = 0.0  # the cost in US dollars, as far as the models have a known price
     unpriced: int = 0  # the number of calls of models without a known price or counted tokens
     seconds: float = 0.0  # the sum of the durations
@@ -162,13 +163,15 @@ class Group:
             self.unpriced += cost is None
             self.input_tokens += (usage.input_tokens or 0) if usage is not None else 0
             self.output_tokens += (usage.output_tokens or 0) if usage is not None else 0
+            self.cached_tokens += cached_tokens(item)
         if timing is not None:
             self.seconds += timing.duration_ms / 1000
             self.first_ms += timing.offsets_ms[:1]
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data: the time to the first chunk as median and 95th percentile, in milliseconds."""
-        facts = {key: getattr(self, key) for key in ("name", "calls", "failed", "input_tokens", "output_tokens")}
+        counts = ("name", "calls", "failed", "input_tokens", "output_tokens", "cached_tokens")
+        facts = {key: getattr(self, key) for key in counts}
         money = {"dollars": round(self.dollars, 6), "unpriced": self.unpriced, "seconds": round(self.seconds, 3)}
         return {**facts, **money, "ttft_ms": self.ttft(0.5), "ttft_p95_ms": self.ttft(0.95)}
 

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from agenttape_core.schema import MODEL_KINDS, Interaction, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.compare import Compared
+from agenttape_core.tools.prompt_cache.analysis import report_of
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.call_tree import CallTree
 from agenttape_core.tools.reading.prices import Prices
-from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
+from agenttape_core.tools.reading.summary import MODELS, cached_tokens, cost_of, model_of
 from agenttape_core.tools.reading.timeline import timeline_of
 
 # -- The lines of the page's tree: places that hold one thing only share the line of what they hold.
@@ -152,6 +153,9 @@ def run_of(cassette: Cassette, records: Sequence[Interaction | Step], prices: Pr
     timeline = timeline_of(cassette)
     times = {(row.word, row.number): (row.start_ms, row.duration_ms) for row in timeline.rows}
     facts = {_id(record): _facts(line, record, cassette, prices) for line, record in enumerate(records)}
+    for call, broken in report_of([(cassette, "")], prices).breaks:
+        text = f"prefix of call {broken.number} broken{broken.place}: {broken.why}"
+        facts["interaction", call.number]["prefix"] = text
     return Run(facts, times, not timeline.guessed)
 
 
@@ -239,6 +243,7 @@ def _call_facts(item: Interaction, cassette: Cassette, prices: Prices) -> Iterat
     if item.kind in MODELS:
         yield "model", model_of(item)
         yield "dollars", cost_of(item, prices)
+        yield "cached_tokens", cached_tokens(item) or None
         if outcome.usage is not None:
             yield "input_tokens", outcome.usage.input_tokens
             yield "output_tokens", outcome.usage.output_tokens

@@ -1,0 +1,300 @@
+"""The tokens that calls could have read from a prompt cache: each is compared with the earlier ones that it is like."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from agenttape_core.schema import MODEL_KINDS, Interaction, Timing
+from agenttape_core.storage import Cassette
+from agenttape_core.tools.prompt_cache.parts import Part, Shared, difference, given_by, parts_of, shared
+from agenttape_core.tools.prompt_cache.report import Break, CachedCall, CacheReport
+from agenttape_core.tools.prompt_cache.rules import CacheRule, rule_for
+from agenttape_core.tools.reading.answer import Answer
+from agenttape_core.tools.reading.prices import Prices
+from agenttape_core.tools.reading.summary import model_of
+
+_LATEST = 16
+"""So many of the latest calls of a model are compared with the next one: an agent's next request resembles one of
+them. Comparing all would take time in proportion to the square of a run's length."""
+_WORTH = 128
+"""So many tokens have to be read again before it's reported: two requests that are alike always share some words."""
+
+
+class Asked(NamedTuple):
+    """A call, and when it was made."""
+
+    item: Interaction
+    run: str  # its cassette, as messages show it
+    start: float | None  # the seconds since the epoch at which it was made; `None` if that isn't known
+    answered: float | None  # the same for the first part of its answer: its prefix is in the cache then
+
+
+def calls_of(cassette: Cassette, shown: str) -> Iterator[Asked]:
+    """Yield the calls of a cassette with their times, in the order in which they were made.
+
+    Args:
+        cassette: The cassette.
+        shown: Its file, as messages show it.
+
+    Raises:
+        CassetteFormatError: If a record is malformed.
+    """
+    timings = cassette.header.volatile.timings
+    epoch = _began(cassette)
+    found = [asked_at(item, timings.get(item.number), shown, epoch) for item in cassette.interactions()]
+    yield from in_order(found)
+
+
+def _began(cassette: Cassette) -> float:
+    """Return the seconds since the epoch at which a recording began; 0 if that isn't known."""
+    volatile = cassette.preface.volatile
+    if volatile.clock is not None:
+        return volatile.clock
+    try:
+        return datetime.fromisoformat(volatile.created).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def asked_at(item: Interaction, timing: Timing | None, run: str = "", epoch: float = 0.0) -> Asked:
+    """Return a call with its times.
+
+    Args:
+        item: The call.
+        timing: Its times in its recording, if they're known.
+        run: Its cassette, as messages show it.
+        epoch: The seconds since the epoch at which its recording began.
+    """
+    if timing is None or timing.start_ms is None:
+        return Asked(item, run, None, None)
+    first = timing.offsets_ms[0] if timing.offsets_ms else timing.duration_ms
+    start = epoch + timing.start_ms / 1000
+    return Asked(item, run, start, start + first / 1000)
+
+
+def in_order(calls: Sequence[Asked]) -> Sequence[Asked]:
+    """Return calls of one run in the order in which they were made; as they are if the times of some aren't known."""
+    starts = [call.start for call in calls if call.start is not None]
+    return sorted(calls, key=lambda call: call.start or 0.0) if len(starts) == len(calls) else calls
+
+
+def cache_report(calls: Iterable[Asked], prices: Prices) -> CacheReport:
+    """Return what calls could have read from the prompt cache of their provider.
+
+    Args:
+        calls: The calls of one run, or of several runs of a program, in the order in which they were made.
+        prices: The prices of tokens.
+    """
+    earlier: dict[tuple[str, str], _Earlier] = {}
+    found = []
+    for asked in calls:
+        if asked.item.kind not in MODEL_KINDS:
+            continue
+        parts = parts_of(asked.item.request)
+        if parts:
+            found.append(_judged(asked, parts, earlier, prices))
+    return CacheReport(tuple(found))
+
+
+def report_of(cassettes: Iterable[tuple[Cassette, str]], prices: Prices) -> CacheReport:
+    """Return what the runs in cassettes could have read from the prompt cache, the oldest run first.
+
+    Args:
+        cassettes: The cassettes, each with its file as messages show it.
+        prices: The prices of tokens.
+
+    Raises:
+        CassetteFormatError: If a record is malformed.
+    """
+    ordered = sorted(cassettes, key=lambda each: _began(each[0]))
+    return cache_report((asked for cassette, shown in ordered for asked in calls_of(cassette, shown)), prices)
+
+
+class _Sent(NamedTuple):
+    """A request that was sent."""
+
+    asked: Asked
+    parts: list[Part]
+    tokens: int  # its length
+    marks: dict[int, float]  # the numbers of parts after which its prefix is cached, with the lifetime there in seconds
+
+    @property
+    def scale(self) -> float:
+        """The number of its tokens for each that is estimated."""
+        return self.tokens / max(sum(part.weight for part in self.parts), 1.0)
+
+
+class _Earlier:
+    """The earlier calls of one model."""
+
+    def __init__(self) -> None:
+        self._latest: deque[_Sent] = deque(maxlen=_LATEST)
+        self._by_prefix: dict[int, _Sent] = {}
+
+    def add(self, sent: _Sent) -> None:
+        self._latest.append(sent)
+        for key in _prefixes(sent.parts):
+            self._by_prefix[key] = sent
+
+    def alike(self, parts: Sequence[Part]) -> list[_Sent]:
+        """Return the latest calls, and the latest of those that begin with the most parts of a request."""
+        longest = next((self._by_prefix[key] for key in reversed(_prefixes(parts)) if key in self._by_prefix), None)
+        more = [longest] if longest is not None and not any(longest is sent for sent in self._latest) else []
+        return [*more, *self._latest]
+
+
+def _prefixes(parts: Sequence[Part]) -> list[int]:
+    """Return a key for each prefix of whole parts."""
+    found, key = [], 0
+    for part in parts:
+        key = hash((key, part.identity))
+        found.append(key)
+    return found
+
+
+def _judged(asked: Asked, parts: list[Part], earlier: dict[tuple[str, str], _Earlier], prices: Prices) -> CachedCall:
+    item = asked.item
+    answer = Answer(item.outcome)
+    tokens, is_counted = _length(item, answer, parts)
+    model = model_of(item) or answer.model or ""
+    rule = rule_for(model)
+    read, written = (answer.tokens.get(f"cache_{what}.input_tokens") for what in ("read", "creation"))
+    call = CachedCall(asked.run, item.number, item.name, item.address, model, tokens, is_counted, read, written)
+    if rule is None or (unknown := _unknown(given_by(item.request))):
+        named = f"no rule of a prompt cache is known for {model}" if model else "the request names no model"
+        return replace(call, unknown=named if rule is None else unknown)
+    call = replace(call, provider=rule.provider)
+    sent = _Sent(asked, parts, tokens, _marks(item, parts, rule))
+    known = earlier.setdefault((rule.provider, model), _Earlier())
+    judged = _compared(call, sent, known.alike(parts), rule, prices)
+    known.add(sent)
+    return judged
+
+
+def _unknown(given: Mapping[str, Any]) -> str:
+    """Return why nothing is known of the prefix of a request; empty if its start is all in it."""
+    held = next((key for key in ("previous_response_id", "conversation", "cached_content") if given.get(key)), "")
+    return f"the provider holds the start of the request ({held})" if held else ""
+
+
+def _length(item: Interaction, answer: Answer, parts: Sequence[Part]) -> tuple[int, bool]:
+    """Return the tokens of a request, and whether its provider counted them."""
+    usage = item.outcome.usage
+    if usage is None or usage.input_tokens is None:
+        return round(sum(part.weight for part in parts)), False
+    return usage.input_tokens + answer.tokens_apart, True
+
+
+def _marks(item: Interaction, parts: Sequence[Part], rule: CacheRule) -> dict[int, float]:
+    """Return the places in a request at which its prefix may be cached, as the number of parts before them."""
+    given = given_by(item.request)
+    long = "1h", "24h"
+    lifetime = rule.long_lifetime if str(given.get("prompt_cache_retention")) in long else rule.lifetime
+    lifetime = max(lifetime, rule.lifetime)
+    marks = {
+        at: max(rule.long_lifetime, rule.lifetime) if part.mark in long else lifetime
+        for at, part in enumerate(parts, 1)
+        if part.mark is not None
+    }
+    return {**marks, len(parts): lifetime} if rule.automatic else marks
+
+
+class _Reading(NamedTuple):
+    """A request that an earlier one may have put into the cache in part."""
+
+    sent: _Sent  # the earlier one
+    same: Shared
+    tokens: int  # those that could be read
+    lost: int  # those that both requests have, and that couldn't be
+    why: str  # the reason, if their prefix is the same
+
+
+def _compared(call: CachedCall, now: _Sent, earlier: Sequence[_Sent], rule: CacheRule, prices: Prices) -> CachedCall:
+    readings = [_reading(sent, now, rule) for sent in earlier if _is_before(sent.asked, now.asked)]
+    possible = max((reading.tokens for reading in readings), default=0)
+    call = replace(call, possible=possible)
+    worst = max(readings, key=lambda reading: (reading.tokens + reading.lost, reading.tokens), default=None)
+    lost = worst.tokens + worst.lost - possible if worst is not None else 0
+    if worst is None or lost < _WORTH or (call.read or 0) >= possible + lost:
+        return call
+    why, found = worst.why, None
+    if not why:
+        why, found = difference(worst.sent.parts, now.parts, worst.same.whole)
+    earlier_call, costs = worst.sent.asked, _costs(call, lost, rule, prices)
+    return replace(call, broken=Break(earlier_call.item.number, earlier_call.run, why, found, lost, *costs))
+
+
+def _is_before(earlier: Asked, now: Asked) -> bool:
+    """Return whether an earlier call had begun to be answered when another one was made."""
+    if earlier.answered is None or now.start is None:
+        return True
+    return earlier.answered <= now.start
+
+
+def _reading(sent: _Sent, now: _Sent, rule: CacheRule) -> _Reading:
+    same = shared(sent.parts, now.parts)
+    scale = now.scale
+    prefix = sent.tokens if same.is_all and len(now.parts) > len(sent.parts) else same.prefix * scale
+    prefix = min(prefix, now.tokens)
+    both = _whole_blocks(min(prefix + same.again * scale, now.tokens), rule)
+    if both < rule.minimum:
+        return _Reading(sent, same, 0, 0, "")
+    usable, why = _usable(sent, now, same, rule, prefix)
+    tokens = _whole_blocks(usable, rule)
+    tokens = tokens if tokens >= rule.minimum else 0
+    again = same.again * scale
+    if again > max(prefix - usable, _WORTH):  # most of it was lost to a difference
+        return _Reading(sent, same, tokens, both - tokens, "")
+    return _Reading(sent, same, tokens, both - tokens if why else 0, why)
+
+
+def _usable(sent: _Sent, now: _Sent, same: Shared, rule: CacheRule, prefix: float) -> tuple[float, str]:
+    """Return the tokens that are in the cache when a request comes, and why there aren't more."""
+    gap = None if sent.asked.answered is None or now.asked.start is None else now.asked.start - sent.asked.answered
+    if rule.ends == "tokens":
+        lifetime = max(sent.marks.values(), default=rule.lifetime)
+        return (prefix, "") if gap is None or gap <= lifetime else (0.0, _expired(gap, lifetime))
+    places = [at for at in sent.marks if at <= same.whole]
+    if not places:
+        return 0.0, _BEYOND if sent.marks else _UNMARKED
+    alive = [at for at in places if gap is None or gap <= sent.marks[at]]
+    if not alive:
+        return 0.0, _expired(gap or 0.0, max(sent.marks[at] for at in places))
+    seen = [at for at in alive if rule.lookback is None or any(0 <= end - at < rule.lookback for end in now.marks)]
+    if not seen:
+        return 0.0, _UNMARKED if not now.marks else f"no mark in the {rule.lookback} parts after the cached prefix"
+    place = max(seen)
+    is_whole = same.is_all and place == len(sent.parts)
+    tokens = prefix if is_whole else sum(part.weight for part in now.parts[:place]) * now.scale
+    return tokens, _BEYOND if prefix - tokens >= _WORTH else ""
+
+
+_UNMARKED = "no part is marked with cache_control, and this provider caches nothing without a mark"
+_BEYOND = "no mark stands where the prefix ends that both share"
+
+
+def _expired(gap: float, lifetime: float) -> str:
+    return f"it came {_span(gap)} later, and a prefix is kept for {_span(lifetime)}"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120:  # noqa: PLR2004 - two minutes
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.0f} hours"  # noqa: PLR2004
+
+
+def _whole_blocks(tokens: float, rule: CacheRule) -> int:
+    return int(tokens) // rule.block * rule.block
+
+
+def _costs(call: CachedCall, tokens: int, rule: CacheRule, prices: Prices) -> tuple[float | None, float | None]:
+    """Return what it cost to read tokens again, and what a cache would have saved of that."""
+    rates = prices.rates(call.model, "")
+    if rates is None:
+        return None, None
+    cached = rates.cache_read if rates.cache_read is not None else rates.input * rule.read
+    return tokens * rates.input, tokens * (rates.input - cached)

@@ -1,0 +1,79 @@
+"""The commands that show and judge what a run could have read from a prompt cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import use_cassette
+from agenttape_core.integration import Boundary, current_session, intercept
+from agenttape_core.schema import Usage
+
+LENGTH = 9000
+"""The tokens of each request, as its provider counts them."""
+RULE_BOOK = "Answer customers of the bookshop politely, and look up each order before you promise anything. " * 380
+REQUESTS = [
+    {"messages": [{"role": "system", "content": f"It is {time}. {RULE_BOOK}"}, {"role": "user", "content": "Hello"}]}
+    for time in ("10:00", "10:05")
+]
+
+
+@pytest.fixture
+def run(folder: Path) -> Callable[..., Path]:
+    """Return what records requests as a run."""
+
+    def record(name: str, *requests: Mapping[str, Any]) -> Path:
+        usage = Usage(input_tokens=LENGTH, output_tokens=1)
+        with use_cassette(folder / name, mode="record"):
+            for request in requests:
+                session = current_session()
+                assert session is not None
+                chat = Boundary("chat", usage=lambda _: usage)
+                intercept(session.cross(chat, "Model", {"model": "gpt-5-mini", **request}), lambda: "Yes.")
+        return Path(name)
+
+    return record
+
+
+@pytest.fixture
+def broken_run(run: Callable[..., Path]) -> Path:
+    """A run of two requests whose system prompt holds the time."""
+    return run("shop.yaml", *REQUESTS)
+
+
+def test_show_tells_what_broke(broken_run: Path, command: Any) -> None:
+    """`show --cache` names the calls, the place, the words that differ, and what it cost."""
+    out = command("show", "--cache", broken_run).out
+    assert "call 2 doesn't continue the prefix of call 1 at messages[0].content: a date or a time" in out
+    assert "[-00-]" in out
+    assert "{+05+}" in out
+    assert "tokens were read again" in out
+    plain = command("show", "--cache", broken_run, "--json").json
+    assert plain["calls"][1]["broken"]["number"] == 1
+    assert plain["again"] > LENGTH * 0.9
+
+
+def test_several_runs_of_a_program_are_one_sequence(run: Callable[..., Path], command: Any) -> None:
+    """A run could read what an earlier run of the program had sent, and its report names both."""
+    one, two = (run(f"{name}.yaml", request) for name, request in zip(("one", "two"), REQUESTS, strict=True))
+    out = command("show", "--cache", one, two).out
+    assert "two.yaml call 1 doesn't continue the prefix of" in out.replace("\n", "")
+    assert "one.yaml call 1" in out
+
+
+def test_check_warns(broken_run: Path, command: Any) -> None:
+    """`check --only cache` warns of a broken prefix at the line of its call, and passes."""
+    done = command("check", "--only", "cache", broken_run)
+    assert done.code == 0
+    assert "cache: doesn't continue the prefix of call 1 at messages[0].content" in done.out
+
+
+@pytest.mark.parametrize(("limit", "code"), [("uncached_tokens: 17999", 1), ("uncached_tokens: 18000", 0)])
+def test_a_rule_limits_uncached_tokens(broken_run: Path, command: Any, folder: Path, limit: str, code: int) -> None:
+    """`at_most` in a file of rules judges the tokens that weren't read from a cache."""
+    rules = folder / "rules.yaml"
+    rules.write_text(f"checks: 1\nevery:\n- at_most: {{{limit}}}\n")
+    assert command("check", broken_run, "--checks", rules).code == code
