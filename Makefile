@@ -39,7 +39,7 @@ TOOLS := --upgrade -c constraints.txt pip hatchling editables
 IN_PLACE := --no-deps --no-build-isolation
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test again quick night matrix ahead upgrade oldest newest openai identical orders drawn imports servers suites check lint types docs site bench ceilings compatible build viewer clean
+.PHONY: help demo test again quick coverage night matrix ahead upgrade oldest newest openai identical orders drawn imports servers suites check lint types docs site bench ceilings compatible build viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -67,6 +67,12 @@ again: $(READY) ## Run the tests that failed last once more, one after another: 
 
 quick: $(READY) ## Run the tests of core that start no processes: the inner loop. OF=tests/langgraph runs others.
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not process" $(OF)
+
+coverage: $(READY) ## Measure which lines of core its tests run, also in processes that they start; fail below 95 %.
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q -n auto --dist worksteal $(OF)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 matrix: $(READY) ## Run the tests on each Python that is found, and write the table of docs/pythons.md. OF="3.14 langgraph" chooses.
 	$(BIN)/python tests/matrix/run.py $(filter-out tests/core,$(OF))

@@ -248,10 +248,11 @@ def _at(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _later(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the method of a loop of another maker, which does not come down to `call_at`."""
+    """Wrap the method to which the timers of uvloop come down, those of its `call_at`, too."""
 
     def call_later(self: Any, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
         room = room_here(self) if not are_timers_ours() else None
+        callback = callback if context is None else in_session(callback, context)
         if room is None:
             return real(self, delay, callback, *args, context=context)
 
@@ -428,7 +429,9 @@ def _follow_uvloop() -> None:
     if loop is None or loop in UNSEEN:
         return
     UNSEEN[loop] = UnseenRoom
-    for name, wrap in {**_WRAPPED, "call_later": _later, "call_soon": counting}.items():
+    wrapped = {**_WRAPPED, "call_later": _later, "call_soon": counting}
+    del wrapped["call_at"]  # it calls `call_later`
+    for name, wrap in wrapped.items():
         setattr(loop, name, wrap(getattr(loop, name)))
 
 
