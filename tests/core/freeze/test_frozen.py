@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze import DEFAULT_KINDS, Frozen
-from agenttape_core.freeze.draws import VERSIONS, uuid_from
+from agenttape_core.freeze.frozen import VERSIONS, uuid_from
 
 
 def frozen(seed: str = "seed", clock: float = 1_700_000_000.0, scope: str = "root") -> Frozen:

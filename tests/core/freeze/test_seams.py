@@ -52,7 +52,7 @@ def test_a_module_imported_later_is_covered(session: OpenSession, write_module: 
         assert module.make() == "real 7"
         assert module.__spec__ is not None
         assert module.__loader__ is module.__spec__.loader
-        assert type(module.__loader__).__module__ != "agenttape_core.freeze.seams"
+        assert type(module.__loader__).__module__ != "agenttape_core.freeze.install"
     assert module.make() == "real"
     assert importlib.reload(module).make() == "real"
 

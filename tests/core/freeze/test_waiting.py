@@ -20,7 +20,7 @@ import anyio
 import pytest
 
 from agenttape_core import boundary, use_cassette
-from agenttape_core.freeze import Frozen, spinning, timed_waits
+from agenttape_core.freeze import Frozen, timed_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -312,7 +312,7 @@ def test_a_loop_that_only_reads_the_clock_ends(
     """It waits in real time, and ends at the same frozen moment in every run."""
     from datetime import datetime
 
-    monkeypatch.setattr(spinning, "PATIENCE", 50)
+    monkeypatch.setattr("agenttape_core.freeze.frozen.PATIENCE", 50)
     read: Callable[[], float] = {
         "time": lambda: time.time(),  # noqa: PLW0108 - what was taken before the session is real
         "datetime": lambda: datetime.now().timestamp(),  # noqa: DTZ005
@@ -332,7 +332,7 @@ def test_a_loop_that_only_reads_the_clock_ends(
 
 def test_readings_at_many_places_are_no_loop(session: OpenSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only one line that reads again and again waits; a sleep or a call in between begins the count anew."""
-    monkeypatch.setattr(spinning, "PATIENCE", 10)
+    monkeypatch.setattr("agenttape_core.freeze.frozen.PATIENCE", 10)
     with session() as frozen:
         for n in range(40):
             time.time()

@@ -19,7 +19,7 @@ from agenttape_core.redaction import Redactor
 from agenttape_core.schema import MODEL_KINDS, Interaction, Step, Timing
 from agenttape_core.session import Session, runs
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.compare.opening import named_cassette
+from agenttape_core.tools.compare.comparison import named_cassette
 from agenttape_core.tools.prompt_cache.analysis import asked_at, cache_report, in_order
 from agenttape_core.tools.prompt_cache.report import CacheReport
 from agenttape_core.tools.reading.answer import Answer, bare, joined

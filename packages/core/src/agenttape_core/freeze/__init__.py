@@ -17,14 +17,14 @@ What is covered, and how:
 - `random.Random()` and whatever numpy makes without a seed: by the one function each that seeds them.
 - `time.sleep` and `asyncio.sleep` really sleep, and let the frozen clock pass by as much. Where a framework sleeps
   between two attempts, a replay lets the clock pass and does not sleep. Waits with a timeout that expires pass the
-  time too (`waiting`), and so do loops that only read the clock (`spinning`).
+  time too (`waiting`), and so do loops that only read the clock (`frozen`).
 - `os.environ` and all that reads it: in the methods of its class, so every reference is covered.
 
 Modules are never imported for this: a module that isn't loaded needs no freezing.
 
 What is never frozen: `perf_counter`, `monotonic`, the event loop's clock, generators with a seed of one's own,
 `random.SystemRandom`, `secrets`, `os.urandom`, and file times. If the program itself reads such a clock or draws such
-noise, listeners are notified (`real_sources`).
+noise, listeners are notified (`modules`).
 
 Direct references that were taken before the session, such as `field(default_factory=datetime.now)`, are covered by
 `references`, on CPython.

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
+import types
+import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextvars import Context
@@ -11,17 +15,144 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze.branches import BegunWork, Branch, Branches, begun_scope, label_of
 from agenttape_core.freeze.callers import ask, calling_frame, imports_under_way
-from agenttape_core.freeze.draws import TIME_ORDERED, VERSIONS, Stream, uuid_from
 from agenttape_core.freeze.other_clock_tools import travelled_time
 from agenttape_core.freeze.readings import ReadingLog
-from agenttape_core.freeze.spinning import Spinning
 from agenttape_core.locks import RLock
 from agenttape_core.schema.freeze_kinds import TICKING, families
 
 if TYPE_CHECKING:
-    import uuid
-
     from agenttape_core.freeze.environment import Environment
+
+# -- Pseudo-random bytes that don't depend on the order of parallel tasks, and the UUIDs that are made of them.
+
+
+_RANDOM, _UNIX_TIME = 4, 7
+VERSIONS = (1, 4, 6, 7)
+"""The UUID versions that can be laid out."""
+
+TIME_ORDERED = (1, 6, 7)
+"""The versions that contain a time."""
+
+_GREGORIAN_OFFSET = 0x01B21DD213814000
+"""100 ns intervals between 1582-10-15, where the time of versions 1 and 6 starts, and 1970-01-01."""
+_TICKS_PER_MILLISECOND = 10_000
+_VARIANT = 0b10 << 62
+_MULTICAST = 1 << 40
+"""Marks a node that isn't a hardware address (RFC 9562, section 6.10)."""
+
+_new = object.__new__
+_set_int = vars(uuid.UUID)["int"].__set__  # of a slot
+_set_is_safe = vars(uuid.UUID)["is_safe"].__set__
+_UNKNOWN = uuid.SafeUUID.unknown
+
+
+class Stream:
+    """Pseudo-random bytes of one maker in one scope: sha256 over the caller, the ordinal of the call, and a block."""
+
+    def __init__(self, seed: str, scope: str, maker: str) -> None:
+        # JSON keeps the parts apart, and has an ASCII form for every string.
+        self._start = hashlib.sha256(json.dumps([seed, scope, maker]).encode("ascii"))
+        self._taken = 0
+
+    def next(self, size: int) -> bytes:
+        """Give the next bytes. The n-th ask gives the start of the same bytes, however many the asks before it took."""
+        nth = self._taken
+        self._taken = nth + 1
+        found, block = b"", 0
+        while len(found) < size:
+            digest = self._start.copy()
+            digest.update(b"%d.%d" % (nth, block))
+            found += digest.digest()
+            block += 1
+        return found[:size]
+
+
+def uuid_from(
+    noise: bytes, version: int, milliseconds: int, node: int | None = None, clock_seq: int | None = None
+) -> uuid.UUID:
+    """Lay out a UUID.
+
+    `noise` has 16 bytes for the fields that are random by default; `milliseconds` are since the epoch, for versions 1,
+    6 and 7; `node` (48 bits) and `clock_seq` (14 bits) replace noise in versions 1 and 6.
+    """
+    value = int.from_bytes(noise, "big")
+    low = value & ((1 << 62) - 1)
+    if version == _RANDOM:
+        high = value >> 64
+    elif version == _UNIX_TIME:
+        high = milliseconds << 16 | (value >> 64 & 0xFFF)
+    else:
+        node = (value & 0xFFFF_FFFF_FFFF) | _MULTICAST if node is None else node & 0xFFFF_FFFF_FFFF
+        clock_seq = (value >> 48 if clock_seq is None else clock_seq) & 0x3FFF
+        low = clock_seq << 48 | node
+        high = _gregorian(version, (milliseconds * _TICKS_PER_MILLISECOND + _GREGORIAN_OFFSET) & ((1 << 60) - 1))
+    high = high & 0xFFFF_FFFF_FFFF_0FFF | version << 12
+    made = _new(uuid.UUID)  # its constructor takes six times as long, to find out which of its arguments is given
+    _set_int(made, high << 64 | _VARIANT | low)
+    _set_is_safe(made, _UNKNOWN)
+    return made
+
+
+def _gregorian(version: int, ticks: int) -> int:
+    """The upper half: version 6 has the time in order, version 1 has its low part first."""
+    if version == 6:  # noqa: PLR2004 - the version's own number
+        return (ticks >> 12) << 16 | ticks & 0xFFF
+    return (ticks & 0xFFFF_FFFF) << 32 | (ticks >> 32 & 0xFFFF) << 16 | ticks >> 48
+
+
+# -- Loops that only read a standing clock, and so wait for it: `while time.time() < deadline: pass`.
+
+
+PATIENCE = 100_000
+"""Readings of one line, without any other event of the session between them, that are taken for a loop that waits. A
+loop that only reads the clock gets there in a tenth of a second; a program that timestamps its data hardly ever
+does."""
+TICK = 0.01
+"""Seconds by which the clock passes each time."""
+
+
+class Spinning:
+    """The readings of one session's clock since something else happened in it. Not exact where threads compete.
+
+    `is_under_way` returns True while a call of the session is, which takes no frozen time, however long it is.
+    """
+
+    def __init__(self, is_under_way: Callable[[], bool]) -> None:
+        self._is_under_way = is_under_way
+        self._readings: dict[tuple[int, int], int] = {}
+        self._due: float | None = None
+        self._calls = 0
+
+    def reset(self) -> None:
+        """Begin again: something else happened."""
+        self._readings.clear()
+        self._due = None
+
+    def read(self, passed: float, frame: types.FrameType | None, calls: int) -> float:
+        """Count a reading by the line that reads.
+
+        `calls` counts the calls of the session that have begun: each is something else that happened. Returns the
+        seconds by which the clock has passed now.
+        """
+        if calls != self._calls:
+            self._calls = calls
+            self.reset()
+        place = (id(frame.f_code), frame.f_lasti) if frame is not None else (0, 0)
+        readings = self._readings.get(place, 0)
+        if readings < PATIENCE:
+            self._readings[place] = readings + 1
+            return passed
+        if self._is_under_way():
+            self._due = None
+            return passed
+        now = _REAL_MONOTONIC()
+        if self._due is None:
+            self._due = now + TICK
+        if now < self._due:
+            return passed
+        self._due += TICK
+        return round(passed + TICK, 6)
+
 
 Source = TypeVar("Source")
 

@@ -13,7 +13,7 @@ methods are wrapped as well.
 Looking up a loopback name or a numeric address sends no packet and is never refused, so servers may bind and listen.
 
 Four things raise no event: a send on a connection that was open before (`sends`), the use of its number or of a pipe
-(`descriptors`), the function by which `multiprocessing` starts its processes, and C code with its own sockets (grpc,
+(`policy`), the function by which `multiprocessing` starts its processes, and C code with its own sockets (grpc,
 libpq, libcurl, uvloop). The first three are wrapped while guards are open, and the last is out of reach.
 
 The Unix sockets by which `multiprocessing` talks to the processes it has started aren't refused. A forked child keeps
@@ -22,11 +22,9 @@ why starting one needs `allow_hosts={"subprocess"}`. A `gethostbyname` that was 
 is checked, but its answer for an allowed name is not remembered.
 """
 
-from agenttape_core.guard.after_session import how_to_end, note_after_replay, warn_of_late
-from agenttape_core.guard.exempt_threads import exempt_thread
 from agenttape_core.guard.hosts import LOOPBACK, OF_PROGRAM, SUBPROCESS, check_hosts, of_program
 from agenttape_core.guard.policy import Guard
-from agenttape_core.guard.process import guarding
+from agenttape_core.guard.process import exempt_thread, guarding, how_to_end, note_after_replay, warn_of_late
 from agenttape_core.guard.tracers import in_telemetry, is_tracer, register_tracer, tracer_hosts
 
 __all__ = [

@@ -8,11 +8,13 @@ import functools
 import signal
 import socket
 import sys
+import threading
+import warnings
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenttape_core.errors import NetworkBlockedError, shown_path
-from agenttape_core.guard.after_session import how_to_end
+from agenttape_core.errors import AfterReplayWarning, AgentTapeHalt, NetworkBlockedError, shown_path
 from agenttape_core.guard.attempts import (
     EVENTS,
     NEW_INTERPRETER,
@@ -26,7 +28,6 @@ from agenttape_core.guard.attempts import (
     start_of,
 )
 from agenttape_core.guard.caller import caller
-from agenttape_core.guard.exempt_threads import is_let_through
 from agenttape_core.guard.handovers import HANDOVERS, Handover
 from agenttape_core.guard.hosts import is_loopback, normal, text
 from agenttape_core.guard.listeners import is_own_server
@@ -36,15 +37,74 @@ from agenttape_core.guard.receives import RECEIPTS, Receipt, note_connection
 from agenttape_core.guard.sends import SENDS, Send
 from agenttape_core.guard.tracers import in_telemetry
 
-try:
-    import _posixsubprocess
-except ImportError:  # Windows has none
-    _posixsubprocess = None  # type: ignore[assignment]
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from agenttape_core.guard.policy import Guard
+
+
+class _Here(threading.local):
+    is_let_through = False
+
+
+_here = _Here()
+
+
+def exempt_thread() -> None:
+    """Exempt the caller's thread until it ends. It must never run code of the program."""
+    _here.is_let_through = True
+
+
+def is_let_through() -> bool:
+    """Return whether no guard looks at the caller's thread."""
+    return _here.is_let_through
+
+
+# -- The refusal of work that a replay started and that continues after its end.
+
+
+_WAIT_FOR_IT = (
+    "a thread, task or piece of work of the replay tried this; nothing that a replay has started reaches the outside:\n"
+    "  wait for it before the block ends (join the thread, await the task, shut the pool down, read the stream), or "
+    "start it outside"
+)
+_NOT_OF_IT = (
+    "the teardown of a fixture isn't part of the session of its test: call it in the test, or give the teardown a\n"
+    "  session of its own: with use_cassette(...)"
+)
+_AFTER_IT: ContextVar[bool] = ContextVar("agenttape_after_replay", default=False)
+
+
+def note_after_replay(*, follows: bool) -> None:
+    """Note whether the caller's context follows the replay of a test, whose fixtures end there and see each refusal."""
+    _AFTER_IT.set(follows)
+
+
+def how_to_end(allowing: str = "") -> str:
+    """Return the explanation and the remedy. `allowing` is the option that allows the attempt, if there is one."""
+    if not _AFTER_IT.get():
+        return _WAIT_FOR_IT
+    return f"{_NOT_OF_IT}, or allow it: {allowing}" if allowing else _NOT_OF_IT
+
+
+def warn_of_late(halt: AgentTapeHalt) -> None:
+    """Warn of a refusal that no session is left to fail for.
+
+    The caller is about to raise the refusal. Raises `AgentTapeHalt` where warnings are errors: an `Exception` could be
+    taken for an answer.
+    """
+    if _AFTER_IT.get():
+        return
+    try:
+        warnings.warn(AfterReplayWarning(str(halt)), stacklevel=4)
+    except AfterReplayWarning as warning:
+        raise halt from warning
+
+
+try:
+    import _posixsubprocess
+except ImportError:  # Windows has none
+    _posixsubprocess = None  # type: ignore[assignment]
 
 
 class _Opened(NamedTuple):

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     )
     from agenttape_core.matching.fingerprint import Canonicaliser, CanonicalRequest, KeyedItems, recorded_request
     from agenttape_core.matching.ignored_paths import NOTHING, Ignored
-    from agenttape_core.matching.nearest import Nearest, nearest
-    from agenttape_core.matching.permutation import is_permuted
+    from agenttape_core.matching.nearest import Nearest, is_permuted, nearest
     from agenttape_core.matching.recording_index import (
         STRICT,
         WAYS,
@@ -126,8 +125,7 @@ __getattr__ = late_names(
         ),
         ".fingerprint": ("Canonicaliser", "CanonicalRequest", "KeyedItems", "recorded_request"),
         ".ignored_paths": ("NOTHING", "Ignored"),
-        ".nearest": ("Nearest", "nearest"),
-        ".permutation": ("is_permuted",),
+        ".nearest": ("Nearest", "is_permuted", "nearest"),
         ".recording_index": (
             "STRICT",
             "WAYS",

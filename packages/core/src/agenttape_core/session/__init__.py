@@ -1,7 +1,7 @@
 """One use of one cassette: the current session, what happens on a call, the latch and the report.
 
-- A session: `session` is made of what `setup` has, and holds its parts: `recordings`, `ledger`, `latch`, `report`, and
-  a scheduler. `ports` and `sources` are the interfaces that it reads from and writes to, `slot` a typed place for the
+- A session: `session` is made of what `setup` has, and holds its parts: `recordings`, `ledger`, `report`, and a
+  scheduler. `ports` and `sources` are the interfaces that it reads from and writes to, `slot` a typed place for the
   data of others.
 - The session of a call: `context` finds it; `thread_pools` and `side_effects` do so for work in pools, and for effects
   outside the process. `runs` records the events of a run.
@@ -9,13 +9,13 @@
   `recorded_runs` the places, `session_call` how it begins.
 - It's answered (`answered_call`: from its recording, or by a function), or executed (`executed_call`: for real, or
   stepped into). `conditional_boundary` leaves out the calls of components that only run the program's own code.
-- An answer: `applied_changes`, `id_mapping`, `recorded_errors`, `validation_errors`, `stale_objects` and `pacing` turn
-  a recording into the program's value; `candidates` ask another model.
+- An answer: `id_mapping`, `recorded_errors`, `stale_objects` and `pacing` turn a recording into the program's value;
+  `candidates` ask another model.
 - A record: `recording`, `side_effects_of_call`, `shared_texts`, `steps` and `run_input` build it, with `codecs`, and
   without the secrets in `secret_scope`; `ledger` has all records.
 - What's rare: `listening` is what may listen to a call, and `listeners` what does.
-- The result: `miss` and `unrecorded_call` have the words, `report` the fate of each call, `events` the stream of
-  events, and `hash_seed` the reason why sets come in another order.
+- The result: `miss` has the words, `report` the fate of each call, `events` the stream of events, and
+  `hash_seed` the reason why sets come in another order.
 
 When an answer reaches the program, and which session code belongs to, is decided one floor below, in `scheduling`.
 """

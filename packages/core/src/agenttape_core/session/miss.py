@@ -12,9 +12,8 @@ from agenttape_core.matching import CanonicalRequest, Ignored, Position
 from agenttape_core.schema import GAP, is_gap_of
 from agenttape_core.session.hash_seed import advice
 from agenttape_core.session.ports import Source
-from agenttape_core.session.report import CallRecord
+from agenttape_core.session.report import CallRecord, UnrecordedCall
 from agenttape_core.session.sources import held
-from agenttape_core.session.unrecorded_call import UnrecordedCall
 
 if TYPE_CHECKING:
     from agenttape_core.matching import Nearest  # a miss is rare

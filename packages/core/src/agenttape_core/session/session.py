@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from agenttape_core.engine import Decision, Execute, Mode, Policy, Refuse, Replay, StepInto
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteFormatError, IncompleteObjectError
 from agenttape_core.freeze import Frozen, is_drawn_by_program
-from agenttape_core.locks import RLock, cached_property
+from agenttape_core.locks import Lock, RLock, cached_property
 from agenttape_core.matching import CanonicalRequest, Position, task_branch
 from agenttape_core.scheduling import SCOPES as _SCOPES
 from agenttape_core.scheduling import Membership, Scopes, takes_part
@@ -20,7 +20,6 @@ from agenttape_core.session.call import WATCHERS, begun
 from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.codecs import plain_value, value_codec
 from agenttape_core.session.executed_call import ExecutedCall, around, executing
-from agenttape_core.session.latch import Latch
 from agenttape_core.session.ledger import Ledger
 from agenttape_core.session.listening import Listener
 from agenttape_core.session.plain_requests import canonicaliser
@@ -32,6 +31,44 @@ from agenttape_core.session.session_call import Facts, SessionCall, answered, ex
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.slot import Slot
 from agenttape_core.session.stale_objects import ReplayedWrite, note_replayed_write, replayed_write_on
+
+# -- The latch: the first failure of a session, which then fails even if user code caught the error.
+
+
+_FAILING = Lock()
+"""One lock for all sessions: few fail, and each holds it for a moment."""
+
+
+class Latch:
+    """Remembers the first failure. Thread-safe.
+
+    As a context manager it latches our own errors that leave the block. It holds no state of a block, so that one
+    object serves all blocks of a session: every call enters several.
+    """
+
+    __slots__ = ("error", "on_first")
+
+    def __init__(self) -> None:
+        self.error: AgentTapeError | AgentTapeHalt | None = None
+        self.on_first: list[Callable[[AgentTapeError | AgentTapeHalt], object]] = []
+        """Called with the first failure."""
+
+    def keep(self, failure: AgentTapeError | AgentTapeHalt) -> None:
+        """Remember a failure, unless there was one before."""
+        with _FAILING:
+            is_first = self.error is None
+            self.error = self.error or failure
+        if is_first:
+            for note in self.on_first:
+                note(failure)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, AgentTapeError):
+            self.keep(error)
+
 
 T = TypeVar("T")
 

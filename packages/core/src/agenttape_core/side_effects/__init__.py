@@ -14,7 +14,6 @@ that was opened before raises none either: a call whose code comes near such a f
 having written to it (`handles`).
 """
 
-from agenttape_core.side_effects.code import function_of, line_of
 from agenttape_core.side_effects.interfaces import (
     INTERFACES,
     Interface,
@@ -22,7 +21,7 @@ from agenttape_core.side_effects.interfaces import (
     register_frameworks,
 )
 from agenttape_core.side_effects.native import UnwatchedCode
-from agenttape_core.side_effects.source_lines import SourceLine
+from agenttape_core.side_effects.source_lines import SourceLine, function_of, line_of
 from agenttape_core.side_effects.watching import SideEffectEvent, watching_side_effects
 
 __all__ = [

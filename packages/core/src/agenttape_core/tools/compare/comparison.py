@@ -9,17 +9,30 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal, get_args
 
+from agenttape_core.lifecycle.project import this_project
 from agenttape_core.locks import cached_property
 from agenttape_core.matching import Difference, Ignored
 from agenttape_core.schema import GAP, MODEL_KINDS, IndexRow, Plain, Step
-from agenttape_core.storage import Cassette, Location
-from agenttape_core.tools.compare.opening import named_cassette
+from agenttape_core.storage import Cassette, Location, open_cassette
 from agenttape_core.tools.compare.sameness import (
     Counterparts,
     interaction_differences,
     plain_differences,
     step_differences,
 )
+
+
+def named_cassette(cassette: str | Location | Cassette) -> Cassette:
+    """Return the opened cassette of a name.
+
+    Raises `CassetteError` if the cassette doesn't exist, or can't be read, and `ConfigurationError` if the name is
+    malformed.
+    """
+    if isinstance(cassette, Cassette):
+        return cassette
+    project = this_project()
+    return open_cassette(project.recording(cassette, project.settings().cassette_dir))
+
 
 # -- The alignment of the records of two cassettes: by address first, then by fingerprint, then by shape.
 
