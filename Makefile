@@ -39,7 +39,7 @@ TOOLS := --upgrade -c constraints.txt pip hatchling editables
 IN_PLACE := --no-deps --no-build-isolation
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test again quick coverage night matrix ahead upgrade oldest newest openai identical orders drawn imports servers suites check lint types docs site bench ceilings compatible build viewer clean
+.PHONY: help demo test again quick coverage night matrix ahead upgrade oldest newest openai identical orders drawn imports servers suites check lint types docs site bench ceilings compatible build reproducible viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -195,11 +195,20 @@ compatible: $(READY) ## Find what breaks programs written for the last release. 
 		$(BIN)/griffe check agenttape_$$name -s packages/$$name/src -a "$$against" -f oneline || status=1; \
 	done; exit $$status
 
+# The time of the last commit is that of the files in the distributions; without git, hatchling has a fixed one.
+BUILD = epoch=$$(git log -1 --format=%ct 2> /dev/null) && export SOURCE_DATE_EPOCH=$$epoch PIP_CONSTRAINT=constraints.txt; for name in $(NAMES); do \
+	$(BIN)/python -m build --outdir $(1) packages/$$name > /dev/null || exit 1; done
+
 build: $(READY) ## Build the wheels and source distributions into dist/, and check them.
 	$(BIN)/python $(INSTALL) -c constraints.txt --group build
 	rm -rf dist
-	for name in $(NAMES); do $(BIN)/python -m build --outdir dist packages/$$name > /dev/null || exit 1; done
+	$(call BUILD,dist)
 	$(BIN)/twine check --strict dist/*
+
+reproducible: build ## Build again, as on another machine: the distributions have the same bytes.
+	rm -rf .venv-again
+	umask 077 && export TZ=Asia/Tokyo LC_ALL=C; $(call BUILD,.venv-again)
+	diff -r dist .venv-again
 
 viewer: ## Build the page of `agenttape show --html` anew; needs Node.js 20 or later, and npm.
 	cd packages/core/viewer && npm install --no-package-lock --ignore-scripts --no-audit --no-fund && npm run build

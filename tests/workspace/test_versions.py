@@ -45,6 +45,14 @@ def test_page_says_what_is_tested(package: str) -> None:
     assert shown == {name: (oldest[name], newest.get(name, "")) for name in SHOWN[package]}
 
 
+def test_packages_have_one_version() -> None:
+    """All packages are released together, and each needs the others in its own version."""
+    projects = [project(path.parent.name)["project"] for path in (ROOT / "packages").glob("*/pyproject.toml")]
+    needed = [Requirement(text) for each in projects for text in each["dependencies"]]
+    pins = {str(req.specifier) for req in needed if req.name.startswith("agenttape-")}
+    assert pins == {f"=={each['version']}" for each in projects}
+
+
 @pytest.mark.parametrize("package", FRAMEWORKS)
 def test_oldest_is_the_lower_bound(package: str) -> None:
     """The oldest tested versions are the lower bounds of the package, and the newest are within its bounds."""
