@@ -52,12 +52,7 @@ def is_telling(secret: str) -> bool:
 
 
 class Everywhere:
-    """Replaces secrets wherever they are: in texts, keys and numbers, also as JSON and addresses write them.
-
-    Args:
-        secrets: The kind of each secret.
-        pseudonym: Makes their pseudonyms.
-    """
+    """Replaces secrets wherever they are: in texts, keys and numbers, also as JSON and addresses write them."""
 
     def __init__(self, secrets: Mapping[str, str], pseudonym: Replacement) -> None:
         self._forms = {
@@ -126,11 +121,6 @@ def told(recorded: Iterable[tuple[Path, Any]], asked: Any, pseudonym: Replacemen
     """Return the secrets, with their kinds, that a request has where a recorded one has their pseudonyms.
 
     It's a secret only if its pseudonym is that very one, so that nothing is taken for a secret by chance.
-
-    Args:
-        recorded: The parts of the recorded request that have pseudonyms; see `places_of`.
-        asked: The request.
-        pseudonym: Makes the pseudonym of a kind and a secret.
     """
     return dict(found for path, part in recorded for found in _told(part, _at(asked, path), pseudonym))
 

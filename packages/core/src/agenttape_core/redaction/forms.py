@@ -373,12 +373,7 @@ _BY_KIND |= {SECRET: (_NUMBERS, _UUIDS), NUMBER: (_NUMBERS,)}
 
 
 def form_of(kind: str, text: str) -> Form | None:
-    """Return the form that the pseudonym of a secret has; `None` for one in brackets.
-
-    Args:
-        kind: The kind of the secret.
-        text: The secret.
-    """
+    """Return the form that the pseudonym of a secret has; `None` for one in brackets."""
     return next((form for form in _BY_KIND.get(kind, ()) if form.read(text) is not None), None)
 
 

@@ -19,9 +19,6 @@ class Memo:
 
     A hit takes no lock. When the young generation is full it becomes the old one, and what is still asked for moves
     up again: at most twice `capacity` characters are kept, the least recently used ones go first.
-
-    Args:
-        capacity: How many characters one generation may hold.
     """
 
     def __init__(self, capacity: int = 16_000_000) -> None:

@@ -59,9 +59,7 @@ _URL, _RAW = ":url", ":raw"
 class Writing(NamedTuple):
     """One way in which a place is written.
 
-    Args:
-        text: The text.
-        named: The name of the place, and a mark of the writing: what is hashed for its pseudonym.
+    Its pseudonym is a hash of `named`: the name of the place and a mark of the writing.
     """
 
     text: str
@@ -79,11 +77,9 @@ def can_be_place(path: str) -> bool:
 
 
 class Places:
-    """The places of one run.
+    """The places of one run, by name.
 
-    Args:
-        paths: The folders by name; a name has at most 32 of `a-z`, `0-9`, `_` and `-`.
-        is_plain: Whether they are found only as they are, as it was for older cassettes, and not in other writings.
+    With `is_plain`, as in older cassettes, they are found only as they are, and not in other writings.
     """
 
     def __init__(self, paths: Mapping[str, str], *, is_plain: bool = False) -> None:
@@ -118,9 +114,7 @@ class Places:
     def find(self, view: View, *, is_start: bool = True) -> Iterator[Finding]:
         """Find the places in a text, as whole components of paths. The kind of each is what is hashed for it.
 
-        Args:
-            view: The text.
-            is_start: Whether a text starts here, rather than goes on after something that was replaced.
+        Without `is_start`, the text continues after something that was replaced.
         """
         text = view.text
         if not self.paths or ("/" not in text and "%2F" not in text and not self.is_plain):

@@ -94,10 +94,8 @@ def places_of_pseudonyms(text: str) -> list[tuple[int, int]]:
 class Pseudonyms:
     """Makes pseudonyms with one key, and remembers which secret each stands for. Thread-safe.
 
-    Args:
-        key: Any string; `new_key()` makes a good one.
-        expected: Folders of this run: an answer may hold the pseudonym of one before a request holds the folder. Their
-            pseudonyms are made when the first one is looked for.
+    An answer may hold the pseudonym of a folder of this run before a request holds the folder: the pseudonyms of those
+    that are `expected` are made when the first one is looked for.
     """
 
     def __init__(self, key: str, expected: Sequence[Writing] = ()) -> None:
@@ -146,10 +144,7 @@ class Pseudonyms:
     def make(self, kind: str, secret: str, *, named: str | None = None) -> str:
         """Return the pseudonym of a secret in brackets, and remember the pair.
 
-        Args:
-            kind: Its kind.
-            secret: The secret.
-            named: The text that is hashed in its place, for one that is another in each run.
+        `named` is hashed in the place of a secret that differs in each run.
         """
         name = self._bracket(kind, secret if named is None else named)
         with self._lock:
@@ -162,11 +157,7 @@ class Pseudonyms:
         return name
 
     def make_place(self, place: Writing) -> str:
-        """Return the pseudonym of a folder of this run, and remember the pair.
-
-        Args:
-            place: The folder, in one of its writings.
-        """
+        """Return the pseudonym of a folder of this run, in one of its writings, and remember the pair."""
         name = self.make(place.kind, place.text, named=place.named)
         self._places.add(name)
         if place.named == place.kind and (quoted := quote(place.text)) != place.text:
@@ -325,9 +316,7 @@ def unsparing_scanner() -> Scanner:
 def holds_pseudonym(value: object, name: str = "") -> bool:
     """Return True if a recorded value stands for a secret, or tells with a pseudonym where one was.
 
-    Args:
-        value: A text or a number; anything else is none.
-        name: What it is called. Only below a denied name a number can be a pseudonym.
+    Only below a denied name a number can be a pseudonym.
     """
     told = isinstance(value, str) and PSEUDONYM.search(value) is not None
     return told or kind_of_formed(value, name) is not None

@@ -144,12 +144,9 @@ class Redactor(Replacer):
         return kept or text
 
     def foresee(self, values: Iterable[Any]) -> None:
-        """Prepare for values that will be redacted one by one: the texts in which nothing can be are found at once.
+        """Prepare for values that will be redacted one by one: the texts in which nothing can be are found together.
 
-        It changes nothing but the time that takes.
-
-        Args:
-            values: Plain data, or what will be made plain: the texts in its dicts and lists are looked at.
+        It changes nothing but the time that takes. The texts in dicts and lists are looked at.
         """
         if not self.enabled:
             return
@@ -180,13 +177,9 @@ class Redactor(Replacer):
         return Everywhere(self._pseudonyms.kinds if self.enabled else {}, self.pseudonym)
 
     def aligned(self, recorded: Sequence[tuple[Path, Any]], asked: Plain) -> Plain:
-        """Return a request with pseudonyms for the secrets that a recorded one tells of.
+        """Return a request with pseudonyms for the secrets that places of a recorded one tell of; see `places_of`.
 
-        The very same object is returned where it tells of none.
-
-        Args:
-            recorded: The places of the recorded request; see `everywhere.places_of`.
-            asked: The request.
+        The very same object is returned where they tell of none.
         """
         if not self.enabled:
             return asked
@@ -263,9 +256,7 @@ class Redactor(Replacer):
     def spans(self, text: str, *, strict: bool = False) -> list[Span]:
         """Return what is replaced in a text, in order.
 
-        Args:
-            text: The text.
-            strict: Only the user's rules and secrets with a form of their own; for data that is not text.
+        In data that isn't text, `strict` looks only for the user's rules and for secrets with a form of their own.
         """
         return _changed(_found(self._scanner, text, self._replacement, strict=strict), text)
 

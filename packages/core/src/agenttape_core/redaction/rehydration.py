@@ -25,13 +25,7 @@ if TYPE_CHECKING:
 
 
 class Rehydrator(Replacer):
-    """Puts secrets in the place of known pseudonyms; it goes through data as the redactor does. Thread-safe.
-
-    Args:
-        pseudonyms: The pseudonyms and their secrets.
-        spans: Finds what is redacted in a text, and asks for the replacement of each.
-        kind_of: The kind of the values under a name.
-    """
+    """Puts secrets in the place of known pseudonyms; it goes through data as the redactor does. Thread-safe."""
 
     def __init__(
         self,

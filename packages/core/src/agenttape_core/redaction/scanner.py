@@ -92,13 +92,9 @@ _WORDS = (
 
 
 class Scanner:
-    """Finds secrets in a text.
+    """Finds secrets in a text: what the user's rules name, then the folders of this run, then what the detectors find.
 
-    Args:
-        rules: The user's own rules. They come before the detectors.
-        holds_secret: Whether a text that was decoded from base64 holds a secret.
-        is_spared: Whether a detector's finding of some kind, which is given with its text, is no secret here.
-        places: The folders of this run. They come after the rules.
+    `holds_secret` tells of a text that was base64, and `is_spared` of a finding, by kind and text.
     """
 
     def __init__(
@@ -118,10 +114,8 @@ class Scanner:
     def find(self, text: str, *, strict: bool = False, is_start: bool = True) -> list[Finding]:
         """Return what is secret in a text that holds no pseudonym, in order and without overlaps.
 
-        Args:
-            text: The text.
-            strict: Only the user's rules, places, and secrets with a form of their own; for data that is not text.
-            is_start: Whether a text starts here, rather than goes on after a pseudonym.
+        In data that isn't text, `strict` looks only for rules, places, and secrets with a form of their own. Without
+        `is_start`, the text continues after a pseudonym.
         """
         # Then the detectors find the same for all scanners; and what is longer is seldom the same in two sessions.
         is_shared = not strict and not self._own and len(text) <= _MAX_PLAIN
@@ -213,10 +207,7 @@ def _by_form(view: View, *, strict: bool) -> list[Finding]:
 def _without_anchors(texts: Sequence[str], names: Names, *, signs: tuple[bytes, ...] = ()) -> Iterator[int]:
     """Yield the numbers of the texts in which the detectors find nothing, and would not even look closer.
 
-    Args:
-        texts: The texts.
-        names: The names that are denied.
-        signs: More characters that a text to be searched has.
+    Texts with one of the `signs` are searched, too.
     """
     words = set() if names.has_own else _of_words(texts)
     if len(words) == len(texts):
@@ -287,11 +278,7 @@ def _is_odd(text: str) -> bool:
 
 
 class _Marked:
-    """The texts among some that hold an anchor.
-
-    Args:
-        texts: The texts.
-    """
+    """The texts among some that hold an anchor."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.numbers: set[int] = set()

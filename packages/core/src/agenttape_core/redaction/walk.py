@@ -63,10 +63,7 @@ _USER_OPTIONS = frozenset({"-u", "--user", "-U", "--proxy-user"})
 class Replacer:
     """Replaces secrets, or their pseudonyms, in plain data. This one goes by texts alone: names tell it nothing.
 
-    Args:
-        spans: Returns what is replaced in a text.
-        number: Replaces a number; by default numbers stay.
-        in_bytes: Whether bytes are looked into.
+    Numbers stay unless it's given what replaces them, and bytes unless it looks `in_bytes`.
     """
 
     looks_at_numbers = False

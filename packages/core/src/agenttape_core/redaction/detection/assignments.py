@@ -62,12 +62,9 @@ _SECONDS = {first: frozenset(last for one, last in _PAIRS if one == first) for f
 
 
 class _Sought(NamedTuple):
-    """A literal that is looked for where a word may be a name.
+    """A literal to look for where a word may be a name, and where in it the name has its stem or its first letter.
 
-    Args:
-        literal: What is written there; empty if the word is none.
-        offset: Where in it the name has its stem, or its first letter.
-        part: The word in small letters, if it may be one of two that are a name.
+    `part` is the word in small letters, if it may be one of two that are a name.
     """
 
     literal: bytes

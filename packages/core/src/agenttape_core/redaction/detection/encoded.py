@@ -135,12 +135,7 @@ BYTES = frozenset({"$bytes", "$bytearray"})
 
 
 class Data(NamedTuple):
-    """Bytes as a string that can be searched.
-
-    Args:
-        text: The bytes as UTF-8, or else as one character per byte.
-        is_text: Whether they are UTF-8.
-    """
+    """Bytes as a string to search: as UTF-8, or else, if they are no text, with one character for each byte."""
 
     text: str
     is_text: bool

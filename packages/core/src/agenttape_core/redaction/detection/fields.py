@@ -103,12 +103,9 @@ _WORDS_OF_LANGUAGES = frozenset({"token", "tokens", "key", "keys", "cookie", "co
 
 
 class Column(NamedTuple):
-    """A column of which the name is denied.
+    """A column whose name is denied, the kind of its values, and what a value must be to be a secret.
 
-    Args:
-        kind: The kind of its values.
-        demand: What a value must be to be a secret.
-        is_of_words: Whether a word is no secret: a table of tokens is one of a language, as often as not.
+    A word isn't one in a column `is_of_words`: a table of tokens is often one of a language.
     """
 
     kind: str
@@ -208,12 +205,7 @@ _LEAST = 2
 
 
 class Tables:
-    """The tables of one text, as names in them are come across.
-
-    Args:
-        view: The text.
-        names: The names that are denied.
-    """
+    """The tables of one text, as names in them are met."""
 
     def __init__(self, view: View, names: Names) -> None:
         self._view = view

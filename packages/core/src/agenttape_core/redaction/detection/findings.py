@@ -17,13 +17,9 @@ BASE64 = "base64"
 
 
 class Finding(NamedTuple):
-    """A secret in a text.
+    """A secret in a text, and its kind.
 
-    Args:
-        start: Its first character.
-        end: One past its last character.
-        kind: What it is; becomes part of the pseudonym.
-        quote: What the pseudonym is put between, for a bare JSON number that becomes a string.
+    A pseudonym is put between `quote`, where a bare number of JSON becomes a string.
     """
 
     start: int
@@ -56,13 +52,9 @@ class Span(NamedTuple):
 
 
 def render(text: str, spans: Sequence[Span], start: int = 0, end: int | None = None) -> str:
-    """Return a part of a text with its spans replaced; a replacement belongs to where its span starts.
+    """Return a part of a text with its spans, in order and without overlaps, replaced.
 
-    Args:
-        text: The whole original text.
-        spans: In order, without overlaps.
-        start: Where the part starts.
-        end: Where it ends; the end of the text if not given.
+    A replacement belongs to where its span starts.
     """
     end = len(text) if end is None else end
     pieces: list[str] = []

@@ -255,11 +255,7 @@ def is_denied(name: str) -> bool:
 
 
 class Names:
-    """The names that are denied for one redactor: ours, and those of the user's rules.
-
-    Args:
-        own: The kind by the words of a name, for the user's rules.
-    """
+    """The names that are denied for one redactor: ours, and those of the user's rules, by their words."""
 
     def __init__(self, own: Mapping[tuple[str, ...], str]) -> None:
         self._own = own

@@ -129,12 +129,7 @@ class _Parser:
 
 
 class Nested:
-    """The dicts and lists below denied names in one text, as the names are come across.
-
-    Args:
-        view: The text.
-        names: The names that are denied.
-    """
+    """The dicts and lists below denied names in one text, as the names are met."""
 
     def __init__(self, view: View, names: Names) -> None:
         self._view = view
@@ -209,13 +204,7 @@ class _Line(NamedTuple):
 
 
 def find_indented(view: View, found: Assignment, names: Names) -> Iterator[Finding]:
-    """Find the secrets on the lines below a name.
-
-    Args:
-        view: The text.
-        found: The name, after which its line is over.
-        names: The names that are denied.
-    """
+    """Find the secrets on the lines below a name, whose own line is over."""
     text = view.text
     if found.sep != ":" or found.demand not in (Demand.NOTHING, Demand.TEXT, Demand.DIGITS):
         return

@@ -205,9 +205,7 @@ LEAST_BELOW = 1_000
 def is_description(names: Collection[str], sort: object) -> bool:
     """Return True if a dict below a denied name describes a field: a JSON schema, the field of a form.
 
-    Args:
-        names: The names in it.
-        sort: What stands under `type`.
+    `sort` is the value of `type`.
     """
     if isinstance(sort, list):
         return bool(sort) and all(isinstance(one, str) and one in _SCHEMA_TYPES for one in sort)

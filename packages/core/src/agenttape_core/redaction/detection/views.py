@@ -73,13 +73,9 @@ _ASCII = bytes(range(128))
 
 
 class Normal(NamedTuple):
-    """A normal text.
+    """A text as it reads, and where its unbroken parts begin, here and in the original; none if they are the same.
 
-    Args:
-        text: The text.
-        starts: Where its unbroken parts begin, in order; empty if every position is that of the original.
-        origins: Where the same parts begin in the original.
-        widths: The length in the original of the parts that are an escape there, by where they begin.
+    `widths` has the length in the original of the parts that are an escape there, by where they begin.
     """
 
     text: str
@@ -206,11 +202,7 @@ class Window(NamedTuple):
 
 
 class View:
-    """A text and its searchable forms, the rarer ones made when they are first asked for.
-
-    Args:
-        normal: The text as it reads, see `normalised`; it holds no pseudonym.
-    """
+    """A text without a pseudonym and its searchable forms, the rarer ones made when they are first asked for."""
 
     __slots__ = ("_among", "_normal", "long_runs", "low", "raw", "runs", "shape", "text", "windows")
 
@@ -313,11 +305,7 @@ class Vocabulary:
         self._full: dict[bytes, tuple[Any, ...]] = {}
 
     def add(self, meaning: Callable[[bytes], Any]) -> int:
-        """Add a reader, and return the place of what it reads in the meanings of a word.
-
-        Args:
-            meaning: Returns what a word means; anything that is false if it means nothing.
-        """
+        """Add a reader of words, and return the place of what it reads in the meanings of a word."""
         self._readers.append(meaning)
         self._empty, self._full = set(), {}
         return len(self._readers) - 1

@@ -149,11 +149,7 @@ def _is_end(part: bytes, words: Sequence[bytes]) -> bool:
 
 
 class Tables:
-    """Rows, by the words of which their texts have one.
-
-    Args:
-        rows: The rows.
-    """
+    """Rows, by the words of which their texts have one."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.rows = tuple(rows)
