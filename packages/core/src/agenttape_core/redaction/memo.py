@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from agenttape_core.locks import Lock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 _PUTTING = Lock()
 """One lock for all: what is new takes far longer to compute than to keep."""
@@ -37,17 +31,12 @@ class Memo:
 
     def put(self, text: str, result: str) -> None:
         """Keep a result."""
-        self.put_all((text,), result)
-
-    def put_all(self, texts: Iterable[str], result: str) -> None:
-        """Keep one result for some texts."""
         with _PUTTING:
-            for text in texts:
-                # A fixed share for each entry, or millions of empty strings would cost nothing.
-                self._size += len(text) + 64
-                if self._size > self._capacity:
-                    self._old, self.young, self._size = self.young, {}, len(text) + 64
-                self.young[text] = result
+            # A fixed share for each entry, or millions of empty strings would cost nothing.
+            self._size += len(text) + 64
+            if self._size > self._capacity:
+                self._old, self.young, self._size = self.young, {}, len(text) + 64
+            self.young[text] = result
 
 
 PLAIN = Memo(capacity=2_000_000)

@@ -29,7 +29,7 @@ from agenttape_core.redaction.streams import redact_chunks
 from agenttape_core.redaction.walk import TELLING, Replacer, redact_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.everywhere import Path
@@ -41,8 +41,6 @@ _MAX_KEYS = 10_000
 _harmless: set[str] = set()
 """The keys that are harmless to all redactors without rules of the user: the same few in all sessions of a program."""
 _SHORT_PART, _NEAR_BORDER = 8_192, 2_048
-_AT_ONCE = 3
-"""Fewer texts are searched one by one."""
 _NO_PLACES = Places({})
 _SCHEMES = frozenset({"", "bearer", "basic", "token", "digest", "apikey", "negotiate"})
 _ARMOUR = "-----BEGIN "
@@ -55,8 +53,6 @@ UNCHANGED = ""
 _URLS = Replacer(urls_in)
 _PAIR = 2
 """A dict with fewer items may be a tagged value."""
-_MANY = 8
-"""So many items and more are searched together, before they are redacted one by one."""
 
 
 class Redactor(Replacer):
@@ -138,22 +134,11 @@ class Redactor(Replacer):
                 return text
             kept = self._memo.get(text)
         if kept is None:
-            spans = self.spans(text)
+            # A rule or a kind that is off can judge words otherwise.
+            spans = [] if not self._has_own and self._scanner.is_of_words(text) else self.spans(text)
             kept = render(text, spans) if spans else UNCHANGED
             self._memo.put(text, kept)
         return kept or text
-
-    def foresee(self, values: Iterable[Any]) -> None:
-        """Prepare for values that will be redacted one by one: the texts in which nothing can be are found together.
-
-        It changes nothing but the time that takes. The texts in dicts and lists are looked at.
-        """
-        if not self.enabled:
-            return
-        known = self._memo.young
-        new = [text for text in _texts(values) if text not in known and self._memo.get(text) is None]
-        if len(new) >= _AT_ONCE:
-            self._memo.put_all(self._scanner.plain_among(new), UNCHANGED)
 
     def base64(self, body: str, kind: str | None = None) -> str:
         """Return bytes in base64 redacted; the same object when there is no secret in them."""
@@ -296,22 +281,20 @@ class Redactor(Replacer):
         """Return plain data with all values and keys redacted; the very same object when nothing changed."""
         if not self.enabled:
             return plain
-        if _holds_many(plain):
-            self.foresee((plain,))
         return redact_value(plain, self)
 
     def is_plain(self, value: Any) -> bool:
-        """Return True if a value is a dict of ASCII texts of which it is known that nothing in them is replaced.
+        """Return True if a value is a dict of ASCII texts in which nothing is replaced, as most messages are.
 
-        It costs a look-up for each text, and needs neither an encoding nor a redaction: most messages are like that.
+        It needs no encoding then, and each text that was met before costs a look-up.
         """
         if type(value) is not dict or len(value) < _PAIR:
             return False
-        names, known, plain = self.harmless_keys, self._memo.young, {} if self._has_own else PLAIN.young
+        names, known = self.harmless_keys, self._memo.young
         for name, text in value.items():
             if type(name) is not str or type(text) is not str or name not in names or not text.isascii():
                 return False
-            if known.get(text) != UNCHANGED and (text not in plain or "/" in text or "%" in text):
+            if known.get(text) != UNCHANGED and self.text(text) is not text:
                 return False
         return True
 
@@ -360,25 +343,6 @@ class Redactor(Replacer):
         if not (plain and self.enabled and self.places.paths):
             return plain
         return Redactor(self.key, places=self.places).restored(plain)
-
-
-def _texts(values: Iterable[Any]) -> dict[str, None]:
-    """Return the texts in some values, each once; a list may hold itself, which whoever encodes it refuses."""
-    texts: dict[str, None] = {}
-    entered: set[int] = set()
-    waiting = [*values]
-    for value in waiting:
-        kind = type(value)
-        if kind is str:
-            texts[value] = None
-        elif (kind is dict or kind is list) and id(value) not in entered:
-            entered.add(id(value))
-            for item in value.values() if kind is dict else value:
-                if type(item) is str:
-                    texts[item] = None
-                elif item is not None:
-                    waiting.append(item)
-    return texts
 
 
 def _found(
@@ -438,14 +402,3 @@ def _between_pseudonyms(text: str) -> list[tuple[int, int]]:
         parts.append((at, start))
         at = end
     return [*parts, (at, len(text))]
-
-
-def _holds_many(plain: Plain) -> bool:
-    """Return True if data has a list of some length that no other list is around, such as the messages of a state."""
-    if type(plain) is not dict:
-        return type(plain) is list and len(plain) >= _MANY
-    for item in plain.values():
-        kind = type(item)
-        if (kind is dict and _holds_many(item)) or (kind is list and len(item) >= _MANY):
-            return True
-    return False

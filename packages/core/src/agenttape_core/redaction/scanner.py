@@ -1,55 +1,34 @@
-"""All findings in one text: the user's rules, then every detector; and the texts among many without any.
-
-A conversation is many short texts, and looking for fifty literals in each costs more than the reading. Joined they
-cost what one long text does. A literal that is in one of them is in the joined text, too, and tells which one it is
-in: that one is searched as if it were alone.
-"""
+"""All findings in one text: the user's rules, then every detector."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.assignments import (
     find_assignments,
     holds_foreign,
-    may_be_given,
-    name_places,
 )
 from agenttape_core.redaction.detection.encoded import find_encoded
 from agenttape_core.redaction.detection.fields import (
     find_inserted,
     find_tags,
-    may_head_column,
-    places_of_fields,
 )
 from agenttape_core.redaction.detection.findings import BASE64, Finding, without_overlaps
 from agenttape_core.redaction.detection.names import STEMS, Names
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
-from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
-from agenttape_core.redaction.detection.runs import find_keys, find_pem, may_be_key
+from agenttape_core.redaction.detection.runs import find_keys, find_pem
 from agenttape_core.redaction.detection.tables import Tables
 from agenttape_core.redaction.detection.tables.code import CODE, DATABASES
 from agenttape_core.redaction.detection.tables.command_lines import COMMAND_LINES
 from agenttape_core.redaction.detection.tables.network import DEVICES, PROTOCOLS, URLS
 from agenttape_core.redaction.detection.tables.sentences import SENTENCES
-from agenttape_core.redaction.detection.views import (
-    LONG,
-    Normal,
-    View,
-    beyond_ascii,
-    holds,
-    is_normal,
-    normalised,
-    places,
-)
+from agenttape_core.redaction.detection.views import LONG, Normal, View, beyond_ascii, holds, holds_long_run, normalised
 from agenttape_core.redaction.memo import PLAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from agenttape_core.redaction.path_placeholders import Places
     from agenttape_core.redaction.rules import Rule
@@ -60,22 +39,8 @@ _SHORTEST = 4
 """No detector of ours finds anything in a shorter text."""
 _MAX_PLAIN = 4_096
 
-_BETWEEN = "\n"
-_LONGEST = 256
-"""A longer text that is more than words has an anchor more often than not, so it's only searched alone."""
-_SIGNS = (b"@", b"%", b"+", b"\\", b"\x1b")
-"""Characters that are rare in prose, and that an address, an escape or a phone number holds."""
-_FORMS = (
-    (b"-", b"-----BEGIN"),
-    *((anchor[-1:], anchor) for found in PROVIDER_KEYS if found.near == "base64" for anchor in found.anchors),
-)
-"""Literals of secrets, each with a character that is cheaper to look for: no text that lacks it has the literal."""
-_SHAPES = (b"0000", b"AA00")
 _THREE = b"AAA"
-_CAPITALS, _CAPITAL_STEM = (
-    re.compile(b"A+"),
-    re.compile(b"|".join(stem.upper() for stem in STEMS).replace(b"KEY", b"[A-Z]KEY")),
-)
+_CAPITAL_STEM = re.compile(b"|".join(stem.upper() for stem in STEMS).replace(b"KEY", b"[A-Z]KEY"))
 _INSIDE = Lazy(r"\?[^\s)?]")
 _SIGN = b"!"
 _COMMON_SIGNS = (b":", b"'", b'"', b"-")
@@ -124,48 +89,49 @@ class Scanner:
             return []
         normal = normalised(text)
         view = View(normal)
-        found = list(self._ruled(view))
+        found = list(self._ruled(view)) if self._rules else []
         if self._places is not None:
             as_written = View(Normal(text)) if normal.widths else view  # a place is looked for with its escapes
             found += self._places.find(as_written, is_start=is_start)
         if not is_plain:
-            met: list[object] = []
-            found += self._detected(text, view, met, strict=strict)
-            if is_shared and not met:
+            detected, is_met = self._detected(text, view, strict=strict)
+            found += detected
+            if is_shared and not is_met:
                 PLAIN.put(text, "")
         if self._rules and normal.text != text:
             found[:0] = self._ruled(View(Normal(text)))  # what a rule spells is meant as it stands, too
         return without_overlaps(found) if found else found
 
-    def plain_among(self, texts: Sequence[str]) -> Iterator[str]:
-        """Yield those of some texts in which nothing can be secret, at a fraction of the cost of `find` for each."""
-        if self._rules or (self._places is not None and self._places.is_plain):
-            return
-        signs = () if self._places is None else (b"/",)
-        for number in _without_anchors(texts, self.names, signs=signs):
-            yield texts[number]
+    @staticmethod
+    def is_of_words(text: str) -> bool:
+        """Return True for a text of words alone, in which no detector finds anything: a quick look."""
+        if not text.isascii() or not _are_words(text, raw := text.encode()):
+            return False
+        if not holds_long_run(raw):
+            return True
+        view = View(Normal(text))
+        return not any(find_keys(view)) and not any(find_encoded(view))
 
-    def _detected(self, text: str, view: View, met: list[object], *, strict: bool) -> Iterator[Finding]:
-        """Yield what the detectors find, and note all that they met, also if it is spared or turns out harmless."""
+    def _detected(self, text: str, view: View, *, strict: bool) -> tuple[list[Finding], bool]:
+        """Return what the detectors find, and whether they met anything, even if it's spared or turns out harmless."""
         if len(view.text) < _SHORTEST:
-            return
-        if found := _by_form(view, strict=strict):
-            yield from self._unspared(text, found, met)
-        if strict:
-            return
-        if self.names.has_own or not _is_of_words(view):
-            named = self._by_name(view)
-            yield from (finding for finding in named if finding.kind in self._own)  # the user's word is never spared
-            yield from self._unspared(text, (finding for finding in named if finding.kind not in self._own), met)
-            yield from self._unspared(text, TABLES.find(view, self.names), met)
-        if len(view.text) >= LONG and view.long_runs:
-            yield from self._encoded(view, met)
+            return [], False
 
-    def _unspared(self, text: str, findings: Iterable[Finding], met: list[object]) -> Iterator[Finding]:
-        for finding in findings:
-            met.append(finding)
-            if not self._is_spared(finding.kind, text[finding.start : finding.end]):
-                yield finding
+        def is_kept(found: Finding) -> bool:
+            return not self._is_spared(found.kind, text[found.start : found.end])
+
+        formed, named, ruled, encoded = _by_form(view, strict=strict), [], [], []
+        if not strict and (self.names.has_own or not _is_of_words(view)):
+            named, ruled = self._by_name(view), list(TABLES.find(view, self.names))
+        if not strict and len(view.text) >= LONG and view.long_runs:
+            encoded = list(find_encoded(view))
+        if not (formed or named or ruled or encoded):
+            return [], False
+        found = [*filter(is_kept, formed)]
+        found += (each for each in named if each.kind in self._own or is_kept(each))  # the user's word is never spared
+        found += filter(is_kept, ruled)
+        found += (view.finding(start, end, BASE64) for start, end, inner in encoded if self._holds_secret(inner))
+        return found, True
 
     def _by_name(self, view: View) -> list[Finding]:
         found = find_assignments(view, self.names)
@@ -178,12 +144,6 @@ class Scanner:
     def _ruled(self, view: View) -> Iterator[Finding]:
         for rule in self._rules:
             yield from rule.find(view)
-
-    def _encoded(self, view: View, met: list[object]) -> Iterator[Finding]:
-        for start, end, text in find_encoded(view):
-            met.append(text)
-            if self._holds_secret(text):
-                yield view.finding(start, end, BASE64)
 
 
 def _by_form(view: View, *, strict: bool) -> list[Finding]:
@@ -204,57 +164,23 @@ def _by_form(view: View, *, strict: bool) -> list[Finding]:
     return found
 
 
-def _without_anchors(texts: Sequence[str], names: Names, *, signs: tuple[bytes, ...] = ()) -> Iterator[int]:
-    """Yield the numbers of the texts in which the detectors find nothing, and would not even look closer.
-
-    Texts with one of the `signs` are searched, too.
-    """
-    words = set() if names.has_own else _of_words(texts)
-    if len(words) == len(texts):
-        return iter(range(len(texts)))
-    odd = {
-        number
-        for number, text in enumerate(texts)
-        if number not in words and (len(text) > _LONGEST or (not text.isascii() and _is_odd(text)))
-    }
-    marked = _Marked([text if number not in odd and number not in words else "" for number, text in enumerate(texts)])
-    marked.signs(_SIGNS + signs)
-    marked.literals(names)
-    return (number for number in range(len(texts)) if number not in odd and number not in marked.numbers)
-
-
-def _of_words(texts: Sequence[str]) -> set[int]:
-    """Return the numbers of texts that are words and nothing else.
+def _is_of_words(view: View) -> bool:
+    """Return True for a text of words alone, in which no name has a value.
 
     A value needs a sign or a digit: a separator or a quote before it, or something in it that words do not have. Only
     a command (`ENV PASSWORD x`) and the run of a key can do without; a name in capitals and a long word are looked for.
     """
-    view = View(Normal(_BETWEEN.join(texts)))
-    marks = view.raw.translate(_WORDS)
-    ends = [0, *accumulate(len(text) + len(_BETWEEN) for text in texts)]
-    found = {
-        number
-        for number, text in enumerate(texts)
-        if marks.find(_SIGN, ends[number], ends[number + 1] - 1) < 0 and text.isascii() and not _may_give(text)
-    }
-    if not found:
-        return found
-    given = {bisect_right(ends, at) - 1 for at in _capital_names(view.raw, marks)}
-    for at in view.long_runs:
-        number = bisect_right(ends, at) - 1
-        if number in found and number not in given and may_be_key(view, at):
-            given.add(number)
-    return found - given
+    for sign in _COMMON_SIGNS:
+        if sign in view.raw:
+            return False
+    if not _are_words(view.text, view.raw):
+        return False
+    return view.text.isascii() or (beyond_ascii(view.text).isalpha() and not holds_foreign(view.text))
 
 
-def _is_of_words(view: View) -> bool:
-    """Return True for a text of words alone, in which no name has a value; see `_of_words`."""
-    if any(sign in view.raw for sign in _COMMON_SIGNS):
-        return False
-    marks, text = view.raw.translate(_WORDS), view.text
-    if marks.find(_SIGN) >= 0 or _may_give(text) or next(_capital_names(view.raw, marks), None) is not None:
-        return False
-    return text.isascii() or (beyond_ascii(text).isalpha() and not holds_foreign(text))
+def _are_words(text: str, raw: bytes) -> bool:
+    marks = raw.translate(_WORDS)
+    return marks.find(_SIGN) < 0 and not _may_give(text) and not _holds_capital_name(raw, marks)
 
 
 def _may_give(text: str) -> bool:
@@ -262,50 +188,10 @@ def _may_give(text: str) -> bool:
     return ("," in text and "\n" in text) or ("?" in text and _INSIDE.search(text) is not None)
 
 
-def _capital_names(raw: bytes, marks: bytes) -> Iterator[int]:
-    """Yield where a name in capitals begins."""
-    end = 0
-    for at in places(marks, _THREE):
-        run = _CAPITALS.match(marks, at) if at >= end else None
-        if run:
-            end = run.end()
-            if _CAPITAL_STEM.search(raw, at, end):
-                yield at
-
-
-def _is_odd(text: str) -> bool:
-    return not is_normal(text) or holds_foreign(text)
-
-
-class _Marked:
-    """The texts among some that hold an anchor."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.numbers: set[int] = set()
-        self._ends = list(accumulate(len(text) + len(_BETWEEN) for text in texts))
-        self._view = View(Normal(_BETWEEN.join(texts)))
-
-    def signs(self, signs: tuple[bytes, ...]) -> None:
-        for sign in signs:
-            self._mark(self._view.raw, sign)
-
-    def literals(self, names: Names) -> None:
-        view = self._view
-        for near, literal in _FORMS:
-            if near in view.raw:
-                self._mark(view.raw, literal)
-        for literal in _SHAPES if b"0" in view.shape else ():
-            self._mark(view.shape, literal)
-        keys = (at for at in view.long_runs if may_be_key(view, at))
-        named = (at for at in name_places(view, names) if may_be_given(view, at, names) or may_head_column(view, at))
-        of_tables = (at for _, _, found in TABLES.near(view) for at in found)
-        for at in chain(keys, named, of_tables, places_of_fields(view)):
-            self.numbers.add(bisect_right(self._ends, at))
-
-    def _mark(self, searched: bytes, literal: bytes) -> None:
-        """Mark the texts that hold a literal; each is looked through up to the first."""
-        at = searched.find(literal) if holds(searched, literal) else -1
-        while at >= 0:
-            number = bisect_right(self._ends, at)
-            self.numbers.add(number)
-            at = searched.find(literal, self._ends[number])
+def _holds_capital_name(raw: bytes, marks: bytes) -> bool:
+    end = len(marks)
+    while (at := marks.rfind(_THREE, 0, end)) >= 0:
+        end = max(map(marks.rfind, b"a ", (0, 0), (at, at))) + 1
+        if _CAPITAL_STEM.search(raw, end, at + len(_THREE)):
+            return True
+    return False

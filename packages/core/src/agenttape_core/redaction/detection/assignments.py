@@ -305,11 +305,6 @@ def _named(view: View, at: int, names: Names) -> Assignment | Finding | None:
     return found if _is_assigned(text, found) else None
 
 
-def may_be_given(view: View, at: int, names: Names) -> bool:
-    """Return True if the name with a stem at a position may be given a value by what stands around it."""
-    return _named(view, at, names) is not None
-
-
 def _name(view: View, at: int, names: Names) -> tuple[str, str, Demand] | None:
     """Return the name with a stem or a last word at a position, and what it demands.
 

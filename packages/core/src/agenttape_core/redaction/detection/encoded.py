@@ -116,11 +116,6 @@ def encode_like(original: str, text: str) -> str:
     return line_break[0].join(body[at : at + width] for at in range(0, len(body), width))
 
 
-def may_be_encoded(raw: bytes, at: int) -> bool:
-    """Return True if base64 of text may start at a long run."""
-    return _start(raw, at) is not None
-
-
 def _start(raw: bytes, at: int) -> int | None:
     """Return where the base64 of ASCII text may start: at a run, or after the letter of an escape before it."""
     if at and raw[at - 1 : at] in (b"+", b"/"):

@@ -242,11 +242,6 @@ class Tables:
         self._body = (end, last)
 
 
-def may_head_column(view: View, at: int) -> bool:
-    """Return True if what follows a stem at a position may be the end of a cell."""
-    return _AFTER_NAME.match(view.text, at) is not None
-
-
 def _is_name(cell: str) -> bool:
     return _CELL.fullmatch(cell.strip(_TRIMMED)) is not None
 
@@ -305,9 +300,3 @@ def _row(view: View, start: int, cells: list[str], number: int, names: Names) ->
     if satisfies(value, demand):
         at = start + sum(len(cell) + 1 for cell in cells[: number + 1]) + cells[number + 1].find(value)
         yield view.finding(at, at + len(value), names.kind_of(name) or SECRET)
-
-
-def places_of_fields(view: View) -> Iterator[int]:
-    """Yield where a field may be."""
-    for literal in (_INTO, _COPY_FROM, *_TAGS):
-        yield from _places(view, view.low, literal)

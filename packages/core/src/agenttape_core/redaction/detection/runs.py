@@ -10,7 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from agenttape_core.lazy_patterns import Lazy
-from agenttape_core.redaction.detection.encoded import may_be_encoded
 from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.provider_keys import BEFORE, PROVIDER_KEYS
 from agenttape_core.redaction.detection.values import is_random
@@ -86,19 +85,6 @@ def find_keys(view: View) -> Iterator[Finding]:
     if runs:
         yield from find_discord(view)
         yield from find_aws_secrets(view)
-
-
-def may_be_key(view: View, at: int) -> bool:
-    """Return True if something at or around a long run of token characters is worth a search: a key, or base64."""
-    return (
-        bool(_candidates(view.raw, at))
-        or any(_behind_words(view, at, _end(view, at)))
-        or bool(_candidates(view.raw, _broken(view, at)))
-        or (view.is_varied(at) and bool(_detectors_around(view, at)))
-        or may_be_encoded(view.raw, at)
-        or may_be_discord(view.raw, at)
-        or may_be_aws_id(view, at)
-    )
 
 
 def _around(view: View, at: int) -> Iterator[Finding]:

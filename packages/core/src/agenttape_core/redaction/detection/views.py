@@ -340,6 +340,11 @@ def _starts(runs: bytes) -> list[int]:
     return found
 
 
+def holds_long_run(raw: bytes) -> bool:
+    """Return True if a text has a long run of token characters."""
+    return raw.translate(_RUNS).rfind(_LONG_RUN) >= 0
+
+
 def holds(text: bytes, literal: bytes) -> bool:
     """Return True if a text holds a literal."""
     return text.rfind(literal) >= 0

@@ -6,7 +6,6 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import Any, NamedTuple, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
@@ -179,8 +178,6 @@ class Values:
 
 Record = Interaction | Step
 
-_AT_ONCE = 256
-
 
 class Replacing:
     """Redacts recordings. Pure, as redaction is.
@@ -223,11 +220,8 @@ class Replacing:
         return header.model_copy(update=fields)
 
     def records(self, records: Iterable[Record]) -> Iterator[tuple[Record, Record]]:
-        """Yield each of some records, and its form without secrets; the texts of many are searched together."""
-        waiting = iter(records)
-        while batch := list(islice(waiting, _AT_ONCE)):
-            self._redactor.foresee(map(_held, batch))
-            yield from ((record, self.record(record)) for record in batch)
+        """Yield each of some records, and its form without secrets."""
+        yield from ((record, self.record(record)) for record in records)
 
     def record(self, record: Record) -> Record:
         """Return an interaction or a step without secrets."""
@@ -296,10 +290,3 @@ class Replacing:
         if error is None:
             return None
         return RecordedError.model_validate(self._values.gone(self._redactor.value(error.model_dump())))
-
-
-def _held(record: Record) -> list[Any]:
-    """Return the part of a record that holds most of its texts."""
-    if isinstance(record, Step):
-        return [record.address, record.input, record.output, record.data]
-    return [record.address, record.request, record.outcome.value, record.metadata]
