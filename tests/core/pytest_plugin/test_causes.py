@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
 from textwrap import dedent
 
 import pytest
@@ -191,3 +192,16 @@ def test_renamed(project: Project, module: str, test: str, move: str | None) -> 
         assert offered == []
     else:
         assert move.format("test_find_books.yaml") in offered[0]
+
+
+def test_a_renamed_test_with_parameters(project: Project) -> None:
+    """One command moves the cassettes of all parameters, and each of them is offered that one."""
+    body = "@pytest.mark.parametrize('n', [1, 2, 3])\n@pytest.mark.cassette\ndef {}(n):\n    ask(str(n))\n"
+    project.tests(body.format("test_find_books"))
+    project.record()
+    project.tests(body.format("test_finds_books"))
+    lines = project.run().stdout.lines
+    offered = {line.partition("all its parameters:  ")[2] for line in lines if "if the test was renamed" in line}
+    subprocess.run(["sh", "-c", offered.pop()], cwd=project.path, check=True)
+    assert not offered
+    project.run().assert_outcomes(passed=3)

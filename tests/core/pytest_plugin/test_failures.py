@@ -63,12 +63,16 @@ def test_the_command_is_for_where_pytest_was_started(
     result.stdout.fnmatch_lines(["*pytest ../test_it.py::test_it --cassette-mode=record"])
 
 
-def test_a_style_that_was_asked_for_is_kept(project: Project) -> None:
-    """With a style of tracebacks on the command line, nothing is cut."""
+@pytest.mark.parametrize("style", ["long", "short"])
+def test_a_style_of_tracebacks_has_no_line_of_ours(style: str, project: Project) -> None:
+    """With a style of tracebacks on the command line, the last line is the test's; `--full-trace` shows the rest."""
     project.tests(ASKS)
     project.record()
     project.tests(ASKS_OTHERWISE)
-    project.run("--tb=long").stdout.fnmatch_lines(["*session.py:*"])
+    result = project.run(f"--tb={style}")
+    result.stdout.fnmatch_lines(["test_it.py:7: *", "*CassetteMissError: ask was called with a request*"])
+    result.stdout.no_fnmatch_line("*agenttape_core*.py:*")
+    project.run(f"--tb={style}", "--full-trace").stdout.fnmatch_lines(["*session.py:*"])
 
 
 @pytest.mark.parametrize(

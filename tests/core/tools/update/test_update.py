@@ -16,7 +16,9 @@ from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.schema import Usage
 from agenttape_core.session.call import WATCHERS
 from agenttape_core.tools.budget import Budget
+from agenttape_core.tools.reading import prices
 from agenttape_core.tools.reading.prices import Price, PriceTable
+from agenttape_core.tools.update import Plan, PlannedCall
 
 CASSETTE = Path("cassettes/c.yaml")
 CHAT = Boundary("chat", usage=lambda _: Usage(input_tokens=1000, output_tokens=1000))
@@ -69,6 +71,14 @@ def test_a_plan_executes_nothing(agent: Agent) -> None:
     assert [call.number for call in found.below] == [3]
     assert found.from_dict(json.loads(json.dumps(found.to_dict()))) == found
     assert (agent.asked, CASSETTE.read_bytes()) == ([], before)
+
+
+def test_a_plan_without_prices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no prices are installed, the plan says how to get some."""
+    plan = Plan("c.yaml", 1, (PlannedCall(1, "chat", "ask", "ask", None),))
+    assert str(plan) == "1 of 1 call changed, 1 call without a known price"
+    monkeypatch.setattr(prices, "_installed", prices.NoPrices)
+    assert str(plan).endswith("1 call without a known price (pip install 'agenttape-core[prices]')")
 
 
 def test_the_unchanged_is_clean(agent: Agent) -> None:

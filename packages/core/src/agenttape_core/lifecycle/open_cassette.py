@@ -119,7 +119,7 @@ class CassetteInUse:
             self._problem = problem
         finally:
             _reported(session)
-        runs.find_unused(session)
+        session.report.close()
         if (test := this_test()) is not None:
             test.reports.append(session.report)
             if test.sessions is not None:

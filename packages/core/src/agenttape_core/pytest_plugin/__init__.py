@@ -309,6 +309,14 @@ def _may_be_ours(call: pytest.CallInfo[None]) -> bool:
     return call.excinfo is not None and isinstance(call.excinfo.value, ours)
 
 
+def _hide_ours(call: pytest.CallInfo[None]) -> None:
+    """Leave our lines out of the traceback of a failure of ours."""
+    if call.excinfo is not None and _may_be_ours(call):
+        from agenttape_core.pytest_plugin.failures import hide_ours
+
+        hide_ours(call.excinfo.value)
+
+
 def _note_failure(call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Add the skipped side effects to the report of a failed test, and note a failure of ours as reported."""
     if call.when == "call" and _may_be_ours(call):
@@ -387,6 +395,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     running = item.stash.get(RUNNING, None)
     if call.excinfo is not None and isinstance(call.excinfo.value, Exception):
         _note_missing_key(item, call.excinfo.value, running)
+    _hide_ours(call)
     report = yield
     if item.config.option.cassette_plans:
         _note_plans(item, report, running)

@@ -47,6 +47,19 @@ def shown(item: pytest.Item, call: pytest.CallInfo[None]) -> TerminalRepr | str 
     return _named_shortly(alone.getrepr(style="short", funcargs=False, chain=False), type(error))
 
 
+def hide_ours(error: BaseException) -> None:
+    """Let pytest leave our lines out of the traceback of an error of ours in any style, but not with `--full-trace`."""
+    if ours_in(error) is None:
+        return
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__")).startswith(_OURS):
+            frame.f_globals["__tracebackhide__"] = _hides
+
+
+def _hides(excinfo: pytest.ExceptionInfo[BaseException] | None) -> bool:
+    return excinfo is not None and ours_in(excinfo.value) is not None
+
+
 def missing_key(config: pytest.Config, error: BaseException) -> str:
     """Return advice for an error about a missing key, in a run that only replays; empty for any other."""
     option = config.option

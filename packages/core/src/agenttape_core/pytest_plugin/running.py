@@ -431,11 +431,23 @@ def _moves(item: pytest.Item, chosen: Chosen) -> list[str]:
     old = renamed(chosen.path, item.path)
     if old is None:
         return []
+    if (all_of_them := _moves_of_parameters(old, chosen.path)) is not None:
+        return [f"or, if the test was renamed, move the cassettes of all its parameters:  {all_of_them}"]
     beside = [(assets_of(old), assets_of(chosen.path))] if assets_of(old).is_dir() else []
     pairs = [(old, chosen.path), *beside]
     folder = [] if chosen.path.parent.is_dir() else [f"mkdir -p {_shown(chosen.path.parent)}"]
     moves = " && ".join([*folder, *(f"mv {_shown(before)} {_shown(now)}" for before, now in pairs)])
     return [f"or, if the test was renamed or its cassettes moved, move its cassette:  {moves}"]
+
+
+def _moves_of_parameters(old: Path, new: Path) -> str | None:
+    """Return the command that moves the cassettes of all parameters of a test; `None` if only the one has to move."""
+    was, bracket, parameter = old.name.partition("[")
+    now = new.name.removesuffix(bracket + parameter)
+    if not bracket or now == new.name or old.parent != new.parent or "[" in shown_path(old.parent):
+        return None
+    files = f"{_shown(old.with_name(was))}\\[*"
+    return f'for f in {files}; do mv "$f" {_shown(new.with_name(now))}"[${{f#*\\[}}"; done'
 
 
 def _shown(path: Path) -> str:

@@ -225,22 +225,34 @@ def _not_known(_: CallRecord) -> str:
     return "replayed"
 
 
+def _none() -> list[CallRecord]:
+    return []
+
+
 class Report:
     """The interactions that a session replayed, executed, missed and left unused. Grows while the session is open.
 
     Args:
         why_replayed: Says why the code of a call was not run.
+        find_unused: Returns the recordings that the run hasn't used yet.
         run_id: The id of this run, which no other run has: one that replays a cassette has another one than the
             recording.
     """
 
-    def __init__(self, why_replayed: Callable[[CallRecord], str] = _not_known, *, run_id: str = "") -> None:
+    def __init__(
+        self,
+        why_replayed: Callable[[CallRecord], str] = _not_known,
+        find_unused: Callable[[], list[CallRecord]] = _none,
+        *,
+        run_id: str = "",
+    ) -> None:
         self._why_replayed = why_replayed
+        self._find_unused = find_unused
         self.run_id = run_id
         self._replayed: list[CallRecord] = []
         self._stepped_into: list[CallRecord] = []
         self._executed: list[CallRecord] = []
-        self._unused: list[CallRecord] = []
+        self._unused: list[CallRecord] | None = None
         self._missed: list[str] = []
         self._faked: list[CallRecord] = []
         self._unrecorded: list[UnrecordedCall] = []
@@ -255,7 +267,7 @@ class Report:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return its lists, without the session that explains why code was not run."""
-        return {**vars(self), "_why_replayed": _not_known}
+        return {**vars(self), "_why_replayed": _not_known, "_find_unused": _none, "_unused": list(self.unused)}
 
     @property
     def replayed(self) -> tuple[CallRecord, ...]:
@@ -284,13 +296,13 @@ class Report:
 
     @property
     def unused(self) -> tuple[CallRecord, ...]:
-        """The recorded interactions that were not used; empty until the session has ended, as they may be used yet."""
-        return tuple(self._unused)
+        """The recorded interactions that were not used; while the session is open, those that were not used yet."""
+        return tuple(self._find_unused() if self._unused is None else self._unused)
 
     @property
     def judged(self) -> tuple[CallRecord, ...]:
         """The unused interactions that fail a replay: all except pure kinds (embeddings)."""
-        return tuple([call_record for call_record in self._unused if call_record.kind not in PURE_KINDS])
+        return tuple([call_record for call_record in self.unused if call_record.kind not in PURE_KINDS])
 
     @property
     def missed(self) -> tuple[str, ...]:
@@ -412,9 +424,9 @@ class Report:
         if blocked is not None:
             self._blocked.append(blocked)
 
-    def close(self, unused: list[CallRecord]) -> None:
-        """Note the recordings that were not used."""
-        self._unused = unused
+    def close(self) -> None:
+        """Note the recordings that were not used: the session has ended."""
+        self._unused = self._find_unused()
 
     def __str__(self) -> str:
         parts = [f"{len(self._replayed)} replayed", f"{len(self._executed)} recorded"]
@@ -437,7 +449,7 @@ class Report:
     def _exceptional(self) -> list[tuple[Sequence[object], str]]:
         return [
             (self._stepped_into, "stepped into"),
-            (self._unused, "unused"),
+            (self.unused, "unused"),
             (self._missed, "missed"),
             (self._unrecorded, "unrecorded"),
             (self._faked, "faked"),

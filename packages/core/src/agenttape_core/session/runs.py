@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 from agenttape_core.errors import UnusedInteractionsError, shown_path
 from agenttape_core.matching import Order
-from agenttape_core.schema import IndexRow, Interaction, Outcome, Step, Timing
+from agenttape_core.schema import Interaction, Outcome, Step, Timing
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.id_mapping import as_asked
 from agenttape_core.session.miss import unused_explanation
-from agenttape_core.session.report import CallRecord
 from agenttape_core.session.session import Session
-from agenttape_core.session.sources import held, spare
+from agenttape_core.session.sources import held
 
 # -- what is recorded ----------------------------------------------------------------------------------------------
 
@@ -100,19 +99,6 @@ def has_unused(session: Session) -> bool:
     return bool(session.recordings.index.unused([row.number for row in session.source.entries]))
 
 
-def find_unused(session: Session) -> None:
-    """Put the recordings that were not used into the report."""
-    if session.policy.replaces:
-        return
-    rows = {row.number: row for row in session.source.entries}
-    needless, policy = spare(session.source), session.policy
-    replayed = [number for number in rows if number not in needless]
-    if policy.live:
-        called = [rows[number] for number in replayed]
-        replayed = [row.number for row in called if not policy.is_live(row.kind, row.name, row.address)]
-    session.report.close([_call_record(rows[number]) for number in session.recordings.index.unused(replayed)])
-
-
 def unused_error(session: Session) -> UnusedInteractionsError | None:
     """Return the error that names the recordings that were not used; `None` if all were."""
     unused = session.report.judged
@@ -123,7 +109,3 @@ def unused_error(session: Session) -> UnusedInteractionsError | None:
     lines = unused_explanation(unused, session.report.replayed, session.setup.remedy)
     first = f"The run made {made} in {shown_path(session.path)}. Not made:"
     return UnusedInteractionsError("\n".join([first, *(f"  {line}".rstrip() for line in lines)]))
-
-
-def _call_record(row: IndexRow) -> CallRecord:
-    return CallRecord(row.kind, row.name, row.address, row.number)

@@ -30,6 +30,7 @@ from agenttape_core.session.secret_scope import HeldSecrets
 from agenttape_core.session.session_call import Facts, SessionCall, answered, executed, faked, missed, step_into
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.slot import Slot
+from agenttape_core.session.sources import spare
 from agenttape_core.session.stale_objects import ReplayedWrite, note_replayed_write, replayed_write_on
 
 # -- The latch: the first failure of a session, which then fails even if user code caught the error.
@@ -195,7 +196,19 @@ class Session:
                 return "replay-only"
             return answered_without(recorded) or why_not_run(recorded.acts)
 
-        return Report(why_replayed, run_id=self.setup.run_id)
+        def unused() -> list[CallRecord]:
+            if self.policy.replaces:
+                return []
+            rows = {row.number: row for row in source.entries}
+            needless, policy = spare(source), self.policy
+            replayed = [number for number in rows if number not in needless]
+            if policy.live:
+                called = [rows[number] for number in replayed]
+                replayed = [row.number for row in called if not policy.is_live(row.kind, row.name, row.address)]
+            found = (rows[number] for number in self.recordings.index.unused(replayed))
+            return [CallRecord(row.kind, row.name, row.address, row.number) for row in found]
+
+        return Report(why_replayed, unused, run_id=self.setup.run_id)
 
     # -- facts -------------------------------------------------------------------------------------------------
 

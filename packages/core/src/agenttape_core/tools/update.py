@@ -170,7 +170,8 @@ class Plan:
         if self.dollars:
             parts.append(f"about ${max(self.dollars, 0.01):.2f}")
         if self.unpriced:
-            parts.append(f"{counted(self.unpriced, 'call')} without a known price")
+            advice = "" if load_prices().are_there else " (pip install 'agenttape-core[prices]')"
+            parts.append(f"{counted(self.unpriced, 'call')} without a known price{advice}")
         return ", ".join([*parts, *failed])
 
     def lines(self) -> list[str]:
