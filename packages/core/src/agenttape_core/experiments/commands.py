@@ -30,11 +30,7 @@ _OURS = str(Path(__file__).parents[1])
 
 
 def command_in(target: str) -> Command:
-    """Return the command that a target of an experiment names.
-
-    Raises:
-        ConfigurationError: If the command doesn't exist, or AgentTape can't be loaded into it.
-    """
+    """Return the command that a target of an experiment names."""
     words = shlex.split(target.removeprefix(COMMAND))
     if not words:
         raise ConfigurationError("expected a command after --, such as: -- python agent.py")
@@ -42,23 +38,14 @@ def command_in(target: str) -> Command:
 
 
 class _EndedSession(NamedTuple):
-    """The session of another process, as far as experiments look at it.
-
-    Args:
-        report: Its report.
-        failure: Its failure.
-        source: Its recordings.
-        path: Their file.
-        written: The derived cassette.
-        redactor: Hides secrets in what it printed.
-    """
+    """The session of another process, as far as experiments look at it."""
 
     report: Report
     failure: BaseException | None
-    source: Cassette
+    source: Cassette  # its recordings
     path: Path
-    written: Path | None
-    redactor: Redactor
+    written: Path | None  # the derived cassette
+    redactor: Redactor  # hides secrets in what it printed
 
     @property
     def policy(self) -> _EndedSession:
@@ -71,12 +58,7 @@ class _EndedSession(NamedTuple):
 
 
 class CommandProgram:
-    """A command. What varies is its main process; its other processes are replayed.
-
-    Args:
-        given: The command line, after `--`.
-        options: Options of `use_cassette` that hold in each replay.
-    """
+    """A command. What varies is its main process; its other processes are replayed."""
 
     source = None
 
@@ -92,16 +74,7 @@ class CommandProgram:
         return str(self.run(Variation()).result)
 
     def run(self, variation: Variation) -> Run:
-        """Run it once, and return how it ended.
-
-        Args:
-            variation: The difference from a plain replay.
-
-        Raises:
-            CassetteError: If there's no recording, or it can't be read.
-            ConfigurationError: If an option is not valid, or the variation can't be sent to another process.
-            KeyboardInterrupt: If the command was interrupted.
-        """
+        """Run it once, and return how it ended."""
         path = Path(variation.cassette or self.cassette or "").absolute()
         self._recording = self._recording or path  # next to it are those of its other processes
         # Without the variations that this one announces.

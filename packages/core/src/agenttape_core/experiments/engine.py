@@ -51,13 +51,7 @@ def words_of(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def refusal(name: str, word: str, shown: str) -> str:
-    """Return why an experiment has no use for an option that others have.
-
-    Args:
-        name: The experiment.
-        word: The option.
-        shown: The option as the user wrote it.
-    """
+    """Return why an experiment has no use for an option that others have."""
     return f"{name} takes no {shown}: {_OWN_REASONS.get((name, word), SHARED[word])}"
 
 
@@ -94,11 +88,7 @@ def independent(variations: Iterable[Variation]) -> list[Variation]:
 
 
 class Jobs:
-    """Work in parallel, in threads. At the end of the block, what hasn't begun is given up.
-
-    Args:
-        count: How much of it is done at the same time; all of it in this thread if that's 1.
-    """
+    """Work in parallel, in threads. At the end of the block, what hasn't begun is given up."""
 
     def __init__(self, count: int) -> None:
         self._pool = ThreadPoolExecutor(count, "agenttape-jobs") if count > 1 else None
@@ -178,26 +168,14 @@ def drive(
 
 
 def refuse_below_one(**numbers: object) -> None:
-    """Refuse options that aren't a number from 1 on.
-
-    Raises:
-        ConfigurationError: If one isn't.
-    """
+    """Refuse options that aren't a number from 1 on."""
     for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ConfigurationError(f"{name}={value!r}: expected a number, at least 1")
 
 
 def refuse_jobs(jobs: int, *, is_test: bool) -> None:
-    """Refuse a number of jobs that isn't one, or several for a test.
-
-    Args:
-        jobs: The number.
-        is_test: Whether pytest runs the program.
-
-    Raises:
-        ConfigurationError: If it's refused.
-    """
+    """Refuse a number of jobs that isn't one, or several for a test."""
     refuse_below_one(jobs=jobs)
     if jobs > 1 and is_test:
         raise ConfigurationError(

@@ -46,21 +46,13 @@ _TESTS = "agenttape_core.pytest_plugin.programs"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The end of a program by an exception.
+    """The end of a program by an exception."""
 
-    Args:
-        type: The class of the exception, as `module:QualName`.
-        file: The file of the innermost line of the program's own code; empty if there is none.
-        line: The number of that line.
-        function: The function that it is in.
-        message: The text of the exception, which isn't compared: two failures may be the same without it.
-    """
-
-    type: str
-    file: str
+    type: str  # the class of the exception, as `module:QualName`
+    file: str  # the file of the innermost line of the program's own code; empty if there is none
     line: int
-    function: str
-    message: str
+    function: str  # the function that it is in
+    message: str  # the text of the exception, which isn't compared: two failures may be the same without it
 
     def is_like(self, other: Failure | None) -> bool:
         """Return whether another failure is the same: an exception of this class, raised at this line."""
@@ -85,11 +77,7 @@ class Failure:
 
 
 class ExitError(Exception):
-    """A command has ended with another exit code than 0.
-
-    Args:
-        failure: The exception that it ended by, or its exit code.
-    """
+    """A command has ended with another exit code than 0."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure))
@@ -107,11 +95,7 @@ def is_test(target: object) -> bool:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Return an exception as a failure. In a group of exceptions, the first one counts.
-
-    Args:
-        error: The exception that was caught.
-    """
+    """Return an exception as a failure. In a group of exceptions, the first one counts."""
     if isinstance(error, ExitError):
         return error.failure
     error = next(_leaves(error))
@@ -169,27 +153,17 @@ class Call:
 
 
 class Source(NamedTuple):
-    """The place of a function or of a test.
+    """The place of a function or of a test."""
 
-    Args:
-        module: Its module's import name; for a script, the name of its file.
-        file: Its file.
-        name: Its name in the module, such as `Agent.answer`.
-        is_async: Whether it is a coroutine function.
-        is_test: Whether pytest calls it.
-        fixtures: The fixtures of its module that it uses, if it is a test.
-        owner: The name of its class in the module, if it is a test that is a method.
-        case: The place of its values among those that it is parametrized with, by the name of their first argument.
-    """
-
-    module: str
+    module: str  # its module's import name; for a script, the name of its file
     file: Path
-    name: str
-    is_async: bool = False
-    is_test: bool = False
-    fixtures: tuple[str, ...] = ()
-    owner: str = ""
+    name: str  # its name in the module, such as `Agent.answer`
+    is_async: bool = False  # whether it is a coroutine function
+    is_test: bool = False  # whether pytest calls it
+    fixtures: tuple[str, ...] = ()  # the fixtures of its module that it uses, if it is a test
+    owner: str = ""  # the name of its class in the module, if it is a test that is a method
     case: Mapping[str, int] = {}
+    """The place of its values among those that it is parametrized with, by the name of their first argument."""
 
     @property
     def root(self) -> Path | None:
@@ -293,13 +267,8 @@ class Program(Protocol):
 class FunctionProgram:
     """A function without arguments, or a coroutine function.
 
-    Args:
-        function: The function.
-        source: The place of it in the source, if another process can import it.
-        main: The script that defines it, which is `__main__` to recorded values of its own types.
-        options: Options of `use_cassette` that hold in each replay.
-        warns: Whether warnings of the program are shown, which each of many runs would repeat.
-        given: Its name as a command line gives it; empty for a function.
+    `main` is the script that defines it, which is `__main__` to recorded values of its own types; `given` its name as a
+    command line gives it. Warnings of the program, which each of many runs would repeat, are shown only if it `warns`.
     """
 
     def __init__(
@@ -480,14 +449,7 @@ def _as_main(module: ModuleType | None) -> Iterator[None]:
 
 
 def tests_in(target: str) -> list[str]:
-    """Return the ids of the tests with a cassette in a file or a folder; any other target is its own.
-
-    Args:
-        target: The target of an experiment.
-
-    Raises:
-        ConfigurationError: If there is none, or pytest isn't installed.
-    """
+    """Return the ids of the tests with a cassette in a file or a folder; any other target is its own."""
     if is_command(target) or ":" in target or not Path(target).exists():
         return [target]
     found: list[str] = _tests().tests_in(target)
@@ -495,15 +457,7 @@ def tests_in(target: str) -> list[str]:
 
 
 def with_test(target: str, work: Callable[[Program], Found]) -> Found:
-    """Do something with a test as a program: pytest is started, and collects it.
-
-    Args:
-        target: The id of the test.
-        work: Runs the test as often as it likes.
-
-    Raises:
-        ConfigurationError: If this is the id of no test or of several, or pytest isn't installed.
-    """
+    """Do something with a test as a program: pytest is started, and collects it."""
     found: Found = _tests().with_test(target, work)
     return found
 
@@ -518,11 +472,7 @@ def _tests() -> Any:
 
 
 def takes_tests(experiment: Callable[Given, Found]) -> Callable[Given, Found]:
-    """Let an experiment also take the id of a test as its target.
-
-    Args:
-        experiment: A function whose first argument is the target.
-    """
+    """Let an experiment also take the id of a test as its target."""
 
     @wraps(experiment)
     def run(*args: Given.args, **options: Given.kwargs) -> Found:
@@ -537,17 +487,7 @@ def takes_tests(experiment: Callable[Given, Found]) -> Callable[Given, Found]:
 def recorded(
     target: Callable[[], Any] | str | Program, cassette: str | Path | None, options: Mapping[str, Any]
 ) -> tuple[Program, Path]:
-    """Return the program that a target is, and the file of its recording.
-
-    Args:
-        target: A function without arguments, its name, or a program.
-        cassette: The recording, as for `use_cassette`; by default the program's own.
-        options: Options of `use_cassette` that hold in each replay.
-
-    Raises:
-        ConfigurationError: If the function or a recording doesn't exist, or only one elsewhere.
-        SessionStateError: If a session is open.
-    """
+    """Return the program that a target is, and the file of its recording."""
     named: Any = target
     program: Program = named if hasattr(target, "run") and not callable(target) else program_of(named, **options)
     if cassette is not None:
@@ -558,15 +498,7 @@ def recorded(
 
 
 def recording(cassette: str | Path, options: Mapping[str, Any] = {}) -> Path:
-    """Return the file of a recording, as `use_cassette` finds it.
-
-    Args:
-        cassette: Its name or path.
-        options: Options of `use_cassette`, of which `cassette_dir` counts.
-
-    Raises:
-        ConfigurationError: If it isn't a local file.
-    """
+    """Return the file of a recording, as `use_cassette` finds it."""
     project = this_project()
     path = project.recording(cassette, options.get("cassette_dir") or project.settings().cassette_dir)
     if not isinstance(path, Path):
@@ -575,12 +507,7 @@ def recording(cassette: str | Path, options: Mapping[str, Any] = {}) -> Path:
 
 
 def opened(path: Path) -> Cassette:
-    """Return a recording that has calls.
-
-    Raises:
-        CassetteError: If it cannot be read.
-        ConfigurationError: If it has none.
-    """
+    """Return a recording that has calls."""
     cassette = open_cassette(path)
     if not cassette.entries:
         raise ConfigurationError(f"{shown_path(path)} holds no call, so there is nothing in it to vary")

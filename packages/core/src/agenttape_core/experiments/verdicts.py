@@ -46,17 +46,11 @@ _Counts = Sequence[tuple[float, float]]
 
 
 class Pairs(NamedTuple):
-    """The counts of pairs.
+    """The counts of pairs."""
 
-    Args:
-        better: The pairs in which only the candidate passed.
-        equal: Those in which both or none passed.
-        worse: Those in which only the baseline passed.
-    """
-
-    better: float = 0
-    equal: float = 0
-    worse: float = 0
+    better: float = 0  # the pairs in which only the candidate passed
+    equal: float = 0  # those in which both or none passed
+    worse: float = 0  # those in which only the baseline passed
 
     @property
     def total(self) -> float:
@@ -70,13 +64,7 @@ class Pairs(NamedTuple):
 
 
 def verdicts_of(family: Sequence[Pairs], *, alpha: float = ALPHA, margin: float = MARGIN) -> list[Verdict]:
-    """Return the verdict on each of several trials that are judged together.
-
-    Args:
-        family: The pairs of each trial.
-        alpha: The share of wrong verdicts of one kind that is accepted.
-        margin: The difference below which both are the same.
-    """
+    """Return the verdict on each of several trials that are judged together."""
     found: list[Verdict] = ["UNCLEAR"] * len(family)
     kinds: tuple[Verdict, ...] = ("SAME", "BETTER", "WORSE")
     for kind in kinds:  # a small difference that is certain is one, though it lies within the margin
@@ -86,28 +74,12 @@ def verdicts_of(family: Sequence[Pairs], *, alpha: float = ALPHA, margin: float 
 
 
 def verdict_of(pairs: Pairs, *, family: int = 1, alpha: float = ALPHA, margin: float = MARGIN) -> Verdict:
-    """Return the verdict on one trial, which holds whatever the others of its family come to.
-
-    Args:
-        pairs: Its pairs.
-        family: The number of trials that are judged together.
-        alpha: The share of wrong verdicts of one kind that is accepted.
-        margin: The difference below which both are the same.
-    """
+    """Return the verdict on one trial, which holds whatever the others of its family come to."""
     return verdicts_of([pairs], alpha=alpha / max(family, 1), margin=margin)[0]
 
 
 def pairs_to_settle(family: Sequence[Pairs], *, alpha: float = ALPHA, margin: float = MARGIN) -> list[int | None]:
-    """Return how many pairs more would give each of several trials a verdict, if they came like those before.
-
-    Args:
-        family: The pairs of each trial so far. Where there are none, all are expected to be equal.
-        alpha: The share of wrong verdicts of one kind that is accepted.
-        margin: The difference below which both are the same.
-
-    Returns:
-        The number for each trial: 0 for one that has a verdict, `None` for more than 2,000.
-    """
+    """Return how many pairs more would give each of several trials a verdict, if they came like those before."""
     settled = [told != "UNCLEAR" for told in verdicts_of(family, alpha=alpha, margin=margin)]
 
     @cache
@@ -145,11 +117,6 @@ def share_of(count: int, of: int, *, alpha: float = ALPHA) -> tuple[float, float
     """Return the bounds of the probability of something that was seen some times of many.
 
     Each bound is wrong with a probability of at most `alpha`, at whatever moment you look.
-
-    Args:
-        count: How often it was seen.
-        of: How often it could have been.
-        alpha: The probability.
     """
     low, high = ((_lower([(1, here), (0, of - here)], alpha, _BETS_ON_A_SHARE)) for here in (count, of - count))
     return low, min(1 - high, 1.0 if count == of else math.nextafter(1.0, 0.0))  # not all, if one was not
@@ -168,13 +135,7 @@ def _values(pairs: Pairs) -> _Counts:
 
 
 def _capital(counts: _Counts, mean: float, bets: Sequence[float] = _BETS) -> float:
-    """Return the logarithm of the capital that is won by bets that the mean of values is above a number.
-
-    Args:
-        counts: The values, from 0 to 1, and how often each came.
-        mean: The number. If the mean is that or less, no bet has an expected gain.
-        bets: The fractions that are bet.
-    """
+    """Return the logarithm of the capital that is won by bets that the mean of values is above a number."""
     logs = [sum(count * _log(1 - bet + bet * value / mean) for value, count in counts if count) for bet in bets]
     top = max(logs)
     return top + math.log(sum(math.exp(each - top) for each in logs) / len(logs)) if top > -math.inf else top
@@ -196,12 +157,7 @@ def _lower(counts: _Counts, alpha: float, bets: Sequence[float] = _BETS) -> floa
 
 
 def _discoveries(evidence: Sequence[float], alpha: float) -> list[int]:
-    """Return the places of the hypotheses that e-BH refutes.
-
-    Args:
-        evidence: The logarithm of the capital won against each.
-        alpha: The share of wrong ones among them that is accepted.
-    """
+    """Return the places of the hypotheses that e-BH refutes."""
     order = sorted(range(len(evidence)), key=lambda place: -evidence[place])
     most = max(
         (rank for rank, place in enumerate(order, 1) if evidence[place] >= math.log(len(order) / (rank * alpha))),

@@ -50,11 +50,7 @@ SECONDS = 600.0
 
 
 class Workers:
-    """Processes that run programs again and again, each time in a separate process. A context manager: it ends them.
-
-    Args:
-        live: The kinds and names of calls that are executed.
-    """
+    """Processes that run programs again and again, each time in a separate process. A context manager: it ends them."""
 
     def __init__(self, live: Sequence[str] = ()) -> None:
         self._live = list(live)
@@ -79,24 +75,7 @@ class Workers:
         seconds: float = SECONDS,
         cpu: float = SECONDS,
     ) -> dict[str, Any]:
-        """Run a program once, in a worker that's free; if there is none, one is started.
-
-        Args:
-            runner: The module that runs it: its function `run` takes the program, and returns plain data.
-            program: The program, as this module takes it.
-            hash_seed: The hash seed with which it was recorded, if that's known.
-            folder: The folder in which it runs; by default this one.
-            path: The entries of the path of imports, before this process's own.
-            seconds: The most that it may take.
-            cpu: The most that it may compute, in seconds.
-
-        Returns:
-            The data that the runner has returned, and its `seconds` and `cpu`; or `ended`, if it was ended by force, or
-            `problem`, if the process has ended without a reply.
-
-        Raises:
-            VerificationError: If the worker does not answer.
-        """
+        """Run a program once, in a worker that's free; if there is none, one is started."""
         here = os.getcwd()  # noqa: PTH109 - an entry of the path is a text
         own = [here, *(os.path.join(here, one) for one in sys.path)]  # noqa: PTH118
         request = {
@@ -173,11 +152,7 @@ class _Worker:
 
 
 def main(descriptor: int) -> None:
-    """Answer the requests on standard input, a line each, until there are no more.
-
-    Args:
-        descriptor: The write end of a pipe for the replies, a line each.
-    """
+    """Answer the requests on standard input, a line each, until there are no more."""
     os.set_inheritable(descriptor, False)
     # Python 3.12 warns of threads that native libraries have; they know how to be forked.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
@@ -337,19 +312,12 @@ def _import(names: list[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ChildResult:
-    """The end of a child process.
+    """The end of a child process."""
 
-    Args:
-        report: The bytes that it wrote to its own descriptor.
-        stdout: The bytes on its standard output.
-        stderr: The bytes on its standard error.
-        code: The exit code, negative for a signal; `None` if it was killed because its time was over.
-    """
-
-    report: bytes
-    stdout: bytes
-    stderr: bytes
-    code: int | None
+    report: bytes  # the bytes that it wrote to its own descriptor
+    stdout: bytes  # the bytes on its standard output
+    stderr: bytes  # the bytes on its standard error
+    code: int | None  # the exit code, negative for a signal; `None` if it was killed because its time was over
 
 
 class Children:
@@ -372,14 +340,7 @@ class Children:
     def run(
         self, request: Mapping[str, Any], environment: Mapping[str, str], folder: Path, timeout: float
     ) -> ChildResult:
-        """Run a program once, in a new process.
-
-        Args:
-            request: The program, as for a worker.
-            environment: All variables of the process.
-            folder: Its working directory.
-            timeout: Seconds after which it's killed, with all processes that it started.
-        """
+        """Run a program once, in a new process."""
         with ExitStack() as around:
             # Files, as a process that has left the group may hold a pipe open. A program that opens one again appends.
             report, stdout, stderr = (around.enter_context(tempfile.TemporaryFile("a+b", buffering=0)) for _ in "123")

@@ -255,21 +255,13 @@ class _Wanted(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """A case that only samples can decide.
-
-    Args:
-        case: The case.
-        path: Its recording.
-        plan: The calls that the change affects.
-        again: The numbers of those that the base makes again.
-        recorded: The path of the recording.
-    """
+    """A case that only samples can decide."""
 
     case: Case
-    path: Path
-    plan: Plan
-    again: tuple[str, ...]
-    recorded: Trajectory
+    path: Path  # its recording
+    plan: Plan  # the calls that the change affects
+    again: tuple[str, ...]  # the numbers of those that the base makes again
+    recorded: Trajectory  # the path of the recording
 
 
 class _Paying:

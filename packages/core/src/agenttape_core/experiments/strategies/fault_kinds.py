@@ -25,11 +25,7 @@ _MESSAGES: dict[Trouble, str] = {
 
 
 class RateLimited(Exception):  # noqa: N818 - it stands for the error of a provider that is not installed
-    """A provider refuses a call because there were too many.
-
-    Args:
-        message: The words of the provider.
-    """
+    """A provider refuses a call because there were too many."""
 
     status_code = 429
 
@@ -39,12 +35,7 @@ class RateLimited(Exception):  # noqa: N818 - it stands for the error of a provi
 
 
 def provider_error(trouble: Trouble, name: str) -> Exception:
-    """Return the error that the client of a provider raises.
-
-    Args:
-        trouble: The trouble.
-        name: The name of the boundary: the class of the model.
-    """
+    """Return the error that the client of a provider raises."""
     for words, module, url in _PROVIDERS:
         if any(word in name.lower() for word in words):
             try:

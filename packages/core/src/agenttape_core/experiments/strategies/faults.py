@@ -51,13 +51,7 @@ MARKS: dict[Verdict, str] = {
 
 
 def verdict_of(run: Run, number: int, *, is_same: bool | None = None) -> Verdict:
-    """Return the verdict on a run in which one call failed.
-
-    Args:
-        run: The run. Unused recordings are in its report, and not an error.
-        number: The number of the call.
-        is_same: Whether it returned the same as without a fault; `None` if that isn't known, as of a test.
-    """
+    """Return the verdict on a run in which one call failed; for a test, it's not known whether the result `is_same`."""
     report = run.session.report
     if not any(one.number == number for one in report.reached):
         return "not_reached"
@@ -186,15 +180,10 @@ def _judged(matrix: FaultMatrix, cell: Cell) -> Judged:
 
 @dataclass(frozen=True, slots=True)
 class FaultMatrices(Result):
-    """The matrices of several tests.
+    """The matrices of several tests."""
 
-    Args:
-        tests: A matrix for each test and cassette.
-        is_stopped: Whether tests are missing, as the run was interrupted.
-    """
-
-    tests: tuple[FaultMatrix, ...]
-    is_stopped: bool = False
+    tests: tuple[FaultMatrix, ...]  # a matrix for each test and cassette
+    is_stopped: bool = False  # whether tests are missing, as the run was interrupted
 
     @property
     def ok(self) -> bool:
@@ -303,11 +292,7 @@ _Known = Mapping[tuple[str, str, Call], Cell]
 
 
 def cells_in(report: str | Path) -> _Known:
-    """Return the cells in the report of an earlier run.
-
-    Raises:
-        ConfigurationError: If it isn't one.
-    """
+    """Return the cells in the report of an earlier run."""
     matrices = earlier(report, "tests", partial(read, FaultMatrix))
     return {(one.test, cell.fault, cell.target): cell for one in matrices for cell in one.cells}
 

@@ -52,33 +52,19 @@ _INTERRUPTED = 130
 
 
 class Wanted(NamedTuple):
-    """The options of a trial.
+    """The options of a trial."""
 
-    Args:
-        candidate: The model, as `provider:model` or `SELECTOR=MODEL,…`.
-        samples: The most samples of it in each recording.
-        baseline: The most samples of the program's own model; `None` for as many.
-        jobs: The number of pairs of samples that are taken in parallel.
-        max_usd: The most that calls of models may cost, in US dollars; `None` for any amount.
-        to: The folder of the derived cassettes; by default one below `.agenttape`.
-        oracle: A file or the URL of an oracle, which answers calls of tools without a recording.
-        checks: Files of checks that each sample must pass.
-        fail_under: The share of samples that must pass; `None` for as many as of the baseline.
-        options: More options of `use_cassette`.
-        family: The number of trials that are judged together; `None` if that's one for each recording.
-    """
-
-    candidate: str
-    samples: int = 10
-    baseline: int | None = None
-    jobs: int = 1
-    max_usd: float | None = None
-    to: str | Path | None = None
-    oracle: str | None = None
-    checks: Sequence[str | Path] = ()
-    fail_under: float | None = None
-    options: Mapping[str, Any] = {}
-    family: int | None = None
+    candidate: str  # the model, as `provider:model` or `SELECTOR=MODEL,…`
+    samples: int = 10  # the most samples of it in each recording
+    baseline: int | None = None  # the most samples of the program's own model; `None` for as many
+    jobs: int = 1  # the number of pairs of samples that are taken in parallel
+    max_usd: float | None = None  # the most that calls of models may cost, in US dollars; `None` for any amount
+    to: str | Path | None = None  # the folder of the derived cassettes; by default one below `.agenttape`
+    oracle: str | None = None  # a file or the URL of an oracle, which answers calls of tools without a recording
+    checks: Sequence[str | Path] = ()  # files of checks that each sample must pass
+    fail_under: float | None = None  # the share of samples that must pass; `None` for as many as of the baseline
+    options: Mapping[str, Any] = {}  # more options of `use_cassette`
+    family: int | None = None  # the number of trials that are judged together; `None` if that's one for each recording
 
     @property
     def most(self) -> dict[str, int]:
@@ -128,16 +114,7 @@ def model(
 
 
 def restarted(app: Any, path: Path, **options: Any) -> ProgramRun:
-    """Return the run of a program that begins again from the input in its recording.
-
-    Args:
-        app: A graph, a chain, an agent, a workflow, a function, or an ASGI application.
-        path: The recording.
-        options: Options of `use_cassette`.
-
-    Raises:
-        ConfigurationError: If the recording has no input.
-    """
+    """Return the run of a program that begins again from the input in its recording."""
     source = source_of(open_cassette(path))
 
     async def inside() -> Any:
@@ -150,14 +127,7 @@ def restarted(app: Any, path: Path, **options: Any) -> ProgramRun:
 
 
 class ProgramRun:
-    """A recorded run of a program of this process.
-
-    Args:
-        program: The program.
-        path: Its recording.
-        name: Its name in the table; by default the recording's.
-        like: The path by which samples are named; by default the recording's.
-    """
+    """A recorded run of a program of this process; by default, the table and the samples have the recording's name."""
 
     def __init__(self, program: Program, path: Path, name: str = "", like: Path | None = None) -> None:
         self.path = path
@@ -204,12 +174,7 @@ def _of_server(ended: Run) -> dict[str, Any]:
 
 
 class CommandRun:
-    """A recorded run of a command, each time in a separate process.
-
-    Args:
-        command: The command.
-        path: The recording of its main process.
-    """
+    """A recorded run of a command, each time in a separate process."""
 
     def __init__(self, command: Command, path: Path) -> None:
         self.path = path
@@ -260,12 +225,7 @@ class CommandRun:
 
 
 class Trying:
-    """A candidate, tried on recorded runs.
-
-    Args:
-        wanted: The options.
-        runs: The runs.
-    """
+    """A candidate, tried on recorded runs."""
 
     def __init__(self, wanted: Wanted, runs: Sequence[ProgramRun | CommandRun]) -> None:
         self._wanted = wanted
@@ -273,11 +233,7 @@ class Trying:
         self._prices: Prices = load_prices(project_settings().prices)
 
     def plan(self) -> list[TrialPlan]:
-        """Return the most that it would take, without a call.
-
-        Raises:
-            ConfigurationError: If the candidate can't be tried on a recording.
-        """
+        """Return the most that it would take, without a call."""
         name, most = self._wanted.candidate, self._wanted.most
         chosen, plans = models_by_place(name), []
         for one in self._runs:
@@ -326,11 +282,7 @@ class Trying:
         return so_far
 
     def _case(self, one: ProgramRun | CommandRun, known: Sequence[Trial]) -> Case:
-        """Return the case of a run, with the samples that are known of it.
-
-        Raises:
-            ConfigurationError: If those are of another recording.
-        """
+        """Return the case of a run, with the samples that are known of it."""
         candidate = self._wanted.candidate
         trajectory = trajectory_of(next(iter(one.recordings().values())), self._prices)
 

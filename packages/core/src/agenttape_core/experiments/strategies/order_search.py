@@ -22,25 +22,14 @@ _CHANGES = 2
 
 
 class Tried(NamedTuple):
-    """One run of a search.
+    """One run of a search."""
 
-    Args:
-        order: The calls in the order that imposes the run once more.
-        overtaken: The number of waiting calls that others have overtaken in it.
-    """
-
-    order: Order
-    overtaken: int
+    order: Order  # the calls in the order that imposes the run once more
+    overtaken: int  # the number of waiting calls that others have overtaken in it
 
 
 class Search:
-    """A search of orders.
-
-    Args:
-        most: The number of runs.
-        seed: The seed of the random runs.
-        branches: The branch that each call belongs to; priorities belong to branches.
-    """
+    """A search of orders."""
 
     def __init__(self, most: int, seed: int, branches: Mapping[int, Hashable]) -> None:
         self._most = most

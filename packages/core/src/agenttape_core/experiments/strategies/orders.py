@@ -44,27 +44,16 @@ _ID = re.compile(r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """One replay in a chosen order.
+    """One replay in a chosen order."""
 
-    Args:
-        ending: How it ended; redacted, with the ids that were made in it numbered.
-        points: The choices of the run.
-        unreachable: The calls that others were to wait for in vain.
-        in_threads: The calls that were answered right away, as their threads couldn't be held.
-        rows: The recordings.
-        has_opened: Whether a session was open.
-        are_threads: Whether calls of threads were among those that were chosen.
-        is_held: Whether each thread waited where it could be held.
-    """
-
-    ending: Ending
-    points: Sequence[ChoicePoint] = field(default_factory=list)
-    unreachable: Sequence[int] = ()
-    in_threads: Collection[int] = ()
-    rows: Sequence[IndexRow] = ()
-    has_opened: bool = True
-    are_threads: bool = False
-    is_held: bool = True
+    ending: Ending  # how it ended; redacted, with the ids that were made in it numbered
+    points: Sequence[ChoicePoint] = field(default_factory=list)  # the choices of the run
+    unreachable: Sequence[int] = ()  # the calls that others were to wait for in vain
+    in_threads: Collection[int] = ()  # the calls that were answered right away, as their threads couldn't be held
+    rows: Sequence[IndexRow] = ()  # the recordings
+    has_opened: bool = True  # whether a session was open
+    are_threads: bool = False  # whether calls of threads were among those that were chosen
+    is_held: bool = True  # whether each thread waited where it could be held
 
     @property
     def what(self) -> What:
@@ -120,16 +109,7 @@ _Script = Generator[Variation, Run | Ending, Returned]
 
 
 class Exploring:
-    """One exploration.
-
-    Args:
-        name: The name of the program in the report.
-        cassette: Its cassette, as the report names it.
-        plain: The replay in the recorded order.
-        rows: The recordings of the cassette.
-        again: Returns the command that replays it in an order, as a text.
-        holds_threads: Whether calls of threads are also answered in other orders.
-    """
+    """One exploration."""
 
     def __init__(
         self,
@@ -185,15 +165,7 @@ class Exploring:
         return self._unstable(recorded, (yield from self._replay()))
 
     def search(self, orders: int, seed: int) -> _Script[Exploration]:
-        """Replay in many orders; an interruption by the keyboard ends it, and the result so far is returned.
-
-        Args:
-            orders: The most orders to try.
-            seed: The seed of the orders that are drawn at random.
-
-        Raises:
-            ConfigurationError: If the program opens no cassette.
-        """
+        """Replay in many orders; an interruption by the keyboard ends it, and the result so far is returned."""
         if unstable := (yield from self._begin()):
             return self._result([], 0, seed, is_exhaustive=False, unstable=unstable)
         search, found = Search(orders, seed, self._branches), dict[tuple[What, str], _Found]()

@@ -53,13 +53,7 @@ def children(plain: Plain) -> Iterator[tuple[Path, Plain]]:
 
 
 def at_depth(plain: Plain, depth: int, path: Path = ()) -> Iterator[tuple[Path, Plain]]:
-    """Yield the parts at a depth, each with its path.
-
-    Args:
-        plain: The data.
-        depth: The depth; the data itself is at 0.
-        path: The path to the data.
-    """
+    """Yield the parts at a depth, each with its path."""
     if depth == 0:
         yield path, plain
         return
@@ -126,13 +120,7 @@ def _is_kind(key: str, item: Plain) -> bool:
 
 
 def without(plain: Plain, changes: Mapping[Path, Way], path: Path = ()) -> Plain:
-    """Return plain data with some parts left out or emptied.
-
-    Args:
-        plain: The data.
-        changes: How each part becomes smaller, by its path.
-        path: The path to the data.
-    """
+    """Return plain data with some parts left out or emptied."""
     if not changes:
         return plain
     if changes.get(path) == "empty":
@@ -220,15 +208,7 @@ def tree_of(outcome: Outcome) -> Tree:
 
 
 def outcome_with(outcome: Outcome, tree: Tree) -> Outcome:
-    """Return an outcome with other fields.
-
-    Args:
-        outcome: The recorded one.
-        tree: The fields; one that's missing isn't changed.
-
-    Raises:
-        ValidationError: If no outcome can have them.
-    """
+    """Return an outcome with other fields."""
     plain: dict[str, Any] = outcome.model_dump()
     plain.update({name: part for name, part in tree.items() if name != "error"})
     plain["usage"] = None
@@ -300,12 +280,7 @@ def _next(char: str) -> str:
 
 
 def perturbed(outcome: Outcome, change: Change) -> Outcome | None:
-    """Return another outcome of the same form; `None` if no part of it could differ.
-
-    Args:
-        outcome: The recorded one.
-        change: Changes a text or a number.
-    """
+    """Return another outcome of the same form; `None` if no part of it could differ."""
     tree = tree_of(outcome)
     other: Tree = {
         name: _changed_chunks(part, change) if name == "chunks" else _changed(part, change, in_object=False)

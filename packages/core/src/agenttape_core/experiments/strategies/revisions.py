@@ -59,31 +59,16 @@ class Replayed:
 
 
 class Sampling(NamedTuple):
-    """A run of one revision in which calls without a recording are made.
+    """A run of one revision in which calls without a recording are made."""
 
-    Args:
-        to: The file of the derived cassette.
-        live: The numbers of recorded calls that are made again, each as a text.
-        on_new_call: The calls to make for real if they have no recording.
-        max_usd: The most that it may cost, in US dollars.
-    """
-
-    to: str
-    live: Collection[str]
-    on_new_call: Collection[str]
-    max_usd: float
+    to: str  # the file of the derived cassette
+    live: Collection[str]  # the numbers of recorded calls that are made again, each as a text
+    on_new_call: Collection[str]  # the calls to make for real if they have no recording
+    max_usd: float  # the most that it may cost, in US dollars
 
 
 def target_and_recording(target: str, cassette: str | Path | None) -> tuple[str, Path]:
-    """Return a target, and the file of its recording, which the replays of all revisions share.
-
-    Args:
-        target: `module:function`, `path/to/file.py:function`, the id of a test, or a command, `-- python agent.py`.
-        cassette: The recording; by default the test's or the command's own.
-
-    Raises:
-        ConfigurationError: If there's no such test, or no recording.
-    """
+    """Return a target, and the file of its recording, which the replays of all revisions share."""
 
     def of(program: Program) -> Path:
         return recorded(program, cassette, {})[1]
@@ -107,11 +92,7 @@ _TREES = 2
 
 
 class Revisions:
-    """Replays of revisions. As a context manager it removes its worktrees.
-
-    Args:
-        on_run: Called after each replay.
-    """
+    """Replays of revisions. As a context manager it removes its worktrees."""
 
     def __init__(self, on_run: Callable[[], object] | None = None) -> None:
         self._git = Revision("HEAD", "--base")
@@ -135,11 +116,7 @@ class Revisions:
         self._folder.cleanup()
 
     def commit(self, revision: str, option: str) -> str:
-        """Return the id of the commit that a revision names.
-
-        Raises:
-            ConfigurationError: If git doesn't know it.
-        """
+        """Return the id of the commit that a revision names."""
         return Revision(revision, option).tell("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
 
     def between(self, good: str, bad: str) -> list[str]:
@@ -151,13 +128,7 @@ class Revisions:
         return self._git.tell("log", "-1", "--format=%h %s", commit).strip()
 
     def replayed(self, commit: str | None, target: str, cassette: Path) -> Replayed:
-        """Replay a revision strictly, without live calls.
-
-        Args:
-            commit: The commit; `None` for the working tree.
-            target: The program.
-            cassette: Its recording.
-        """
+        """Replay a revision strictly, without live calls."""
         self.replays += 1
         reply = self._in_child(commit, target, cassette)
         if "how" in reply:
@@ -165,30 +136,14 @@ class Revisions:
         return Replayed("unjudged", _problem(reply))
 
     def plan(self, commit: str | None, target: str, cassette: Path) -> Plan:
-        """Return the calls of a revision that have no recording, and those that depend on them. Nothing is executed.
-
-        Args:
-            commit: As for `replayed`.
-            target: The program.
-            cassette: Its recording.
-
-        Raises:
-            VerificationError: If it can't be replayed.
-        """
+        """Return the calls of a revision that have no recording, and those that depend on them. Nothing is executed."""
         reply = self._in_child(commit, target, cassette, plans=True)
         if "plan" not in reply:
             raise VerificationError(f"{target} can't be replayed: {reply.get('why') or _problem(reply)}")
         return Plan.from_dict(reply["plan"])
 
     def sampled(self, commit: str | None, target: str, cassette: Path, sampling: Sampling) -> Taken:
-        """Replay the recorded calls of a revision, and make those without a recording.
-
-        Args:
-            commit: As for `replayed`.
-            target: The program.
-            cassette: Its recording.
-            sampling: What may be made.
-        """
+        """Replay the recorded calls of a revision, and make those without a recording."""
         reply = self._in_child(commit, target, cassette, sampling=sampling._asdict())
         return Taken(**reply["sampled"]) if "sampled" in reply else Taken(problem=reply.get("why") or _problem(reply))
 
@@ -255,11 +210,7 @@ def _own_entries(top: Path) -> Iterator[Path]:
 
 
 def run(program: dict[str, Any]) -> dict[str, Any]:
-    """Replay a program once, in a child process.
-
-    Args:
-        program: `target`, `cassette` and `prices`; and `plans`, or the `sampling`.
-    """
+    """Replay a program once, in a child process."""
     target, cassette, prices = program["target"], Path(program["cassette"]), load_prices(program["prices"])
     try:
         if "sampling" in program:

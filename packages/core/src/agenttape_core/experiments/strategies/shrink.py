@@ -266,16 +266,7 @@ def name_of_test(cassette: Path) -> str:
 
 
 def write_test(found: Shrunk, source: Source, path: Path | None = None) -> Path:
-    """Write the test of a shrunk cassette.
-
-    Args:
-        found: The cassette.
-        source: The place of the function, or of the test, that fails with it.
-        path: The file; by default one beside the cassette.
-
-    Returns:
-        The file.
-    """
+    """Write the test of a shrunk cassette."""
     path = path or found.cassette.with_name(f"{name_of_test(found.cassette)}.py")
     cassette, test = json.dumps(_from(path, found.cassette)), name_of_test(found.cassette)
     module = source.importable

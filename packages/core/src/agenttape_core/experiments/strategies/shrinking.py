@@ -47,10 +47,6 @@ def ddmin(units: Sequence[Unit], fails: Callable[[Sequence[Unit]], bool]) -> lis
 
     It is not always the smallest such set, only one in which each unit is needed. The failure is taken to happen with
     all units; with none it is tried first, as most units matter to nothing.
-
-    Args:
-        units: The units, in their order.
-        fails: Returns whether the failure happens with some of the units, which are in their order.
     """
     if not units or fails([]):
         return []
@@ -126,20 +122,7 @@ RESERVE = 6
 
 
 class ReplayedRun:
-    """A run of a program that fails.
-
-    Args:
-        program: The program.
-        cassette: Its cassette.
-        failure: The failure.
-        folder: A folder for the cassettes in between.
-        name: The name of their files.
-        says_which: Whether the message of the failure is the same each time, so that it tells it from others of its
-            class at the same line.
-        options: Options of `use_cassette` for each replay.
-        limit: How often the program may be replayed.
-        on_run: Called after each run.
-    """
+    """A run of a program that fails."""
 
     def __init__(
         self,
@@ -254,11 +237,7 @@ _DEEPEST = 40
 
 
 class Shrinking:
-    """The search for the smallest outcomes with which a run fails.
-
-    Args:
-        run: The run.
-    """
+    """The search for the smallest outcomes with which a run fails."""
 
     def __init__(self, run: ReplayedRun) -> None:
         self._run = run
@@ -267,11 +246,7 @@ class Shrinking:
         self._known: dict[str, bool] = {}
 
     def shrink(self) -> bool:
-        """Make the run smaller, until no single piece can be left out.
-
-        Returns:
-            False if the run could not be replayed as often as that takes.
-        """
+        """Make the run smaller, until no single piece can be left out."""
         try:
             for _ in range(_ROUNDS):
                 before = _size(self._run.trees)

@@ -37,9 +37,6 @@ def written_otherwise(session: Session) -> Pairs:
 
     A handler that observes sees other steps than a session; a replay that leaves recordings unused is that of another
     program. Neither is compared.
-
-    Args:
-        session: The session of the replay, which has remembered its steps.
     """
     if session.report.unused or session.source.has_step(GAP):
         return {}

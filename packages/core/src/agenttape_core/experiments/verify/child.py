@@ -97,12 +97,7 @@ def _go_round(loop: asyncio.AbstractEventLoop, rounds: int) -> None:
 
 
 def delay(seed: int) -> Callable[[object], None]:
-    """Let threads and work in pools begin and end a little late from now on.
-
-    Returns:
-        A watcher of calls, which delays calls. In an event loop it gives the loop some rounds more besides, in
-        which nothing of the program happens, so that what is counted in rounds comes later.
-    """
+    """Let threads and work in pools begin and end a little late from now on."""
     rng = random.Random(seed)  # noqa: S311 - no secret
 
     def pause() -> None:
@@ -143,12 +138,7 @@ def delay(seed: int) -> Callable[[object], None]:
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
-    """Replay once, and return the output as plain data: the runner of `agenttape_core.experiments.worker`.
-
-    Args:
-        job: `target`, `cassette`, `options`, `project` and the environment within the process, as
-            `agenttape_core.experiments.verify.steps` makes it.
-    """
+    """Replay once, and return the output as plain data: the runner of `agenttape_core.experiments.worker`."""
     sys.setswitchinterval(job["switch_interval"])
     calls, disturb = Calls(), _disturbing(job["memory"])
     confine_process(Project(Path(job["project"]), replays_only=True, on_open=calls.opened))
@@ -203,18 +193,7 @@ class _Opening:
 
 
 def outcomes_in_other_orders(once: Callable[[], Ending], orders: int) -> dict[str, Any]:
-    """Replay a program that opens its cassettes itself in other orders, and return the result as plain data.
-
-    Args:
-        once: Runs it once.
-        orders: The most orders to try.
-
-    Returns:
-        The dict of `Exploration.to_dict`; empty if no call of the program can be reordered.
-
-    Raises:
-        KeyboardInterrupt: If it was interrupted.
-    """
+    """Replay a program that opens its cassettes itself in other orders, and return the result as plain data."""
     strategy: Any = import_module("agenttape_core.experiments.strategies.orders")  # it builds on this module
     exploring = strategy.Exploring("", "", Variation(), (), str, holds_threads=False)
     try:
@@ -251,13 +230,7 @@ def _undone(job: dict[str, Any]) -> Iterator[None]:
 
 
 def _ending(function: Callable[[], Any], job: dict[str, Any], before: Callable[[], object] = bool) -> Ending:
-    """Call the function under its cassette, and return how it ended.
-
-    Args:
-        function: The function.
-        job: As of `run`.
-        before: Called right before the function, so that its first objects have other places.
-    """
+    """Call the function under its cassette, and return how it ended."""
     around = use_cassette(job["cassette"], **job["options"]) if job["cassette"] is not None else None
     return ended(function, around, before)
 
@@ -266,29 +239,16 @@ def _ending(function: Callable[[], Any], job: dict[str, Any], before: Callable[[
 
 
 class Ending(NamedTuple):
-    """The ending of a call of a function.
+    """The ending of a call of a function."""
 
-    Args:
-        outcome: `returned`, or `raised` with type and message, those of notes and of what it came from.
-        failed: Whether the replay itself failed, and not the function.
-        value: The return value as plain data, or its repr if it has no codec.
-        missed: The call without a recording that ended it, and the change of its request; else empty.
-    """
-
-    outcome: str
-    failed: bool
-    value: Plain
-    missed: str = ""
+    outcome: str  # `returned`, or `raised` with type and message, those of notes and of what it came from
+    failed: bool  # whether the replay itself failed, and not the function
+    value: Plain  # the return value as plain data, or its repr if it has no codec
+    missed: str = ""  # the call without a recording that ended it, and the change of its request; else empty
 
 
 def ended(function: Callable[[], Any], around: CassetteBlock | None, before: Callable[[], object] = bool) -> Ending:
-    """Call a function, and return how it ended. A coroutine function is run in a loop, a generator read to its end.
-
-    Args:
-        function: The function, without arguments.
-        around: The cassette to open around it, if one is.
-        before: Called right before it.
-    """
+    """Call a function, and return how it ended. A coroutine function is run in a loop, a generator read to its end."""
     try:
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             value = asyncio.run(_awaited(function, around, before))

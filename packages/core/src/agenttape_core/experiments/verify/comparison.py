@@ -43,53 +43,36 @@ _MAX_TEXT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The output of one replay. Its child process reports it, but for the streams and files.
+    """The output of one replay. Its child process reports it, but for the streams and files."""
 
-    Args:
-        outcome: `returned`, `raised` with type and message, or how the process ended without either.
-        failed: Whether the replay itself failed: an error of AgentTape, a crash, no end in time.
-        stdout: The standard output; bytes that aren't UTF-8 are surrogates.
-        stderr: The standard error, as text.
-        files: The files in the working directory by their names: their text, or hash and size.
-        value: The return value as plain data, or its repr.
-        calls: What each call asked and what answered it, and its fingerprint, by cassette and address.
-        order: The addresses of the calls in each branch, branches in no order.
-        sessions: The unused, missed and blocked calls of the sessions.
-        divergences: Where the replay diverges from its recording: the recorded side, and the replayed one.
-        nondeterminism: What the sessions say may not be as it was recorded, a line each: see `Report.nondeterminism`.
-        entropy: The part of it that isn't an order.
-        unobserved: What the handler that recorded them could not see, and what the sessions came to, a line each.
-        rules: The redaction rules of the sessions.
-        earlier: The outputs of the replays before it in its process, without their streams and files.
-        explored: The result of the exploration of other orders, as plain data, if there was one.
-    """
-
-    outcome: str
-    failed: bool
-    stdout: str = ""
-    stderr: str = ""
+    outcome: str  # `returned`, `raised` with type and message, or how the process ended without either
+    failed: bool  # whether the replay itself failed: an error of AgentTape, a crash, no end in time
+    stdout: str = ""  # the standard output; bytes that aren't UTF-8 are surrogates
+    stderr: str = ""  # the standard error, as text
     files: dict[str, str] = field(default_factory=dict)
-    value: Plain = None
+    """The files in the working directory by their names: their text, or hash and size."""
+    value: Plain = None  # the return value as plain data, or its repr
     calls: dict[str, list[str]] = field(default_factory=dict)
+    """What each call asked and what answered it, and its fingerprint, by cassette and address."""
     order: list[list[str]] = field(default_factory=list)
-    sessions: dict[str, str] = field(default_factory=dict)
+    """The addresses of the calls in each branch, branches in no order."""
+    sessions: dict[str, str] = field(default_factory=dict)  # the unused, missed and blocked calls of the sessions
     divergences: dict[str, list[str]] = field(default_factory=dict)
+    """Where the replay diverges from its recording: the recorded side, and the replayed one."""
     nondeterminism: list[str] = field(default_factory=list)
+    """What the sessions say may not be as it was recorded, a line each: see `Report.nondeterminism`."""
     unobserved: list[str] = field(default_factory=list)
-    entropy: list[str] = field(default_factory=list)
-    rules: list[dict[str, Any]] = field(default_factory=list)
+    """What the handler that recorded them could not see, and what the sessions came to, a line each."""
+    entropy: list[str] = field(default_factory=list)  # the part of it that isn't an order
+    rules: list[dict[str, Any]] = field(default_factory=list)  # the redaction rules of the sessions
     earlier: list[Output] = field(default_factory=list)
+    """The outputs of the replays before it in its process, without their streams and files."""
     explored: dict[str, Any] = field(default_factory=dict)
+    """The result of the exploration of other orders, as plain data, if there was one."""
 
 
 def output_of(child: ChildResult, folder: Path | None, timeout: float) -> Output | str:
-    """Return the output of a child, or why it couldn't find the function.
-
-    Args:
-        child: The end of the child.
-        folder: Its working directory, if it is one of ours, whose files count.
-        timeout: The seconds it had.
-    """
+    """Return the output of a child, or why it couldn't find the function."""
     around: dict[str, Any] = {"stdout": _decoded(child.stdout), "stderr": _decoded(child.stderr)}
     around["files"] = files_in(folder) if folder is not None else {}
     if child.code is None:
@@ -137,21 +120,13 @@ def _decoded(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One place where two replays differ.
+    """One place where two replays differ."""
 
-    Args:
-        aspect: What of the replay it is in, such as `stdout`.
-        what: The place, such as `stdout, line 3` or `return value at $.items[3]`.
-        first: What the first replay has there, redacted and shortened.
-        other: What the other has there.
-        noise: What the only difference of two texts is: a memory address, an id, or something else.
-    """
-
-    aspect: str
-    what: str
-    first: str
-    other: str
-    noise: Noise = ""
+    aspect: str  # what of the replay it is in, such as `stdout`
+    what: str  # the place, such as `stdout, line 3` or `return value at $.items[3]`
+    first: str  # what the first replay has there, redacted and shortened
+    other: str  # what the other has there
+    noise: Noise = ""  # what the only difference of two texts is: a memory address, an id, or something else
 
 
 Pair = tuple[str, str, str, Noise]
@@ -390,11 +365,7 @@ class Verification(Result):
         return self.differences[0] if self.differences else None
 
     def raise_if_different(self) -> Verification:
-        """Return this verification if all is well.
-
-        Raises:
-            VerificationError: If a replay failed or differed; the message is the report.
-        """
+        """Return this verification if all is well."""
         if not self.ok:
             raise VerificationError(str(self))
         return self

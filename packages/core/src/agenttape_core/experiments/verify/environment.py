@@ -92,16 +92,7 @@ def plan(times: int, choices: Mapping[Factor, Sequence[Any]]) -> list[Environmen
 
 
 def available(vary: Collection[str], times: int, recorded_seed: int | None = None) -> dict[Factor, Sequence[Any]]:
-    """Return the values that each factor can take here; of one around the process that is not varied, only the first.
-
-    Args:
-        vary: The factors that are varied.
-        times: The number of replays.
-        recorded_seed: The hash seed of the recording, if it is known: the first value of that factor.
-
-    Raises:
-        ConfigurationError: If `vary` names something else than `EVERY_FACTOR`.
-    """
+    """Return the values of each factor here; of one around the process that is not varied, only the first."""
     if isinstance(vary, str) or (unknown := sorted(set(vary) - set(EVERY_FACTOR))):
         found = repr(vary) if isinstance(vary, str) else ", ".join(map(repr, unknown))
         raise ConfigurationError(f"vary: expected a collection of {', '.join(EVERY_FACTOR)}; found {found}")

@@ -77,11 +77,7 @@ class _Job(NamedTuple):
 
 
 def _job_for(target: Target, cassette: str | Path | None, options: Mapping[str, Any]) -> _Job:
-    """Return the job of replaying a function.
-
-    Raises:
-        ConfigurationError: If an option is not valid, or cannot be handed to a child.
-    """
+    """Return the job of replaying a function."""
     if cassette is None:
         if options:
             raise ConfigurationError(
@@ -136,11 +132,7 @@ class _InProcesses:
         self._around.close()
 
     def run(self, variation: Variation) -> Output:
-        """Replay once, in a new working directory, even if one of that name was used before.
-
-        Raises:
-            ConfigurationError: If the child can't find the function.
-        """
+        """Replay once, in a new working directory, even if one of that name was used before."""
         environment = Environment(**variation.environment)
         folder = self._root / environment.working_directory  # an absolute one, of the project, stays what it is
         ours = folder.parent == self._root
@@ -188,12 +180,6 @@ def causes_of(
 
     What differs without anything varied isn't blamed on a factor, and a factor is blamed only if what it does can be
     repeated.
-
-    Args:
-        found: Where they differ.
-        first: The environment of the first replay.
-        other: Those of the other.
-        differing: Returns where another replay differs from the first one.
     """
 
     def whats(environment: Environment) -> Generator[Variation, Answer, set[str]]:

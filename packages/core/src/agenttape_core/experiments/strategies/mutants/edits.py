@@ -272,11 +272,7 @@ class Mutant:
 
 
 def read_source(path: Path) -> str:
-    """Return the text of a Python file, in the encoding that it declares.
-
-    Raises:
-        ConfigurationError: If it can't be read, or isn't Python.
-    """
+    """Return the text of a Python file, in the encoding that it declares."""
     try:
         with tokenize.open(path) as file:
             text = file.read()
@@ -289,29 +285,13 @@ def read_source(path: Path) -> str:
 
 
 def mutants_of(source: str, file: str, *, is_test: bool = False) -> list[Mutant]:
-    """Return the mutants of a file, in the order of its lines.
-
-    Args:
-        source: Its text.
-        file: Its name, as ids have it.
-        is_test: Whether it holds tests, whose own functions aren't edited.
-    """
+    """Return the mutants of a file, in the order of its lines."""
     edits = _edits_of(ast.parse(source), file, is_test=is_test)
     return [_mutant(one, file, site, edit) for one, site, edit in edits]
 
 
 def mutated(source: str, mutant: str, *, file: str, is_test: bool = False) -> ast.Module:
-    """Return the tree of a file with one edit.
-
-    Args:
-        source: Its text.
-        mutant: The id of the mutant.
-        file: The name of the file, as ids have it.
-        is_test: Whether it holds tests.
-
-    Raises:
-        ConfigurationError: If the file has no such mutant.
-    """
+    """Return the tree of a file with one edit."""
     tree = ast.parse(source)
     found = {one: (site, edit) for one, site, edit in _edits_of(tree, file, is_test=is_test)}
     if mutant in found:

@@ -22,12 +22,7 @@ _LAX = ("address", "ordered", "matcher", "repeated")
 
 
 def verdict_of(before: Mapping[str, Facts], reply: Reply) -> tuple[Verdict, str, str]:
-    """Return the verdict on a run with an edit, the reason in a few words, and the test that has killed it.
-
-    Args:
-        before: The facts of the tests without an edit.
-        reply: What came of the run.
-    """
+    """Return the verdict on a run with an edit, the reason in a few words, and the test that has killed it."""
     if reply.ended:
         return "did not end", reply.ended, ""
     killed = next((found for name, one in before.items() if (found := _killed(name, one, reply)) is not None), None)
@@ -123,12 +118,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The numbers of killed mutants and of others.
-
-    Args:
-        killed: The killed ones.
-        survived: Those that were not.
-    """
+    """The numbers of killed mutants and of others."""
 
     killed: int
     survived: int
@@ -200,11 +190,7 @@ class MutationScore(Result):
     experiment = "mutants"
 
     def by(self, key: Callable[[Mutant], str]) -> dict[str, Score]:
-        """Return the scores of groups of mutants with coverage.
-
-        Args:
-            key: Returns the name of the group of a mutant.
-        """
+        """Return the scores of groups of mutants with coverage."""
         groups: dict[str, list[Judged]] = {}
         for one in self.judged:
             if one.verdict != "no coverage":

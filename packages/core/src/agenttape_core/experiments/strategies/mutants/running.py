@@ -37,32 +37,19 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts of one run of a test or a function.
-
-    Args:
-        how: How it ended.
-        words: The first line of what ended it.
-        cassettes: The cassettes that it replayed.
-        calls: The calls that were replayed or stepped into: the cassette, the number, the address and the match_rule.
-        unused: The recordings that were not used: their addresses.
-        unrecorded: The calls that got an error result, as they weren't recorded.
-        executed: The number of calls that were executed.
-        not_run: The tools that were replayed, each with the reason why its code was not run.
-        ignored: The paths of requests that were not compared.
-        value: The value that a function returned, as a text; empty for a test.
-        seconds: The duration of the run.
-    """
+    """The facts of one run of a test or a function."""
 
     how: How
-    words: str = ""
-    cassettes: tuple[str, ...] = ()
+    words: str = ""  # the first line of what ended it
+    cassettes: tuple[str, ...] = ()  # the cassettes that it replayed
     calls: tuple[tuple[str, int, str, str], ...] = ()
-    unused: tuple[str, ...] = ()
-    unrecorded: tuple[str, ...] = ()
-    executed: int = 0
-    not_run: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()
-    value: str = ""
+    """The calls that were replayed or stepped into: the cassette, the number, the address and the match_rule."""
+    unused: tuple[str, ...] = ()  # the recordings that were not used: their addresses
+    unrecorded: tuple[str, ...] = ()  # the calls that got an error result, as they weren't recorded
+    executed: int = 0  # the number of calls that were executed
+    not_run: tuple[str, ...] = ()  # the tools that were replayed, each with the reason why its code was not run
+    ignored: tuple[str, ...] = ()  # the paths of requests that were not compared
+    value: str = ""  # the value that a function returned, as a text; empty for a test
     seconds: float = 0.0
 
     @classmethod
@@ -75,15 +62,7 @@ class Facts:
         value: str = "",
         seconds: float = 0.0,
     ) -> Facts:
-        """Return the facts of a run.
-
-        Args:
-            sessions: Its sessions, which have ended.
-            error: The exception that it ended with, if it did.
-            ours: The error of ours in it, if it has one.
-            value: The value that it returned, as a text.
-            seconds: Its duration.
-        """
+        """Return the facts of a run."""
         replays = [one for one in sessions if one.is_replay]
         missed = [line for one in replays for line in (*one.report.missed, *one.report.blocked)]
         return cls(
@@ -135,14 +114,7 @@ _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 
 
 def changed_lines(revision: str) -> dict[Path, set[int]]:
-    """Return the numbers of the lines that have changed since a revision, by the file; of a new file, all of them.
-
-    Args:
-        revision: A commit, branch or tag, in git's words.
-
-    Raises:
-        ConfigurationError: If git doesn't find the revision, or this isn't a repository.
-    """
+    """Return the numbers of the lines that have changed since a revision, by the file; of a new file, all of them."""
     since = Revision(revision, "--base")
     top = Path(since.tell("rev-parse", "--show-toplevel").strip())
     found: dict[Path, set[int]] = {}
@@ -177,11 +149,7 @@ def root_of(folder: Path) -> Path:
 
 
 class Reached:
-    """Notes the lines of a project's files that are run.
-
-    Args:
-        root: The folder of the project.
-    """
+    """Notes the lines of a project's files that are run."""
 
     def __init__(self, root: Path) -> None:
         self._root = f"{root.resolve()}/"
@@ -259,44 +227,27 @@ TESTS = "agenttape_core.pytest_plugin.mutated"
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The outcome of one run.
+    """The outcome of one run."""
 
-    Args:
-        facts: The facts by the tests, or of the function.
-        problem: Why it couldn't be run; empty if it could.
-        ended: Why the run was ended by force; empty if it wasn't.
-        is_loaded: Whether the edited file was imported.
-        files: The files that hold tests.
-        lines: The lines that were run, by the test and the file.
-        seconds: Its duration.
-        cpu: The time of the processor that it took, in seconds.
-    """
-
-    facts: Mapping[str, Facts]
-    problem: str = ""
-    ended: str = ""
-    is_loaded: bool = True
-    files: Sequence[str] = ()
+    facts: Mapping[str, Facts]  # the facts by the tests, or of the function
+    problem: str = ""  # why it couldn't be run; empty if it could
+    ended: str = ""  # why the run was ended by force; empty if it wasn't
+    is_loaded: bool = True  # whether the edited file was imported
+    files: Sequence[str] = ()  # the files that hold tests
     lines: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    """The lines that were run, by the test and the file."""
     seconds: float = 0.0
-    cpu: float = 0.0
+    cpu: float = 0.0  # the time of the processor that it took, in seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A program whose edits are tried.
+    """A program whose edits are tried."""
 
-    Args:
-        program: `tests`, or `function`, `cassette` and `options`.
-        root: The folder of the project.
-        live: The kinds and names of calls that are executed.
-        hash_seed: The hash seed with which it was recorded, if that's known.
-    """
-
-    program: Mapping[str, Any]
-    root: Path
-    live: Sequence[str] = ()
-    hash_seed: int | None = None
+    program: Mapping[str, Any]  # `tests`, or `function`, `cassette` and `options`
+    root: Path  # the folder of the project
+    live: Sequence[str] = ()  # the kinds and names of calls that are executed
+    hash_seed: int | None = None  # the hash seed with which it was recorded, if that's known
 
     @property
     def has_tests(self) -> bool:
@@ -312,18 +263,7 @@ class Job:
         trace: bool = False,
         limits: tuple[float, float] = (SECONDS, SECONDS),
     ) -> Reply:
-        """Run it once.
-
-        Args:
-            workers: Run it.
-            tests: The tests to run; by default its own.
-            mutant: The edit, the file, and whether this holds tests.
-            trace: Whether the lines that are run are noted.
-            limits: The seconds that the run may take, and those that it may compute.
-
-        Raises:
-            VerificationError: If the worker does not answer.
-        """
+        """Run it once."""
         program = {**self.program, **({"tests": list(tests)} if tests is not None else {})}
         edit = None
         if mutant is not None:
@@ -378,13 +318,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _function(program: dict[str, Any], *, begin: Callable[[str], object], stops: bool) -> dict[str, Any]:  # noqa: ARG001
-    """Replay a function once: the part of `run` for programs that no test calls.
-
-    Args:
-        program: `function`, `cassette` and `options`.
-        begin: Called with the name of the function before it is called.
-        stops: Of no meaning for a single function.
-    """
+    """Replay a function once: the part of `run` for programs that no test calls."""
     name = program["function"]
     found: dict[str, Any] = {"facts": {}, "files": [], "problem": ""}
     try:

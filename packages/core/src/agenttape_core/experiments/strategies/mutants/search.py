@@ -39,17 +39,11 @@ _NAMED = 5
 
 @dataclass(slots=True)
 class Requests:
-    """The requests of one cassette.
+    """The requests of one cassette."""
 
-    Args:
-        texts: The texts of each request, keys and values, with single spaces.
-        tools: The names of the tools that models were offered.
-        schemas: The names of the properties of each schema.
-    """
-
-    texts: list[str] = field(default_factory=list)
-    tools: set[str] = field(default_factory=set)
-    schemas: set[frozenset[str]] = field(default_factory=set)
+    texts: list[str] = field(default_factory=list)  # the texts of each request, keys and values, with single spaces
+    tools: set[str] = field(default_factory=set)  # the names of the tools that models were offered
+    schemas: set[frozenset[str]] = field(default_factory=set)  # the names of the properties of each schema
 
     @classmethod
     def of(cls, requests: Iterable[Any]) -> Requests:

@@ -17,17 +17,11 @@ KINDS: tuple[Kind, ...] = ("prompts", "tools", "schemas")
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """The parts that a recorded request must hold if an edit is to reach it.
+    """The parts that a recorded request must hold if an edit is to reach it."""
 
-    Args:
-        texts: Texts, all of which are in one request; white space does not count.
-        tool: The name of a tool.
-        fields: The fields of a schema.
-    """
-
-    texts: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()  # texts, all of which are in one request; white space does not count
     tool: str = ""
-    fields: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()  # the fields of a schema
 
     def __bool__(self) -> bool:
         return bool(self.texts or self.tool or self.fields)
@@ -35,23 +29,14 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The outcome of an operator on a node.
-
-    Args:
-        operator: The name of the operator.
-        kind: What it edits.
-        new: The node that replaces the old one.
-        sought: What a recorded request holds if the edit reaches it.
-        before: The part that it changes, in words, if that is shorter than the statement.
-        after: What takes the place of it, in words.
-    """
+    """The outcome of an operator on a node."""
 
     operator: str
     kind: Kind
-    new: ast.AST
-    sought: Sought
-    before: str = ""
-    after: str = ""
+    new: ast.AST  # the node that replaces the old one
+    sought: Sought  # what a recorded request holds if the edit reaches it
+    before: str = ""  # the part that it changes, in words, if that is shorter than the statement
+    after: str = ""  # what takes the place of it, in words
 
 
 Way = tuple[tuple[str, int | None], ...]
@@ -66,17 +51,11 @@ _COMPOUND = (
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A node of a tree, and its place.
-
-    Args:
-        node: The node.
-        path: The way to it.
-        parents: The nodes around it, the outermost first.
-    """
+    """A node of a tree, and its place."""
 
     node: ast.AST
     path: Way
-    parents: tuple[ast.AST, ...]
+    parents: tuple[ast.AST, ...]  # the nodes around it, the outermost first
 
     @property
     def parent(self) -> ast.AST:
@@ -153,13 +132,7 @@ def _inside(site: Site) -> Iterator[Site]:
 
 
 def replace(tree: ast.Module, path: Way, new: ast.AST) -> ast.Module:
-    """Put another node in a place of a tree, and return the tree.
-
-    Args:
-        tree: The tree, which is changed.
-        path: The place.
-        new: The node, which takes the lines of the old one.
-    """
+    """Put another node in a place of a tree, and return the tree."""
     owner: Any = tree
     for name, index in path[:-1]:
         owner = getattr(owner, name) if index is None else getattr(owner, name)[index]

@@ -38,39 +38,25 @@ _UNRECORDED = "made an unrecorded call"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One run in a group.
+    """One run in a group."""
 
-    Args:
-        group: The group.
-        number: Its number in the group, from 1.
-        passed: Whether the run ended well: the assertions of the test held, the command ended with 0.
-        unrecorded: The calls that left the recorded world, as plain data.
-        trajectory: The path of the run, and what it took.
-        seconds: The time that its executed calls took.
-        diverges_at: The first call that differs from the recording's; empty if none does.
-        answer: The last answer of a model.
-        run_id: The id of the run, as in its events and its derived cassette.
-        cassette: The derived cassette, as messages show it; empty if there is none.
-        problem: The first line of what ended the run, if it did not end well.
-        unseen: The reason why it isn't evidence about the model: it made no call, or lost its endpoint, as with a wrong
-            key, or where the provider is down; empty if it does.
-        differences: The lines of a unified diff in which a server answered otherwise than it was recorded: what another
-            model writes is another answer, and no failure.
-    """
-
-    group: Group
-    number: int
-    passed: bool
-    unrecorded: tuple[dict[str, Any], ...] = ()
-    trajectory: Trajectory = field(default_factory=Trajectory)
-    seconds: float = 0.0
-    diverges_at: str = ""
-    answer: str = ""
-    run_id: str = ""
-    cassette: str = ""
-    problem: str = ""
+    group: Group  # the group
+    number: int  # its number in the group, from 1
+    passed: bool  # whether the run ended well: the assertions of the test held, the command ended with 0
+    unrecorded: tuple[dict[str, Any], ...] = ()  # the calls that left the recorded world, as plain data
+    trajectory: Trajectory = field(default_factory=Trajectory)  # the path of the run, and what it took
+    seconds: float = 0.0  # the time that its executed calls took
+    diverges_at: str = ""  # the first call that differs from the recording's; empty if none does
+    answer: str = ""  # the last answer of a model
+    run_id: str = ""  # the id of the run, as in its events and its derived cassette
+    cassette: str = ""  # the derived cassette, as messages show it; empty if there is none
+    problem: str = ""  # the first line of what ended the run, if it did not end well
     unseen: str = ""
+    """The reason why it isn't evidence about the model: it made no call, or lost its endpoint, as with a wrong key, or
+    where the provider is down; empty if it does."""
     differences: tuple[str, ...] = ()
+    """The lines of a unified diff in which a server answered otherwise than it was recorded: what another model writes
+    is another answer, and no failure."""
 
     @property
     def left_out(self) -> str:
@@ -83,19 +69,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """All samples of one test, or of one command.
+    """All samples of one test, or of one command."""
 
-    Args:
-        name: The test, or the command.
-        candidate: The model that is tried.
-        recorded: The path of the recording.
-        samples: The samples of both groups.
-    """
-
-    name: str
-    candidate: str
-    recorded: Trajectory
-    samples: tuple[Sample, ...]
+    name: str  # the test, or the command
+    candidate: str  # the model that is tried
+    recorded: Trajectory  # the path of the recording
+    samples: tuple[Sample, ...]  # the samples of both groups
 
     def group(self, group: Group) -> list[Sample]:
         """Return the samples of a group."""
@@ -130,20 +109,11 @@ class Trial:
         return dict(Counter(sample.left_out for sample in self.samples if sample.left_out))
 
     def is_settled(self, family: int) -> bool:
-        """Return whether there is a verdict, whatever the other trials of its family say, so that it may stop.
-
-        Args:
-            family: The number of trials that are judged together.
-        """
+        """Return whether there is a verdict, whatever the other trials of its family say, so that it may stop."""
         return verdict_of(self.pairs, family=family) != "UNCLEAR"
 
     def failure(self, family: int, wanted: float | None = None) -> str:
-        """Return why the candidate fails; empty if it does not.
-
-        Args:
-            family: The number of trials that are judged together.
-            wanted: The share of samples that must pass; `None` for as many as of the baseline. Without a baseline, all.
-        """
+        """Return why the candidate fails; empty if it does not."""
         candidate, passed = self.counting("candidate"), self.passed("candidate")
         groups: tuple[Group, ...] = ("candidate", "baseline")
         for group in groups:
@@ -164,18 +134,13 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The verdict on a trial within its family.
+    """The verdict on a trial within its family."""
 
-    Args:
-        trial: The trial.
-        verdict: The verdict.
-        more: The pairs that would settle it if they are like those before; `None` for more than 2,000, or if none
-            counts yet.
-    """
-
-    trial: Trial
-    verdict: Verdict
+    trial: Trial  # the trial
+    verdict: Verdict  # the verdict
     more: int | None
+    """The pairs that would settle it if they are like those before; `None` for more than 2,000, or if none counts
+    yet."""
 
     @property
     def dollars(self) -> float:
@@ -231,11 +196,7 @@ def _tool_calls(trajectory: Trajectory) -> list[str]:
 
 
 def read_trials(path: Path | str) -> list[Trial]:
-    """Return the trials of a file that `--cassette-report` or `--report` has written.
-
-    Raises:
-        ConfigurationError: If it cannot be read, or isn't such a file.
-    """
+    """Return the trials of a file that `--cassette-report` or `--report` has written."""
     try:
         plain = json.loads(Path(path).read_text(encoding="utf-8"))
         return [read(Trial, one) for one in plain.get("trials", [plain])]
@@ -250,11 +211,7 @@ def read_trials(path: Path | str) -> list[Trial]:
 def samples_before(
     known: Sequence[Trial], name: str, candidate: str, recorded: Trajectory
 ) -> dict[tuple[Group, int], Sample]:
-    """Return the samples of an earlier run of a trial, which aren't taken again.
-
-    Raises:
-        ConfigurationError: If they are of another candidate or recording.
-    """
+    """Return the samples of an earlier run of a trial, which aren't taken again."""
     before = [trial for trial in known if trial.name == name]
     for trial in before:
         if (trial.candidate, trial.recorded) != (candidate, recorded):

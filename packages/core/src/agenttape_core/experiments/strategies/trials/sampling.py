@@ -29,37 +29,20 @@ from agenttape_core.tools.report.trajectory import Trajectory, path_of
 
 
 class Taken(NamedTuple):
-    """One run of a trial, as it ended.
+    """One run of a trial, as it ended."""
 
-    Args:
-        derived: Its derived cassette; `None` if there's none.
-        passed: Whether it ended well.
-        unrecorded: The calls that left the recorded world, as plain data.
-        problem: The first line of what ended it, if it didn't end well.
-        differences: The lines in which the answer of a server differed.
-        run_id: Its id.
-        spent: Its cost in US dollars, if it ran in another process.
-        is_over: Whether a call wasn't made there, as the limit was reached.
-    """
-
-    derived: Path | None = None
-    passed: bool = False
-    unrecorded: Sequence[dict[str, Any]] = ()
-    problem: str = ""
-    differences: tuple[str, ...] = ()
-    run_id: str = ""
-    spent: float = 0.0
-    is_over: bool = False
+    derived: Path | None = None  # its derived cassette; `None` if there's none
+    passed: bool = False  # whether it ended well
+    unrecorded: Sequence[dict[str, Any]] = ()  # the calls that left the recorded world, as plain data
+    problem: str = ""  # the first line of what ended it, if it didn't end well
+    differences: tuple[str, ...] = ()  # the lines in which the answer of a server differed
+    run_id: str = ""  # its id
+    spent: float = 0.0  # its cost in US dollars, if it ran in another process
+    is_over: bool = False  # whether a call wasn't made there, as the limit was reached
 
 
 def taken_of(ended: Run, more: Sequence[str] = (), **facts: Any) -> Taken:
-    """Return a run of a program as one of a trial.
-
-    Args:
-        ended: The run.
-        more: The first lines of further calls that left the recorded world.
-        facts: Other fields, in the place of what the run shows.
-    """
+    """Return a run of a program as one of a trial."""
     report = ended.session.report
     unrecorded = [one.to_dict() for one in report.unrecorded] + [*map(unrecorded_inside, (*more, *ended.failed))]
     known = {"passed": ended.error is None, "problem": ended.problem, "run_id": report.run_id}
@@ -67,40 +50,26 @@ def taken_of(ended: Run, more: Sequence[str] = (), **facts: Any) -> Taken:
 
 
 class Case(NamedTuple):
-    """A recording on which a candidate is tried.
+    """A recording on which a candidate is tried."""
 
-    Args:
-        name: Its name in the table.
-        candidate: The candidate.
-        recorded: The path of the recording.
-        take: Runs it in a group, with a number and what may be spent; `None` for any amount.
-        known: Samples that were taken before, by group and number.
-    """
-
-    name: str
-    candidate: str
-    recorded: Trajectory
+    name: str  # its name in the table
+    candidate: str  # the candidate
+    recorded: Trajectory  # the path of the recording
     take: Callable[[Group, int, float | None], Taken]
-    known: Mapping[tuple[Group, int], Sample]
+    """Runs it in a group, with a number and what may be spent; `None` for any amount."""
+    known: Mapping[tuple[Group, int], Sample]  # samples that were taken before, by group and number
 
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """The limits of a trial.
+    """The limits of a trial."""
 
-    Args:
-        samples: The most samples of the candidate in a case.
-        baseline: The most samples of the program's own model in a case.
-        family: The number of trials that are judged together.
-        max_usd: The most that calls in other processes may cost, in US dollars; `None` for any amount.
-        jobs: The number of pairs that are taken in parallel.
-    """
-
-    samples: int
-    baseline: int
-    family: int
+    samples: int  # the most samples of the candidate in a case
+    baseline: int  # the most samples of the program's own model in a case
+    family: int  # the number of trials that are judged together
     max_usd: float | None = None
-    jobs: int = 1
+    """The most that calls in other processes may cost, in US dollars; `None` for any amount."""
+    jobs: int = 1  # the number of pairs that are taken in parallel
 
 
 def take_samples(
@@ -109,15 +78,6 @@ def take_samples(
     """Take samples of each case until there's a verdict on it, or until the last one that is wanted.
 
     Each case gets its first pair of samples before any gets its second one.
-
-    Args:
-        cases: The cases.
-        most: The limits.
-        checks: Checks that each sample must pass.
-        keep: Called with the trials so far after each sample.
-
-    Raises:
-        BudgetExceededError: If a call would cost more than is left.
     """
     taking = _Taking(cases, most, checks, keep)
     pairs = [
@@ -252,23 +212,14 @@ def _unseen_in(asked: Sequence[Interaction], *, passed: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan:
-    """The calls and the cost of the trial of a candidate, if each sample makes the calls of the recording.
+    """The calls and the cost of the trial of a candidate, if each sample makes the calls of the recording."""
 
-    Args:
-        name: The test, or the command.
-        candidate: The model that would be tried.
-        baseline: How many calls of the program's own models would be made.
-        calls: How many calls of the candidate would be made.
-        dollars: What they would cost, in US dollars, as far as that is known.
-        unpriced: The models whose price, or the tokens of a recorded call, are not known.
-    """
-
-    name: str
-    candidate: str
-    baseline: int
-    calls: int
-    dollars: float
-    unpriced: tuple[str, ...] = ()
+    name: str  # the test, or the command
+    candidate: str  # the model that would be tried
+    baseline: int  # how many calls of the program's own models would be made
+    calls: int  # how many calls of the candidate would be made
+    dollars: float  # what they would cost, in US dollars, as far as that is known
+    unpriced: tuple[str, ...] = ()  # the models whose price, or the tokens of a recorded call, are not known
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -291,16 +242,7 @@ class TrialPlan:
 def planned(
     name: str, cassette: Cassette, candidate: tuple[str, Candidates], *, samples: int, baseline: int, prices: Prices
 ) -> TrialPlan:
-    """Return the calls and the cost of the trial of a candidate on a recording.
-
-    Args:
-        name: The test, or the command.
-        cassette: Its recording.
-        candidate: The model in words, and for the places at which it is tried.
-        samples: How often it would be tried.
-        baseline: How often the program's own models would be called.
-        prices: The prices of tokens.
-    """
+    """Return the calls and the cost of the trial of a candidate on a recording."""
     label, chosen = candidate
     own, other, dollars = 0, 0, 0.0
     unpriced: dict[str, None] = {}
@@ -322,11 +264,7 @@ def planned(
 
 
 def refuse_unpriced(plan: TrialPlan, max_usd: float) -> None:
-    """Refuse a limit that cannot be kept.
-
-    Raises:
-        ConfigurationError: If the price of a model is not known.
-    """
+    """Refuse a limit that cannot be kept."""
     if plan.unpriced:
         raise ConfigurationError(
             f"the cost of {', '.join(plan.unpriced)} is not known, so ${max_usd:g} cannot be kept; nothing was asked\n"
