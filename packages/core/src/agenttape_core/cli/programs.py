@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agenttape_core.cli.hash_seed import pin_hash_seed
-from agenttape_core.experiments.program import is_command, is_test, program_of, with_test
+from agenttape_core.experiments.program import is_command, is_test, program_of
+from agenttape_core.experiments.targets import with_test
 
 if TYPE_CHECKING:
     from agenttape_core.experiments.program import Program

@@ -7,15 +7,16 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
+from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.experiments.program import COMMAND, ExitError, Failure, Run
 from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.chosen_order import Imposing
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.redaction import Redactor, new_key
-from agenttape_core.session import Report, Session
+from agenttape_core.session import Report
 from agenttape_core.storage import Cassette, open_cassette
 from agenttape_core.tools.processes.command import Command, command_of
 from agenttape_core.tools.processes.report import Outcome
@@ -42,19 +43,11 @@ class _EndedSession(NamedTuple):
 
     report: Report
     failure: BaseException | None
-    source: Cassette  # its recordings
+    source: Cassette
     path: Path
-    written: Path | None  # the derived cassette
-    redactor: Redactor  # hides secrets in what it printed
-
-    @property
-    def policy(self) -> _EndedSession:
-        """The part that decides whether a replayed call would be replayed again."""
-        return self
-
-    def may_replay(self, *_: str) -> bool:
-        """Return True: its variations step into no call."""
-        return True
+    written: Path | None
+    redactor: Redactor
+    policy: Policy = Policy(Mode.REPLAY, recorded=True)  # its variations step into no call
 
 
 class CommandProgram:
@@ -93,7 +86,7 @@ class CommandProgram:
         error = end.failure or (ExitError(_failure(ended)) if ended.code else None)
         session = _EndedSession(end.report, end.failure, open_cassette(path), path, to, redactor)
         failed = tuple(_others(ended, end.report, judges_unused=varied.options.get("on_unused") == "fail"))
-        return Run(cast("Session", session), ended.output[0], error, failed, end.changes)
+        return Run(session, ended.output[0], error, failed, end.changes)
 
 
 def _others(ended: Outcome, report: Report, *, judges_unused: bool) -> Iterator[str]:

@@ -8,14 +8,14 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self
 
+from agenttape_core.engine import Policy
 from agenttape_core.errors import (
     AgentTapeError,
     AgentTapeHalt,
@@ -28,20 +28,16 @@ from agenttape_core.lifecycle.contained import ContainedBlock
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.lifecycle.variation import Variation
+from agenttape_core.redaction import Redactor
 from agenttape_core.schema import IndexRow, Interaction
-from agenttape_core.session import Session, current_session
-from agenttape_core.storage import Cassette, open_cassette
+from agenttape_core.session import Report, Session, current_session
+from agenttape_core.session.ports import Source as Recordings
 from agenttape_core.tools.target import Target, awaited, load, run_to_end, target_of
-
-Given = ParamSpec("Given")
-Found = TypeVar("Found")
 
 COMMAND = "-- "
 """The beginning of a target that is a command."""
 _COMMANDS = "agenttape_core.experiments.commands"
 """The module of programs that are commands. It imports this one, which only has its name."""
-_TESTS = "agenttape_core.pytest_plugin.programs"
-"""The module that runs tests as programs. It's above this package, which only has its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +63,8 @@ class Failure:
     @property
     def place(self) -> str:
         """The line, as `agent.py:41 in parse`."""
-        return (
-            f"{shown_path(Path(self.file))}:{self.line} in {self.function}" if self.file else "no line of the program"
-        )
+        file = shown_path(Path(self.file))
+        return f"{file}:{self.line} in {self.function}" if self.file else "no line of the program"
 
     def __str__(self) -> str:
         said = self.message.partition("\n")[0]
@@ -103,15 +98,11 @@ def failure_of(error: BaseException) -> Failure:
     own = [
         (frame.f_code.co_filename, line, frame.f_code.co_qualname)
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if not is_own(frame) and not is_library(frame.f_code.co_filename) and not _is_made(frame.f_code.co_filename)
+        # Code of no file is of `<frozen importlib>`, or of `<string>`.
+        if not (is_own(frame) or is_library(frame.f_code.co_filename) or frame.f_code.co_filename.startswith("<"))
     ]
     file, line, function = own[-1] if own else ("", 0, "")
     return Failure(f"{kind.__module__}:{kind.__qualname__}", file, line, function, str(error))
-
-
-def _is_made(file: str) -> bool:
-    """Return whether code comes from no file, such as `<frozen importlib>` or `<string>`."""
-    return file.startswith("<")
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
@@ -183,6 +174,38 @@ class Source(NamedTuple):
         return self.module if root is None or is_below or self.file.name == "__init__.py" else self.file.stem
 
 
+class EndedSession(Protocol):
+    """The session of a run, which has ended: of this process, or as far as another process has reported it."""
+
+    @property
+    def report(self) -> Report:
+        """The fate of each call."""
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Its failure."""
+
+    @property
+    def source(self) -> Recordings:
+        """Its recordings."""
+
+    @property
+    def path(self) -> Path | str:
+        """Their file."""
+
+    @property
+    def written(self) -> Path | str | None:
+        """The derived cassette."""
+
+    @property
+    def policy(self) -> Policy:
+        """The part that decides whether a replayed call would be replayed again."""
+
+    @property
+    def redactor(self) -> Redactor:
+        """Hides secrets in texts of the run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """The end of one replay.
@@ -196,12 +219,18 @@ class Run:
         is_assertion: Whether the error is an assertion: of a test, by its own words.
     """
 
-    session: Session
+    session: EndedSession
     result: Any = None
     error: BaseException | None = None
     failed: tuple[str, ...] = ()
     changes: Mapping[int, str] = field(default_factory=dict)
     is_assertion: bool = False
+
+    @property
+    def own_session(self) -> Session:
+        """The session, of a program that runs in this process."""
+        assert isinstance(self.session, Session)
+        return self.session
 
     @property
     def failure(self) -> Failure | None:
@@ -407,7 +436,10 @@ def program_of(function: Callable[[], Any] | str, **options: Any) -> Program:
     if not isinstance(function, str):
         if not callable(function):
             raise ConfigurationError(f"expected a function or its name, found {type(function).__name__}")
-        return FunctionProgram(function, _importable(function), options=options)
+        source = None
+        with suppress(ConfigurationError):  # no other process can import it
+            source = _source(target_of(function), function)
+        return FunctionProgram(function, source, options=options)
     if is_command(function):
         command: Program = import_module(_COMMANDS).CommandProgram(function, options)
         return command
@@ -419,13 +451,6 @@ def program_of(function: Callable[[], Any] | str, **options: Any) -> Program:
             raise ConfigurationError(f"cannot load {function}: {error}") from error
         main = None if target.module else sys.modules["__main__"]
         return FunctionProgram(loaded, _source(target, loaded), main=main, options=options, given=function)
-
-
-def _importable(function: Callable[[], Any]) -> Source | None:
-    try:
-        return _source(target_of(function), function)
-    except ConfigurationError:
-        return None
 
 
 def _source(target: Target, function: Callable[[], Any]) -> Source | None:
@@ -446,69 +471,3 @@ def _as_main(module: ModuleType | None) -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = before
-
-
-def tests_in(target: str) -> list[str]:
-    """Return the ids of the tests with a cassette in a file or a folder; any other target is its own."""
-    if is_command(target) or ":" in target or not Path(target).exists():
-        return [target]
-    found: list[str] = _tests().tests_in(target)
-    return found
-
-
-def with_test(target: str, work: Callable[[Program], Found]) -> Found:
-    """Do something with a test as a program: pytest is started, and collects it."""
-    found: Found = _tests().with_test(target, work)
-    return found
-
-
-def _tests() -> Any:
-    try:
-        return import_module(_TESTS)
-    except ModuleNotFoundError as error:
-        if error.name != "pytest":
-            raise
-        raise ConfigurationError("a test needs pytest, which is not installed") from None
-
-
-def takes_tests(experiment: Callable[Given, Found]) -> Callable[Given, Found]:
-    """Let an experiment also take the id of a test as its target."""
-
-    @wraps(experiment)
-    def run(*args: Given.args, **options: Given.kwargs) -> Found:
-        if args and is_test(args[0]):
-            others: Any = args[1:]
-            return with_test(str(args[0]), lambda program: experiment(program, *others, **options))  # type: ignore[arg-type]
-        return experiment(*args, **options)
-
-    return run
-
-
-def recorded(
-    target: Callable[[], Any] | str | Program, cassette: str | Path | None, options: Mapping[str, Any]
-) -> tuple[Program, Path]:
-    """Return the program that a target is, and the file of its recording."""
-    named: Any = target
-    program: Program = named if hasattr(target, "run") and not callable(target) else program_of(named, **options)
-    if cassette is not None:
-        return program, recording(cassette, options)
-    if program.cassette is None:
-        raise ConfigurationError(f"{program.name} has no cassette\n  name one: cassette=, --cassette")
-    return program, program.cassette
-
-
-def recording(cassette: str | Path, options: Mapping[str, Any] = {}) -> Path:
-    """Return the file of a recording, as `use_cassette` finds it."""
-    project = this_project()
-    path = project.recording(cassette, options.get("cassette_dir") or project.settings().cassette_dir)
-    if not isinstance(path, Path):
-        raise ConfigurationError(f"{path} isn't a local file\n  download it")
-    return path
-
-
-def opened(path: Path) -> Cassette:
-    """Return a recording that has calls."""
-    cassette = open_cassette(path)
-    if not cassette.entries:
-        raise ConfigurationError(f"{shown_path(path)} holds no call, so there is nothing in it to vary")
-    return cassette

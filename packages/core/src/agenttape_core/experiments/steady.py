@@ -6,7 +6,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 from agenttape_core.errors import AgentTapeError, VerificationError, shown_path
-from agenttape_core.experiments.program import Program, Run, opened
+from agenttape_core.experiments.program import Program, Run
+from agenttape_core.experiments.targets import opened
 from agenttape_core.experiments.verify import verify
 from agenttape_core.lifecycle.variation import Variation
 

@@ -35,7 +35,7 @@ def plan(function: Callable[[], Any], cassette: str | Path, **options: Any) -> P
     settings, program = project_settings(), FunctionProgram(function, options=options)
     unused = options.get("on_unused", settings.on_unused)  # it decides whether unused recordings are dropped
     run = program.run(Variation(cassette, {**PLANNING, "on_miss": "raise", "on_unused": unused}))
-    return replace(plan_of(run.session, load_prices(settings.prices)), failed=run.failed)
+    return replace(plan_of(run.own_session, load_prices(settings.prices)), failed=run.failed)
 
 
 def update(function: Callable[[], Any], cassette: str | Path, *, max_usd: float | None = None, **options: Any) -> Plan:

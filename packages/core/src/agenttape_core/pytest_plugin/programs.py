@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import pytest
 
 from agenttape_core.errors import AgentTapeError, ConfigurationError, UnusedInteractionsError
-from agenttape_core.experiments.program import Run, Source, recording
+from agenttape_core.experiments.program import Run, Source
+from agenttape_core.experiments.targets import recording
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.variation import Variation, varying
 from agenttape_core.pytest_plugin.cassette_options import chosen_by

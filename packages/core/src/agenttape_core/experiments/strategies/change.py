@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from agenttape_core.checks.check_file import read_checks
 from agenttape_core.errors import BudgetExceededError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Jobs, refuse_below_one
-from agenttape_core.experiments.program import is_command, tests_in
+from agenttape_core.experiments.program import is_command
 from agenttape_core.experiments.result import Result, Summary
 from agenttape_core.experiments.strategies.revisions import Replayed, Revisions, Sampling, target_and_recording
 from agenttape_core.experiments.strategies.trials import Trials
@@ -31,6 +31,7 @@ from agenttape_core.experiments.strategies.trials.sampling import (
     refuse_unpriced,
     take_samples,
 )
+from agenttape_core.experiments.targets import tests_in
 from agenttape_core.experiments.verdicts import Verdict as Paid
 from agenttape_core.interventions import ASKING
 from agenttape_core.lifecycle.project import project_settings

@@ -11,9 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Experiment, adrive, drive, independent
-from agenttape_core.experiments.program import Call, FunctionProgram, Program, Run, recorded, recording, takes_tests
+from agenttape_core.experiments.program import Call, FunctionProgram, Program, Run
 from agenttape_core.experiments.result import Result, Summary, columns, earlier, read
 from agenttape_core.experiments.strategies.fault_kinds import CONTROL, NOTE, FaultKind, chosen_kinds
+from agenttape_core.experiments.targets import recorded, recording, takes_tests
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.matching import Key, Selector, bare_step, refuse_unselected
 from agenttape_core.schema import Interaction

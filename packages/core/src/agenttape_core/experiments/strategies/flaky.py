@@ -11,10 +11,11 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from agenttape_core.errors import AgentTapeError, BudgetExceededError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import SEED, Experiment, drive, independent, refuse_below_one, refuse_jobs
-from agenttape_core.experiments.program import Program, Run, is_command, opened, recorded, takes_tests
+from agenttape_core.experiments.program import Program, Run, is_command
 from agenttape_core.experiments.result import Result, Summary
 from agenttape_core.experiments.strategies.orders import ORDERS
 from agenttape_core.experiments.strategies.orders import orders as in_other_orders
+from agenttape_core.experiments.targets import opened, recorded, takes_tests
 from agenttape_core.experiments.verdicts import share_of
 from agenttape_core.experiments.verify import verify
 from agenttape_core.lifecycle.project import project_settings

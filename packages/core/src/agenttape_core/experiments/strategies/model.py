@@ -17,7 +17,7 @@ from agenttape_core.checks.check_file import read_checks
 from agenttape_core.engine import Mode
 from agenttape_core.errors import BudgetExceededError, VerificationError, shown_path
 from agenttape_core.experiments.commands import command_in
-from agenttape_core.experiments.program import FunctionProgram, Program, Run, is_command, recorded, takes_tests
+from agenttape_core.experiments.program import FunctionProgram, Program, Run, is_command
 from agenttape_core.experiments.strategies.trials import Trials
 from agenttape_core.experiments.strategies.trials.judging import Group, Trial, read_trials, samples_before
 from agenttape_core.experiments.strategies.trials.sampling import (
@@ -31,6 +31,7 @@ from agenttape_core.experiments.strategies.trials.sampling import (
     taken_of,
     unrecorded_inside,
 )
+from agenttape_core.experiments.targets import recorded, takes_tests
 from agenttape_core.lifecycle.candidates import candidates_of, nothing_to_try
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.replay_source import finished, run_to_its_end

@@ -18,7 +18,7 @@ from agenttape_core.errors import (
     shown_path,
 )
 from agenttape_core.experiments.engine import SEED, drive, refuse_below_one
-from agenttape_core.experiments.program import Call, Program, Run, is_command, recorded, takes_tests
+from agenttape_core.experiments.program import Call, Program, Run, is_command
 from agenttape_core.experiments.strategies.order_search import (
     Exploration,
     Finding,
@@ -30,6 +30,7 @@ from agenttape_core.experiments.strategies.order_search import (
     overtaken,
     smaller,
 )
+from agenttape_core.experiments.targets import recorded, takes_tests
 from agenttape_core.experiments.verify.child import Ending, change_of, ending_of
 from agenttape_core.lifecycle.chosen_order import Imposing, recorded_first
 from agenttape_core.lifecycle.variation import Variation

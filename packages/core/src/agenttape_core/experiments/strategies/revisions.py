@@ -17,19 +17,9 @@ from threading import Lock
 from typing import Any, Literal, NamedTuple, Self
 
 from agenttape_core.errors import BudgetExceededError, ConfigurationError, VerificationError
-from agenttape_core.experiments.program import (
-    Program,
-    Run,
-    is_command,
-    is_test,
-    opened,
-    problem_of,
-    program_of,
-    recorded,
-    recording,
-    with_test,
-)
+from agenttape_core.experiments.program import Program, Run, is_command, is_test, problem_of, program_of
 from agenttape_core.experiments.strategies.trials.sampling import Taken, taken_of
+from agenttape_core.experiments.targets import opened, recorded, recording, with_test
 from agenttape_core.experiments.worker import SECONDS, Workers
 from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.project import Project, confine_process, project_settings
@@ -217,7 +207,7 @@ def run(program: dict[str, Any]) -> dict[str, Any]:
             return {"sampled": _sampled(target, cassette, Sampling(**program["sampling"]), prices)._asdict()}
         if "plans" in program:
             ended = _ended(target, Variation(cassette, {**PLANNING, "on_miss": "raise"}))
-            return {"plan": plan_of(ended.session, prices).to_dict()}
+            return {"plan": plan_of(ended.own_session, prices).to_dict()}
         return asdict(_judged(_ended(target, Variation(cassette, {"on_unused": "fail"}))))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever keeps it from being run is reported
         return asdict(Replayed("unjudged", problem_of(error)))

@@ -14,10 +14,11 @@ from typing import Any
 
 from agenttape_core.errors import ConfigurationError, VerificationError, shown_path
 from agenttape_core.experiments.engine import drive
-from agenttape_core.experiments.program import Failure, Program, Source, recorded, takes_tests
+from agenttape_core.experiments.program import Failure, Program, Source
 from agenttape_core.experiments.result import Result, Summary
 from agenttape_core.experiments.steady import steady
 from agenttape_core.experiments.strategies.shrinking import RESERVE, ReplayedRun, Shrinking
+from agenttape_core.experiments.targets import recorded, takes_tests
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.redaction import Rule

@@ -10,10 +10,11 @@ from typing import Any, Literal
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Experiment, drive, independent
-from agenttape_core.experiments.program import Call, Program, Run, opened, recorded, takes_tests
+from agenttape_core.experiments.program import Call, Program, Run
 from agenttape_core.experiments.result import Result, Summary
 from agenttape_core.experiments.steady import steady
 from agenttape_core.experiments.strategies.outcome_trees import Change, holds, longer, perturbed, replacing, turned
+from agenttape_core.experiments.targets import opened, recorded, takes_tests
 from agenttape_core.interventions import GivenOutcome
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.schema import IndexRow, Interaction, Outcome

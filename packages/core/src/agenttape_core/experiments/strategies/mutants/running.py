@@ -333,5 +333,5 @@ def _function(program: dict[str, Any], *, begin: Callable[[str], object], stops:
     ours = error if isinstance(error, AgentTapeError) else None
     seconds = time.perf_counter() - began
     value = "" if error is not None else repr(ending.result)
-    found["facts"][name] = Facts.of([ending.session], error, ours=ours, value=value, seconds=seconds)
+    found["facts"][name] = Facts.of([ending.own_session], error, ours=ours, value=value, seconds=seconds)
     return found

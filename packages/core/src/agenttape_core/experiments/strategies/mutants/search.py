@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from agenttape_core.errors import AgentTapeError, CassetteError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import SEED, Jobs, refuse_below_one
-from agenttape_core.experiments.program import is_command, recording
+from agenttape_core.experiments.program import is_command
 from agenttape_core.experiments.result import earlier
 from agenttape_core.experiments.strategies.mutants.edits import Mutant, mutants_of, read_source
 from agenttape_core.experiments.strategies.mutants.result import Judged, MutationScore, verdict_of
 from agenttape_core.experiments.strategies.mutants.running import Facts, Job, Reply, changed_lines, root_of
 from agenttape_core.experiments.strategies.mutants.texts import KINDS, Sought
+from agenttape_core.experiments.targets import recording
 from agenttape_core.experiments.worker import Workers
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.matching import Ignored, refuse_unselected
