@@ -281,3 +281,32 @@ def test_flaky_of_a_test_alone(desk: Path, command: Callable[..., Ended]) -> Non
     assert (ended.code, ended.json["cassette"]) == (1, "incident.yaml")
     ended = command("lab", "flaky", "tests/test_of_minimise.py::test_apart")
     assert (ended.code, "has no cassette" in ended.err) == (2, True)
+
+
+@boundary("tool")
+def price(city: str) -> str:
+    """Find a price."""
+    return f"it depends on the season in {city}"
+
+
+@boundary("chat")
+def remark(text: str) -> str:
+    """Remark on it."""
+    return f"A remark on {len(text)} letters"
+
+
+def remarks() -> None:
+    """Fail by an answer to a request that holds another one."""
+    assert "remark" not in remark(f"It costs {price('Nice')}.")
+
+
+def test_an_answer_in_a_later_request(folder: Path) -> None:
+    """An answer that a later request holds is emptied as well: that request follows, and the result is strict."""
+    with pytest.raises(AssertionError), use_cassette("remarks.yaml", mode="once", on_error="keep"):
+        remarks()
+    found = shrink(remarks, "remarks.yaml", to="small.yaml")
+    first, second = (open_cassette(found.cassette).interaction(number) for number in (1, 2))
+    assert (first.outcome.value, second.outcome.value) == ("", "remark")
+    assert second.request["arguments"] == {"text": "It costs ."}
+    with pytest.raises(AssertionError), use_cassette("small.yaml", mode="replay"):
+        remarks()

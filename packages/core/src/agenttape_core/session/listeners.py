@@ -148,7 +148,7 @@ class _Events(Listener):
 
 
 class _Asked(Listener):
-    """Notes facts about a recording that stays: the ids in its request, and texts for steps."""
+    """Notes facts about a recording that stays: its request in this run if it has ids or differs; texts for steps."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -156,7 +156,7 @@ class _Asked(Listener):
     def answered(self, request: CanonicalRequest, found: Match, call_record: CallRecord, *, is_replayed: bool) -> None:
         del call_record, is_replayed
         ledger = self._session.ledger
-        if request.ids:
+        if request.ids or (self._session.setup.notes_divergences and not found.same):
             ledger.asked.setdefault(found.number, Asked(request, found.same))
         if self._session.policy.updates and ledger.texts is not None:
             ledger.texts.note(self._session.source.interaction(found.number))

@@ -81,7 +81,11 @@ def interaction_kept(session: Session, number: int) -> Interaction:
     item = interaction_now(session, number)
     if asked is None or number in session.ledger.again:
         return item
-    return as_asked(item, asked, session.setup.ignored)
+    item = as_asked(item, asked, session.setup.ignored)
+    if asked.is_same or not session.setup.notes_divergences:
+        return item
+    # After a changed answer, it has answered another request, which a replay of what is derived makes again.
+    return item.model_copy(update={"request": asked.request.body, "fingerprint": asked.request.fingerprint})
 
 
 # -- what was asked for --------------------------------------------------------------------------------------------
