@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.experiments.strategies.trials.judging import (
+from agenttape_core.experiments.strategies.trials import (
     LOST,
     NO_CALL,
     Group,

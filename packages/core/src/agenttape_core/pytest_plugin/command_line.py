@@ -283,7 +283,7 @@ def _refuse_candidates(config: pytest.Config) -> None:
         )
     if option.cassette_resume is not None:
         from agenttape_core.errors import ConfigurationError
-        from agenttape_core.experiments.strategies.trials.judging import read_trials
+        from agenttape_core.experiments.strategies.trials import read_trials
 
         try:
             known = {trial.candidate for trial in read_trials(option.cassette_resume)}

@@ -21,9 +21,7 @@ from agenttape_core.errors import AgentTapeError, ConfigurationError, shown_path
 from agenttape_core.experiments.result import Result, read
 from agenttape_core.experiments.strategies.fault_kinds import chosen_kinds
 from agenttape_core.experiments.strategies.faults import FAILING, FaultMatrices, FaultMatrix, Verdict, cells_in
-from agenttape_core.experiments.strategies.trials import Trials
-from agenttape_core.experiments.strategies.trials.judging import Trial, judged, lines_of, read_trials
-from agenttape_core.experiments.strategies.trials.sampling import plan_lines
+from agenttape_core.experiments.strategies.trials import Trial, Trials, judged, lines_of, plan_lines, read_trials
 from agenttape_core.experiments.targets import recording
 from agenttape_core.experiments.verdicts import verdict_of
 from agenttape_core.lifecycle.chosen_order import cassette_and_order

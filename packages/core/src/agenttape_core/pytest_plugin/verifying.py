@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agenttape_core.errors import shown_path
-from agenttape_core.experiments.strategies.trials.judging import diverges_at
+from agenttape_core.experiments.strategies.trials import diverges_at
 from agenttape_core.matching import NOTHING, CanonicalRequest, Ignored, differences, recorded_request
 from agenttape_core.pytest_plugin.rerun import Excinfo, run_again
 from agenttape_core.schema import Interaction

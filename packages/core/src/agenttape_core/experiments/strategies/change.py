@@ -19,17 +19,18 @@ from agenttape_core.experiments.engine import Jobs, refuse_below_one
 from agenttape_core.experiments.program import is_command
 from agenttape_core.experiments.result import Result, Summary
 from agenttape_core.experiments.strategies.revisions import Replayed, Revisions, Sampling, target_and_recording
-from agenttape_core.experiments.strategies.trials import Trials
-from agenttape_core.experiments.strategies.trials.judging import Group, Trial, judged, read_trials, samples_before
-from agenttape_core.experiments.strategies.trials.sampling import Case as Sampled
-from agenttape_core.experiments.strategies.trials.sampling import (
-    Most,
-    Taken,
+from agenttape_core.experiments.strategies.sampling import Case as Sampled
+from agenttape_core.experiments.strategies.sampling import Most, Taken, refuse_unpriced, take_samples
+from agenttape_core.experiments.strategies.trials import (
+    Group,
+    Trial,
     TrialPlan,
+    Trials,
+    judged,
     plan_lines,
     plans_of,
-    refuse_unpriced,
-    take_samples,
+    read_trials,
+    samples_before,
 )
 from agenttape_core.experiments.targets import tests_in
 from agenttape_core.experiments.verdicts import Verdict as Paid

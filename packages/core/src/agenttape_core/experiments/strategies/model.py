@@ -18,19 +18,17 @@ from agenttape_core.engine import Mode
 from agenttape_core.errors import BudgetExceededError, VerificationError, shown_path
 from agenttape_core.experiments.commands import command_in
 from agenttape_core.experiments.program import FunctionProgram, Program, Run, is_command
-from agenttape_core.experiments.strategies.trials import Trials
-from agenttape_core.experiments.strategies.trials.judging import Group, Trial, read_trials, samples_before
-from agenttape_core.experiments.strategies.trials.sampling import (
+from agenttape_core.experiments.strategies.sampling import (
     Case,
     Most,
     Taken,
-    TrialPlan,
     planned,
     refuse_unpriced,
     take_samples,
     taken_of,
     unrecorded_inside,
 )
+from agenttape_core.experiments.strategies.trials import Group, Trial, TrialPlan, Trials, read_trials, samples_before
 from agenttape_core.experiments.targets import recorded, takes_tests
 from agenttape_core.lifecycle.candidates import candidates_of, nothing_to_try
 from agenttape_core.lifecycle.project import project_settings

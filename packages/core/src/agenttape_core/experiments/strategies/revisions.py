@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from agenttape_core.errors import BudgetExceededError, ConfigurationError, VerificationError
 from agenttape_core.experiments.program import Program, Run, is_command, is_test, problem_of, program_of
-from agenttape_core.experiments.strategies.trials.sampling import Taken, taken_of
+from agenttape_core.experiments.strategies.sampling import Taken, taken_of
 from agenttape_core.experiments.targets import opened, recorded, recording, with_test
 from agenttape_core.experiments.worker import SECONDS, Workers
 from agenttape_core.guard.caller import is_library

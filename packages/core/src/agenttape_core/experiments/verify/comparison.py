@@ -53,16 +53,16 @@ class Output:
     """The files in the working directory by their names: their text, or hash and size."""
     value: Plain = None  # the return value as plain data, or its repr
     calls: dict[str, list[str]] = field(default_factory=dict)
-    """What each call asked and what answered it, and its fingerprint, by cassette and address."""
+    """The request of each call and what answered it, and its fingerprint, by cassette and address."""
     order: list[list[str]] = field(default_factory=list)
     """The addresses of the calls in each branch, branches in no order."""
     sessions: dict[str, str] = field(default_factory=dict)  # the unused, missed and blocked calls of the sessions
     divergences: dict[str, list[str]] = field(default_factory=dict)
-    """Where the replay diverges from its recording: the recorded side, and the replayed one."""
+    """The divergences from the recording: the recorded side, and the replayed one."""
     nondeterminism: list[str] = field(default_factory=list)
-    """What the sessions say may not be as it was recorded, a line each: see `Report.nondeterminism`."""
+    """The remarks of the sessions on what may not be as it was recorded: see `Report.nondeterminism`."""
     unobserved: list[str] = field(default_factory=list)
-    """What the handler that recorded them could not see, and what the sessions came to, a line each."""
+    """The parts that the handler that recorded them could not see, and that the sessions came to, a line each."""
     entropy: list[str] = field(default_factory=list)  # the part of it that isn't an order
     rules: list[dict[str, Any]] = field(default_factory=list)  # the redaction rules of the sessions
     earlier: list[Output] = field(default_factory=list)

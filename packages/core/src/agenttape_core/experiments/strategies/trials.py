@@ -1,4 +1,4 @@
-"""Judge samples of a run: a candidate is compared with the model that recorded it, pair by pair.
+"""Another model on a recording, tried several times: samples in groups, and the verdicts on them, pair by pair.
 
 There are three groups: the recording, the *baseline* (the program's own model again, with the tools held still) and the
 *candidate*. The baseline shows the noise of the model and of the replay itself.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from agenttape_core.errors import ConfigurationError, counted
-from agenttape_core.experiments.result import columns, read
+from agenttape_core.experiments.result import Result, Summary, columns, cut, read
 from agenttape_core.experiments.verdicts import (
     ALPHA,
     Pairs,
@@ -28,7 +28,10 @@ from agenttape_core.experiments.verdicts import (
     verdicts_of,
 )
 from agenttape_core.tools.report.trajectory import Trajectory
+from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 
+_SHOWN = 100
+"""The most characters of an answer in a line."""
 Group = Literal["baseline", "candidate"]
 
 NO_CALL = "made no call"
@@ -40,7 +43,7 @@ _UNRECORDED = "made an unrecorded call"
 class Sample:
     """One run in a group."""
 
-    group: Group  # the group
+    group: Group
     number: int  # its number in the group, from 1
     passed: bool  # whether the run ended well: the assertions of the test held, the command ended with 0
     unrecorded: tuple[dict[str, Any], ...] = ()  # the calls that left the recorded world, as plain data
@@ -136,8 +139,8 @@ class Trial:
 class Judgement:
     """The verdict on a trial within its family."""
 
-    trial: Trial  # the trial
-    verdict: Verdict  # the verdict
+    trial: Trial
+    verdict: Verdict
     more: int | None
     """The pairs that would settle it if they are like those before; `None` for more than 2,000, or if none counts
     yet."""
@@ -298,3 +301,138 @@ def _plain(judgement: Judgement) -> dict[str, Any]:
         },
         "samples": [asdict(sample) | {"left_out": sample.left_out} for sample in trial.samples],
     }
+
+
+# -- The plan of a trial: the calls and the money that it would take, as far as the recording says it.
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPlan:
+    """The calls and the cost of the trial of a candidate, if each sample makes the calls of the recording."""
+
+    name: str  # the test, or the command
+    candidate: str  # the model that would be tried
+    baseline: int  # how many calls of the program's own models would be made
+    calls: int  # how many calls of the candidate would be made
+    dollars: float  # what they would cost, in US dollars, as far as that is known
+    unpriced: tuple[str, ...] = ()  # the models whose price, or the tokens of a recorded call, are not known
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        calls = {"baseline": self.baseline, "candidate": self.calls}
+        return {**asdict(self), "calls": calls, "dollars": round(self.dollars, 6)}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> TrialPlan:
+        """Return the plan that `to_dict` made plain."""
+        calls = plain["calls"]
+        return read(cls, {**plain, "baseline": calls["baseline"], "calls": calls["candidate"]})
+
+    @property
+    def price(self) -> str:
+        """The cost in words."""
+        if not self.unpriced:
+            return f"about ${self.dollars:.4f}"
+        return f"about ${self.dollars:.4f} and more" if self.dollars else "at an unknown price"
+
+
+def _total(plans: Sequence[TrialPlan]) -> TrialPlan:
+    """Return all plans as one."""
+    unpriced = tuple(dict.fromkeys(name for plan in plans for name in plan.unpriced))
+    baseline, calls = sum(plan.baseline for plan in plans), sum(plan.calls for plan in plans)
+    return TrialPlan("", "", baseline, calls, sum(plan.dollars for plan in plans), unpriced)
+
+
+def plans_of(plans: Sequence[TrialPlan]) -> dict[str, Any]:
+    """Return plans as plain data, with their totals."""
+    total = _total(plans)
+    totals = {"calls": total.baseline + total.calls, "dollars": total.dollars, "all_priced": not total.unpriced}
+    return {"plans": [plan.to_dict() for plan in plans], **(totals if plans else {})}
+
+
+def plan_lines(plans: Sequence[TrialPlan]) -> list[str]:
+    """Return a line for each plan, and one for all of them."""
+    lines = columns(
+        [(plan.name, plan.candidate, f"{counted(plan.baseline + plan.calls, 'call')}, {plan.price}") for plan in plans]
+    )
+    total = _total(plans)
+    calls = f"{counted(total.baseline + total.calls, 'call')} of models at most"
+    return [*lines, f"{calls}, {total.price}, if each sample asks what the recording did"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trials(Result):
+    """The trials of a candidate, which are judged together.
+
+    Args:
+        trials: A trial for each recording.
+        wanted: The share of samples that must pass; `None` for as many as of the baseline.
+        is_whole: Whether it was not interrupted.
+        plans: The calls that they would take, in a dry run.
+        stopped: The reason why samples are missing; empty if none is.
+    """
+
+    trials: tuple[Trial, ...]
+    wanted: float | None = None
+    is_whole: bool = True
+    plans: tuple[TrialPlan, ...] = ()
+    stopped: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """True if the candidate fails with no recording, and the money sufficed."""
+        return not (self.failures or self.stopped)
+
+    @property
+    def failures(self) -> list[str]:
+        """The reasons why the candidate fails, a line for each recording with which it does."""
+        family = len(self.trials)
+        found = [(one.name, one.failure(family, self.wanted)) for one in self.trials]
+        worse = {one.trial.name for one in judged(self.trials) if one.verdict == "WORSE"}
+        return [f"{name}: {why or 'WORSE'}" for name, why in found if why or name in worse]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as plain data."""
+        return {**plain_of(self.trials), **plans_of(self.plans)}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Trials:
+        """Return the trials and plans that `to_dict` made plain."""
+        plans = tuple(map(TrialPlan.from_dict, plain["plans"]))
+        return cls(tuple(read(Trial, one) for one in plain["trials"]), plans=plans)
+
+    experiment = "model"
+
+    def to_checked(self) -> list[Checked]:
+        """Return them for the reporters of checks: a check for each recording."""
+        failed = {line.partition(": ")[0]: line for line in self.failures}
+        return [Checked(one.name, "", "", (_judged(one, failed.get(one.name, "")),)) for one in self.trials]
+
+    def summary(self) -> Summary:
+        """Return the verdicts and the samples, or the plans."""
+        return Summary("", "", *self._text())
+
+    def _text(self) -> tuple[str, list[str]]:
+        if self.plans:
+            return (lines := plan_lines(self.plans))[0], lines[1:]
+        lines = lines_of(judged(self.trials)) if self.trials else ["no sample was taken"]
+        for trial in self.trials:
+            lines += [f"{trial.name}: {_said(trial, sample)}" for sample in trial.samples]
+            reasons = Counter(one.problem for one in trial.samples if not one.passed and one.problem)
+            total = counted(len(trial.samples), "sample")
+            lines += [f"{trial.name}: {count} of {total} failed: {why}" for why, count in reasons.items()]
+        return lines[0], [*lines[1:], *self.failures, *filter(None, [self.stopped])]
+
+
+def _said(trial: Trial, sample: Sample) -> str:
+    model = trial.candidate if sample.group == "candidate" else "baseline"
+    how = sample.left_out or ("passed" if sample.passed else "failed")
+    shown = cut(" ".join(sample.answer.split()), _SHOWN)
+    return "  ".join(filter(None, [f"{model} {sample.number}", how, sample.run_id[:12], shown]))
+
+
+def _judged(trial: Trial, why: str) -> Judged:
+    found = (
+        (Finding(why, expected="as often as the baseline", found=why, rule="model", path=trial.name),) if why else ()
+    )
+    return Judged("model", f"{trial.candidate} on {trial.name}", found)

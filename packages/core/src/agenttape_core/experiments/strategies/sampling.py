@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 from agenttape_core.checks.check_file import CheckFile
 from agenttape_core.checks.gate import judge
 from agenttape_core.checks.sources import run_of_cassette
-from agenttape_core.errors import BudgetExceededError, CassetteError, ConfigurationError, counted, shown_path
+from agenttape_core.errors import BudgetExceededError, CassetteError, ConfigurationError, shown_path
 from agenttape_core.experiments.engine import Jobs
 from agenttape_core.experiments.program import Run
-from agenttape_core.experiments.result import columns, read
-from agenttape_core.experiments.strategies.trials.judging import LOST, NO_CALL, Group, Sample, Trial, diverges_at
+from agenttape_core.experiments.strategies.trials import LOST, NO_CALL, Group, Sample, Trial, TrialPlan, diverges_at
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import MODEL_KINDS, Interaction
 from agenttape_core.session import Candidates
@@ -36,7 +35,7 @@ class Taken(NamedTuple):
     unrecorded: Sequence[dict[str, Any]] = ()  # the calls that left the recorded world, as plain data
     problem: str = ""  # the first line of what ended it, if it didn't end well
     differences: tuple[str, ...] = ()  # the lines in which the answer of a server differed
-    run_id: str = ""  # its id
+    run_id: str = ""
     spent: float = 0.0  # its cost in US dollars, if it ran in another process
     is_over: bool = False  # whether a call wasn't made there, as the limit was reached
 
@@ -53,7 +52,7 @@ class Case(NamedTuple):
     """A recording on which a candidate is tried."""
 
     name: str  # its name in the table
-    candidate: str  # the candidate
+    candidate: str
     recorded: Trajectory  # the path of the recording
     take: Callable[[Group, int, float | None], Taken]
     """Runs it in a group, with a number and what may be spent; `None` for any amount."""
@@ -207,38 +206,6 @@ def _unseen_in(asked: Sequence[Interaction], *, passed: bool) -> str:
     return LOST if lost or not is_answered else ""
 
 
-# -- The plan of a trial: the calls and the money that it would take, as far as the recording says it.
-
-
-@dataclass(frozen=True, slots=True)
-class TrialPlan:
-    """The calls and the cost of the trial of a candidate, if each sample makes the calls of the recording."""
-
-    name: str  # the test, or the command
-    candidate: str  # the model that would be tried
-    baseline: int  # how many calls of the program's own models would be made
-    calls: int  # how many calls of the candidate would be made
-    dollars: float  # what they would cost, in US dollars, as far as that is known
-    unpriced: tuple[str, ...] = ()  # the models whose price, or the tokens of a recorded call, are not known
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        calls = {"baseline": self.baseline, "candidate": self.calls}
-        return {**asdict(self), "calls": calls, "dollars": round(self.dollars, 6)}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> TrialPlan:
-        """Return the plan that `to_dict` made plain."""
-        return read(cls, {**plain, **plain["calls"], "calls": plain["calls"]["candidate"]})
-
-    @property
-    def price(self) -> str:
-        """The cost in words."""
-        if not self.unpriced:
-            return f"about ${self.dollars:.4f}"
-        return f"about ${self.dollars:.4f} and more" if self.dollars else "at an unknown price"
-
-
 def planned(
     name: str, cassette: Cassette, candidate: tuple[str, Candidates], *, samples: int, baseline: int, prices: Prices
 ) -> TrialPlan:
@@ -270,27 +237,3 @@ def refuse_unpriced(plan: TrialPlan, max_usd: float) -> None:
             f"the cost of {', '.join(plan.unpriced)} is not known, so ${max_usd:g} cannot be kept; nothing was asked\n"
             f"  {how_to_price(plan.unpriced, load_prices(project_settings().prices))}"
         )
-
-
-def _total(plans: Sequence[TrialPlan]) -> TrialPlan:
-    """Return all plans as one."""
-    unpriced = tuple(dict.fromkeys(name for plan in plans for name in plan.unpriced))
-    baseline, calls = sum(plan.baseline for plan in plans), sum(plan.calls for plan in plans)
-    return TrialPlan("", "", baseline, calls, sum(plan.dollars for plan in plans), unpriced)
-
-
-def plans_of(plans: Sequence[TrialPlan]) -> dict[str, Any]:
-    """Return plans as plain data, with their totals."""
-    total = _total(plans)
-    totals = {"calls": total.baseline + total.calls, "dollars": total.dollars, "all_priced": not total.unpriced}
-    return {"plans": [plan.to_dict() for plan in plans], **(totals if plans else {})}
-
-
-def plan_lines(plans: Sequence[TrialPlan]) -> list[str]:
-    """Return a line for each plan, and one for all of them."""
-    lines = columns(
-        [(plan.name, plan.candidate, f"{counted(plan.baseline + plan.calls, 'call')}, {plan.price}") for plan in plans]
-    )
-    total = _total(plans)
-    calls = f"{counted(total.baseline + total.calls, 'call')} of models at most"
-    return [*lines, f"{calls}, {total.price}, if each sample asks what the recording did"]
