@@ -13,14 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from agenttape_core.checks.check_file import read_checks
-from agenttape_core.errors import BudgetExceededError, ConfigurationError, counted, shown_path
+from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Jobs, refuse_below_one
 from agenttape_core.experiments.program import is_command
 from agenttape_core.experiments.result import Result, Summary
 from agenttape_core.experiments.strategies.revisions import Replayed, Revisions, Sampling, target_and_recording
 from agenttape_core.experiments.strategies.sampling import Case as Sampled
-from agenttape_core.experiments.strategies.sampling import Most, Taken, refuse_unpriced, take_samples
+from agenttape_core.experiments.strategies.sampling import Most, Taken, take_samples
 from agenttape_core.experiments.strategies.trials import (
     Group,
     Trial,
@@ -30,7 +29,6 @@ from agenttape_core.experiments.strategies.trials import (
     plan_lines,
     plans_of,
     read_trials,
-    samples_before,
 )
 from agenttape_core.experiments.targets import tests_in
 from agenttape_core.experiments.verdicts import Verdict as Paid
@@ -281,7 +279,6 @@ class _Paying:
         self._commits: dict[Group, str | None] = {"baseline": commits[0], "candidate": commits[1]}
         self._label = f"{free.to or 'the working tree'}@{trees.state(commits[1])}"
         self._prices = load_prices(project_settings().prices)
-        self._trials: tuple[Trial, ...] = ()
 
     def found(self, *, dry_run: bool) -> Changed:
         """Return the verdicts. Raises as `change` does."""
@@ -297,39 +294,20 @@ class _Paying:
         plans = tuple(map(self._plan, opened.values()))
         if dry_run:
             return self._result(held, plans=plans)
-        for plan in plans:
-            refuse_unpriced(plan, self._wanted.max_usd or 0.0)
-        cases = [
-            Sampled(
-                name,
-                self._label,
-                one.recorded,
-                partial(self._take, one),
-                samples_before(self._wanted.known, name, self._label, one.recorded),
-            )
-            for name, one in opened.items()
-        ]
         own_folder(Path.cwd())  # which git ignores
-        stopped, is_whole, samples = "", True, self._wanted.samples
-        most = Most(samples, samples, len(cases), self._wanted.max_usd or 0.0, self._wanted.jobs)
-        try:
-            take_samples(cases, most, [read_checks(file) for file in self._wanted.checks], self._keep)
-        except BudgetExceededError as error:
-            stopped = str(error).partition("\n")[0]
-        except KeyboardInterrupt:
-            is_whole = False
-        return self._result(held, stopped=stopped, is_whole=is_whole)
+        cases = [Sampled(name, self._label, one.recorded, partial(self._take, one)) for name, one in opened.items()]
+        samples, wanted = self._wanted.samples, self._wanted
+        most = Most(samples, samples, len(cases), wanted.max_usd or 0.0, wanted.jobs, wanted.checks)
+        found = take_samples(cases, most, plans, wanted.known)
+        return self._result(held, found.trials, stopped=found.stopped, is_whole=found.is_whole)
 
-    def _keep(self, trials: Sequence[Trial]) -> None:
-        self._trials = tuple(trial for trial in trials if trial.samples)
-
-    def _result(self, held: dict[str, str], **more: Any) -> Changed:
-        verdicts = {one.trial.name: one.verdict for one in judged(self._trials)}
+    def _result(self, held: dict[str, str], trials: Sequence[Trial] = (), **more: Any) -> Changed:
+        verdicts = {one.trial.name: one.verdict for one in judged(trials)}
         cases = tuple(
             Case(one.target, one.cassette, one.base, one.changed, verdicts.get(one.name), held.get(one.name, ""))
             for one in self._free.cases
         )
-        return Changed(self._free.base, self._free.to, cases, Trials(self._trials), **more)
+        return Changed(self._free.base, self._free.to, cases, Trials(tuple(trials)), **more)
 
     def _opened(self, case: Case, path: Path) -> _Open | str:
         """Return the calls that a change affects, or why they aren't made."""

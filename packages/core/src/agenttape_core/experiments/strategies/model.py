@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agenttape_core.asgi.client import Answered
-from agenttape_core.checks.check_file import read_checks
 from agenttape_core.engine import Mode
 from agenttape_core.errors import BudgetExceededError, VerificationError, shown_path
 from agenttape_core.experiments.commands import command_in
@@ -23,12 +22,11 @@ from agenttape_core.experiments.strategies.sampling import (
     Most,
     Taken,
     planned,
-    refuse_unpriced,
     take_samples,
     taken_of,
     unrecorded_inside,
 )
-from agenttape_core.experiments.strategies.trials import Group, Trial, TrialPlan, Trials, read_trials, samples_before
+from agenttape_core.experiments.strategies.trials import Group, Trial, TrialPlan, Trials, read_trials
 from agenttape_core.experiments.targets import recorded, takes_tests
 from agenttape_core.lifecycle.candidates import candidates_of, nothing_to_try
 from agenttape_core.lifecycle.project import project_settings
@@ -249,39 +247,32 @@ class Trying:
         on_run: Callable[[], object] | None = None,
     ) -> Trials:
         """Take the samples. Takes and raises what `model` does; `resume` may also be the earlier trials."""
-        wanted = self._wanted
+        wanted, plans = self._wanted, self.plan()
         known = read_trials(resume) if isinstance(resume, str | Path) else resume or ()
-        so_far = Trials((), wanted.fail_under)
-        plans = self.plan()
         if dry_run:
-            return replace(so_far, plans=tuple(plans))
-
-        def kept(trials: Sequence[Trial]) -> None:
-            nonlocal so_far
-            so_far = replace(so_far, trials=tuple(trials))
-            if on_run is not None:
-                on_run()
-
-        for plan in plans if wanted.max_usd is not None else ():
-            refuse_unpriced(plan, wanted.max_usd or 0.0)
-        cases = [self._case(one, known) for one in self._runs]
-        most = Most(**wanted.most, family=wanted.family or len(cases), max_usd=wanted.max_usd, jobs=wanted.jobs)
+            return Trials((), wanted.fail_under, plans=tuple(plans))
+        cases = [self._case(one) for one in self._runs]
+        most = Most(
+            wanted.samples,
+            wanted.most["baseline"],
+            wanted.family or len(cases),
+            wanted.max_usd,
+            wanted.jobs,
+            wanted.checks,
+        )
         budget = Budget(wanted.max_usd, self._prices).held() if wanted.max_usd is not None else nullcontext()
         if wanted.to is None:
             own_folder(Path.cwd())  # which git ignores
-        with _as_before(), budget:
-            try:
-                for one in self._runs:
-                    one.begin(wanted.options)
-                take_samples(cases, most, [read_checks(file) for file in wanted.checks], kept)
-            except BudgetExceededError as error:
-                return replace(so_far, stopped=str(error).partition("\n")[0])
-            except KeyboardInterrupt:
-                return replace(so_far, is_whole=False)
-        return so_far
 
-    def _case(self, one: ProgramRun | CommandRun, known: Sequence[Trial]) -> Case:
-        """Return the case of a run, with the samples that are known of it."""
+        def begin() -> None:
+            for one in self._runs:
+                one.begin(wanted.options)
+
+        with _as_before(), budget:
+            found = take_samples(cases, most, plans, known, begin=begin, on_sample=on_run)
+        return replace(found, wanted=wanted.fail_under)
+
+    def _case(self, one: ProgramRun | CommandRun) -> Case:
         candidate = self._wanted.candidate
         trajectory = trajectory_of(next(iter(one.recordings().values())), self._prices)
 
@@ -289,7 +280,7 @@ class Trying:
             model = OWN if group == "baseline" else candidate
             return one.taken(model, self._target(one, model, number), self._wanted, left)
 
-        return Case(one.name, candidate, trajectory, take, samples_before(known, one.name, candidate, trajectory))
+        return Case(one.name, candidate, trajectory, take)
 
     def _target(self, one: ProgramRun | CommandRun, model: str, number: int) -> Path:
         """Return the file of a derived cassette: it names the recording and the model, in its format."""

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from agenttape_core.checks.check_file import CheckFile
+from agenttape_core.checks.check_file import CheckFile, read_checks
 from agenttape_core.checks.gate import judge
 from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.errors import BudgetExceededError, CassetteError, ConfigurationError, shown_path
 from agenttape_core.experiments.engine import Jobs
 from agenttape_core.experiments.program import Run
-from agenttape_core.experiments.strategies.trials import LOST, NO_CALL, Group, Sample, Trial, TrialPlan, diverges_at
+from agenttape_core.experiments.strategies.trials import (
+    LOST,
+    NO_CALL,
+    Group,
+    Sample,
+    Trial,
+    TrialPlan,
+    Trials,
+    diverges_at,
+    samples_before,
+)
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import MODEL_KINDS, Interaction
 from agenttape_core.session import Candidates
@@ -56,51 +65,62 @@ class Case(NamedTuple):
     recorded: Trajectory  # the path of the recording
     take: Callable[[Group, int, float | None], Taken]
     """Runs it in a group, with a number and what may be spent; `None` for any amount."""
-    known: Mapping[tuple[Group, int], Sample]  # samples that were taken before, by group and number
 
 
-@dataclass(frozen=True, slots=True)
-class Most:
+class Most(NamedTuple):
     """The limits of a trial."""
 
     samples: int  # the most samples of the candidate in a case
     baseline: int  # the most samples of the program's own model in a case
     family: int  # the number of trials that are judged together
-    max_usd: float | None = None
-    """The most that calls in other processes may cost, in US dollars; `None` for any amount."""
+    max_usd: float | None = None  # the most that calls may cost, in US dollars; `None` for any amount
     jobs: int = 1  # the number of pairs that are taken in parallel
+    checks: Sequence[str | Path] = ()  # files of checks that each sample must pass
 
 
 def take_samples(
-    cases: Sequence[Case], most: Most, checks: Sequence[CheckFile], keep: Callable[[Sequence[Trial]], object]
-) -> None:
+    cases: Sequence[Case],
+    most: Most,
+    plans: Sequence[TrialPlan],
+    known: Sequence[Trial] = (),
+    *,
+    begin: Callable[[], object] = bool,
+    on_sample: Callable[[], object] | None = None,
+) -> Trials:
     """Take samples of each case until there's a verdict on it, or until the last one that is wanted.
 
-    Each case gets its first pair of samples before any gets its second one.
+    Each case gets its first pair of samples before any gets its second one; those of `known` trials aren't taken again.
+    A limit of the cost that can't be kept is refused first. An interruption by the keyboard ends it, and so does a call
+    that would cost more than is left.
     """
-    taking = _Taking(cases, most, checks, keep)
-    pairs = [
-        (number, place) for number in range(1, max(most.samples, most.baseline) + 1) for place in range(len(cases))
-    ]
-    with Jobs(most.jobs) as pool:
-        try:
-            deque(pool.each(taking.pair, pairs), maxlen=0)
-        except BaseException:
-            taking.is_over = True
-            raise
+    for plan in plans if most.max_usd is not None else ():
+        _refuse_unpriced(plan, most.max_usd or 0.0)
+    taking = _Taking(cases, most, known, on_sample)
+    numbers = range(1, max(most.samples, most.baseline) + 1)
+    stopped, is_whole = "", True
+    try:
+        begin()
+        with Jobs(most.jobs) as pool:
+            try:
+                deque(pool.each(taking.pair, [(number, place) for number in numbers for place in range(len(cases))]), 0)
+            finally:
+                taking.is_over = True
+    except BudgetExceededError as error:
+        stopped = str(error).partition("\n")[0]
+    except KeyboardInterrupt:
+        is_whole = False
+    return Trials(tuple(taking.trials()), is_whole=is_whole, stopped=stopped)
 
 
 class _Taking:
     """Takes pairs of samples, in several threads. Takes what `take_samples` does."""
 
     def __init__(
-        self,
-        cases: Sequence[Case],
-        most: Most,
-        checks: Sequence[CheckFile],
-        keep: Callable[[Sequence[Trial]], object],
+        self, cases: Sequence[Case], most: Most, known: Sequence[Trial], on_sample: Callable[[], object] | None
     ) -> None:
-        self._cases, self._most, self._checks, self._keep = cases, most, checks, keep
+        self._cases, self._most, self._on_sample = cases, most, on_sample
+        self._checks = [read_checks(file) for file in most.checks]
+        self._known = [samples_before(known, one.name, one.candidate, one.recorded) for one in cases]
         self._taken: list[dict[tuple[int, Group], Sample]] = [{} for _ in cases]
         self._prices = load_prices(project_settings().prices)
         self._spent = 0.0
@@ -118,10 +138,15 @@ class _Taking:
                 if self.is_over or (is_first and self._trial(place).is_settled(self._most.family)):
                     return
             if number <= last:
-                found = self._cases[place].known.get((group, number)) or self._sample(self._cases[place], group, number)
+                found = self._known[place].get((group, number)) or self._sample(self._cases[place], group, number)
                 with self._lock:
                     self._taken[place][number, group] = found
-                    self._keep(list(map(self._trial, range(len(self._cases)))))
+                    if self._on_sample is not None:
+                        self._on_sample()
+
+    def trials(self) -> list[Trial]:
+        """Return the trials of which there are samples."""
+        return [self._trial(place) for place, taken in enumerate(self._taken) if taken]
 
     def _trial(self, place: int) -> Trial:
         one, taken = self._cases[place], self._taken[place]
@@ -230,7 +255,7 @@ def planned(
     return TrialPlan(name, label, own * baseline, other * samples, dollars, tuple(unpriced))
 
 
-def refuse_unpriced(plan: TrialPlan, max_usd: float) -> None:
+def _refuse_unpriced(plan: TrialPlan, max_usd: float) -> None:
     """Refuse a limit that cannot be kept."""
     if plan.unpriced:
         raise ConfigurationError(
