@@ -16,13 +16,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Protocol, Self
 
 from agenttape_core.engine import Policy
-from agenttape_core.errors import (
-    AgentTapeError,
-    AgentTapeHalt,
-    ConfigurationError,
-    SessionStateError,
-    shown_path,
-)
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError, SessionStateError, shown_path
 from agenttape_core.guard.caller import is_library, is_own
 from agenttape_core.lifecycle.contained import ContainedBlock
 from agenttape_core.lifecycle.project import this_project

@@ -268,12 +268,7 @@ class _Paying:
     """Samples of both revisions."""
 
     def __init__(
-        self,
-        trees: Revisions,
-        commits: tuple[str, str | None],
-        wanted: _Wanted,
-        free: Changed,
-        paths: Sequence[Path],
+        self, trees: Revisions, commits: tuple[str, str | None], wanted: _Wanted, free: Changed, paths: Sequence[Path]
     ) -> None:
         self._trees, self._wanted, self._free, self._paths = trees, wanted, free, paths
         self._commits: dict[Group, str | None] = {"baseline": commits[0], "candidate": commits[1]}

@@ -240,11 +240,7 @@ class Trying:
         return plans
 
     def found(
-        self,
-        *,
-        dry_run: bool,
-        resume: str | Path | Sequence[Trial] | None,
-        on_run: Callable[[], object] | None = None,
+        self, *, dry_run: bool, resume: str | Path | Sequence[Trial] | None, on_run: Callable[[], object] | None = None
     ) -> Trials:
         """Take the samples. Takes and raises what `model` does; `resume` may also be the earlier trials."""
         wanted, plans = self._wanted, self.plan()

@@ -11,12 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agenttape_core.errors import (
-    CassetteMissError,
-    ConfigurationError,
-    SessionStateError,
-    shown_path,
-)
+from agenttape_core.errors import CassetteMissError, ConfigurationError, SessionStateError, shown_path
 from agenttape_core.experiments.engine import SEED, drive, refuse_below_one
 from agenttape_core.experiments.program import Call, Program, Run, is_command
 from agenttape_core.experiments.strategies.order_search import (

@@ -171,10 +171,7 @@ def _varied(environment: Environment) -> Variation:
 
 
 def causes_of(
-    found: Iterable[Place],
-    first: Environment,
-    other: Environment,
-    differing: Callable[[Answer], Collection[Place]],
+    found: Iterable[Place], first: Environment, other: Environment, differing: Callable[[Answer], Collection[Place]]
 ) -> Generator[Variation, Answer, dict[str, Cause]]:
     """Return the cause of each difference between two replays, by its place: a part of an experiment.
 
