@@ -21,11 +21,10 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 from agenttape_core.errors import AgentTapeError, VerificationError
 from agenttape_core.guard.caller import is_library
@@ -107,9 +106,7 @@ class _Worker:
 
     def __init__(self, hash_seed: int | None) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed at the exit
-        reading, writing = os.pipe()
-        self._replies = os.fdopen(reading, "rb", buffering=0)
-        self._buffer = b""
+        self._replies, writing = os.pipe()
         others = ("AGENTTAPE_LIVE", "PYTEST_XDIST", "PYTEST_CURRENT_TEST")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
         around = {HASH_SEED: "0", **kept, **with_seed(hash_seed), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -124,7 +121,7 @@ class _Worker:
         self._process.wait()
         with suppress(BrokenPipeError):
             self._process.stdin.close()  # type: ignore[union-attr]
-        self._replies.close()
+        os.close(self._replies)
         self._said.close()
 
     def run(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,18 +129,11 @@ class _Worker:
         with suppress(BrokenPipeError):  # it is found below that there is no reply
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
-        until = time.monotonic() + request["seconds"] + _GRACE_S
-        while b"\n" not in self._buffer:
-            left = until - time.monotonic()
-            part = b""
-            if left > 0 and select.select([self._replies], [], [], left)[0]:
-                part = self._replies.read(1 << 20) or b""
-            if not part:
-                said = "\n".join(self.said())
-                raise VerificationError(f"the process that runs the program does not answer\n{said}")
-            self._buffer += part
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        reply: dict[str, Any] = json.loads(line)
+        data, _ = _line(self._replies, request["seconds"] + _GRACE_S)
+        if not data.endswith(b"\n"):
+            said = "\n".join(self.said())
+            raise VerificationError(f"the process that runs the program does not answer\n{said}")
+        reply: dict[str, Any] = json.loads(data)
         return reply
 
     def said(self) -> list[str]:
@@ -164,8 +154,11 @@ def main(descriptor: int) -> None:
         reply = _answered(request)
         if names := reply.pop("modules", []):
             _import(names)
-            if not known:
-                _enter_once()
+            if not known:  # the first session of a process looks at all that is imported: the runs need not do so then
+                with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
+                    first = use_cassette(Path(folder) / "first.yaml", mode="record")
+                    with suppress(AgentTapeError), first:
+                        pass
             known.update(names)
         _write(descriptor, reply)
 
@@ -235,17 +228,16 @@ def _write(descriptor: int, reply: dict[str, Any]) -> None:
 
 def _answered(request: dict[str, Any]) -> dict[str, Any]:
     """Return the reply of a separate process to a request."""
-    reading, writing = os.pipe()
-    if can_fork():
+    if hasattr(os, "fork") and sys.platform != "darwin" and threading.active_count() == 1:
+        reading, writing = os.pipe()
         child = os.fork()
         if not child:
             os.close(reading)
-            _read_nothing()
+            # A run finds the end of its standard input, which is for the worker.
+            os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
             run(request, writing)
         os.close(writing)
         return _received(reading, child, request["seconds"])
-    os.close(reading)
-    os.close(writing)
     with Children() as children:
         ended = children.run(request, os.environ, Path(request["folder"]), request["seconds"])
     sys.stdout.buffer.write(ended.stdout + ended.stderr)
@@ -253,35 +245,30 @@ def _answered(request: dict[str, Any]) -> dict[str, Any]:
     return _reply_of(ended.report, ended.code, is_late=ended.code is None)
 
 
-def _read_nothing() -> None:
-    """Let a run find the end of its standard input, which is for the worker."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, sys.stdin.fileno())
-    os.close(nothing)
-
-
-def can_fork() -> bool:
-    """Return whether this process can be forked: it has one thread, and the system can fork."""
-    return hasattr(os, "fork") and sys.platform != "darwin" and threading.active_count() == 1
-
-
 def _received(reading: int, child: int, seconds: float) -> dict[str, Any]:
     """Return the reply of a process, and end it."""
-    until, data, is_late = time.monotonic() + seconds, b"", False
+    data, is_late = b"", False
     try:
-        while not data.endswith(b"\n"):
-            left = until - time.monotonic()
-            is_late = left <= 0 or not select.select([reading], [], [], left)[0]
-            part = b"" if is_late else os.read(reading, 1 << 20)
-            if not part:
-                break
-            data += part
+        data, is_late = _line(reading, seconds)
     finally:
         os.close(reading)
-        if not data.endswith(b"\n") and is_late:
+        if is_late:
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
     return _reply_of(data, os.waitstatus_to_exitcode(status), is_late=is_late)
+
+
+def _line(descriptor: int, seconds: float) -> tuple[bytes, bool]:
+    """Read a line, or what comes of it in time; return it, and whether the time was over."""
+    until, data = time.monotonic() + seconds, b""
+    while not data.endswith(b"\n"):
+        left = until - time.monotonic()
+        if left <= 0 or not select.select([descriptor], [], [], left)[0]:
+            return data, True
+        if not (part := os.read(descriptor, 1 << 20)):
+            break
+        data += part
+    return data, False
 
 
 def _reply_of(data: bytes, code: int | None, *, is_late: bool) -> dict[str, Any]:
@@ -294,14 +281,6 @@ def _reply_of(data: bytes, code: int | None, *, is_late: bool) -> dict[str, Any]
     return {"problem": f"the process ended with {code} and said nothing"}
 
 
-def _enter_once() -> None:
-    """Enter a session, as the first one of a process looks at all that is imported: the runs need not do so then."""
-    with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
-        block = use_cassette(Path(folder) / "first.yaml", mode="record")
-        with suppress(AgentTapeError), block:
-            pass
-
-
 def _import(names: list[str]) -> None:
     """Import libraries, so that the processes of later runs have them."""
     for name in names:
@@ -310,13 +289,12 @@ def _import(names: list[str]) -> None:
                 import_module(name)
 
 
-@dataclass(frozen=True, slots=True)
-class ChildResult:
+class ChildResult(NamedTuple):
     """The end of a child process."""
 
     report: bytes  # the bytes that it wrote to its own descriptor
-    stdout: bytes  # the bytes on its standard output
-    stderr: bytes  # the bytes on its standard error
+    stdout: bytes
+    stderr: bytes
     code: int | None  # the exit code, negative for a signal; `None` if it was killed because its time was over
 
 
