@@ -28,7 +28,7 @@ def test_no_late_import_goes_upward() -> None:
     """No text of a module of core names a module of a floor above, as one that is imported late."""
     # The plugins that a command names to the pytest of a child process, which imports them.
     of_children = {
-        "experiments/program.py": ["agenttape_core.pytest_plugin.programs"],
+        "experiments/targets.py": ["agenttape_core.pytest_plugin.programs"],
         "experiments/strategies/mutants/running.py": ["agenttape_core.pytest_plugin.mutated"],
     }
 
