@@ -209,8 +209,7 @@ async def areplayed(session_call: SessionCall, sort: Sort, kept: KeptIds | None 
     """Return an async stream; see `replayed`."""
     if _raised_at_once(session_call):
         await areplay_call(session_call)
-    opening = session_call.awaiting(is_opening=True) if session_call.is_replayed else session_call.awaiting()
-    with opening as awaited:  # as its method is awaited, before there is a stream
+    with session_call.awaiting() as awaited:  # as its method is awaited, before there is a stream
         await awaited.next()
     return cast("AsyncGenerator[Any, None]", achunks_of(_recording(session_call, sort, kept), session_call))
 

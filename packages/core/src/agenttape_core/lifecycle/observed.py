@@ -381,5 +381,4 @@ def _locked(path: Location, problem: str) -> CassetteLockedError:
 def _forget(session: Session) -> None:
     """Forget the calls of a session: the sink has them, and an observer never reads them again."""
     session.ledger.forget()
-    session.scheduler.forget()
     session.report = session.new_report()

@@ -8,7 +8,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from agenttape_core.scheduling.clock import RESTLESS, Ending
 from agenttape_core.scheduling.executing import EXECUTING, is_outside_program, runs_outside_program
@@ -18,12 +18,15 @@ from agenttape_core.scheduling.participants import AWAY, BLOCKING, in_loop, in_t
 from agenttape_core.scheduling.thread_starts import Work, current_work
 
 
-class Awaited(Protocol):
-    """The arrivals of one awaited call: its chunks, its effects, its answer, each at its place in its event loop."""
+class Awaited:
+    """The arrivals of one awaited call: its chunks, its effects, its answer, each at its place in its event loop.
 
-    @property
-    def knows_effects(self) -> bool:
-        """True if the recording says when the effects of the call came; otherwise they come with its answer."""
+    Here they're those of a call that runs by itself: nothing of it comes from outside.
+    """
+
+    __slots__ = ()
+    knows_effects = False
+    """True if the recording says when the effects of the call came; otherwise they come with its answer."""
 
     async def next(self) -> None:
         """Wait for the moment at which the answer came in the recording, the chunk, an effect, or the end."""
@@ -31,15 +34,17 @@ class Awaited(Protocol):
     async def cancelled(self) -> None:
         """Wait for the moment at which the call, which has been cancelled or left, ended in the recording."""
 
-    def arriving(self, unless: Callable[[], bool] | None = None) -> AbstractAsyncContextManager[None]:
+    def arriving(self, _unless: Callable[[], bool] | None = None, /) -> AbstractAsyncContextManager[None]:
         """Await the real code of a call inside: what it brings has come at the end, unless it's cancelled.
 
         Args:
-            unless: Returns true at the end if the call turned out to be part of the program; by default it's none.
+            _unless: Returns true at the end if the call turned out to be part of the program; by default it's none.
         """
+        return _NOTHING
 
     def leaving(self) -> AbstractAsyncContextManager[None]:
         """Let the code of a stream end inside, which its reader has left: that may take a while."""
+        return _NOTHING
 
     def effected(self) -> None:
         """Note that the call has just had an effect. Thread-safe."""
@@ -48,29 +53,8 @@ class Awaited(Protocol):
         """Wait for the moment at which a chunk may reach a callback of the program, before the call returns it."""
 
 
-class _Place:
-    """The arrivals of a call that runs by itself: nothing of it comes from outside."""
-
-    __slots__ = ()
-    knows_effects = False
-
-    async def next(self) -> None: ...
-
-    async def cancelled(self) -> None: ...
-
-    def arriving(self, unless: Callable[[], bool] | None = None) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
-        return _NOTHING
-
-    def leaving(self) -> AbstractAsyncContextManager[None]:
-        return _NOTHING
-
-    def effected(self) -> None: ...
-
-    async def callback_event(self) -> None: ...
-
-
 _NOTHING = nullcontext()
-RIGHT_AWAY: Awaited = _Place()
+RIGHT_AWAY = Awaited()
 _Context = AbstractContextManager[Awaited]
 _AT_ONCE: _Context = nullcontext(RIGHT_AWAY)
 
@@ -98,12 +82,11 @@ class Arrivals:
 
     # -- in threads --------------------------------------------------------------------------------------------
 
-    def coming(self, number: int | None, *, takes_time: bool) -> AbstractContextManager[None]:  # noqa: ARG002
+    def coming(self, number: int | None) -> AbstractContextManager[None]:
         """Answer a call inside, or the next chunk of it, once it may come; others can see what follows.
 
         Args:
             number: The number of its recording; `None` if it has none.
-            takes_time: Whether it waits for a recorded time inside.
         """
         if self._scheduler.turn.is_on and not in_loop():
             return self._arriving(self._scheduler.base_of(number))
@@ -168,20 +151,16 @@ class Arrivals:
 
     def awaiting(
         self,
-        call: Any,  # noqa: ARG002
         address: str,
         *,
         answers: int = 0,
-        is_opening: bool = False,  # noqa: ARG002
         during: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> _Context:
         """Give a replayed call its place among all that its event loop waits for, while inside.
 
         Args:
-            call: The call, which isn't kept: it keeps this.
             address: Where its recording is.
             answers: The number of its chunks, and one, if it has effects.
-            is_opening: Whether it's a stream that is awaited before it is read, which has a place of its own.
             during: Returns a context that holds while the call waits.
         """
         room = self._room()
@@ -197,7 +176,7 @@ class Arrivals:
         """Give a call that is executed its place among all that its event loop waits for, while inside.
 
         Args:
-            call: As for `awaiting`.
+            call: The call, which isn't kept: it keeps this.
             address: Where its recording will be.
         """
         room = self._room() if self._scheduler.notes_loops else None
@@ -215,7 +194,7 @@ class Arrivals:
         """Run the code of a recorded call inside: what the recording says of its end has no counterpart.
 
         Args:
-            call: As for `awaiting`.
+            call: As for `awaiting_code`.
             address: Where its recording is.
         """
         room = self._room()
@@ -353,7 +332,7 @@ class _Resort:
             self.over.set_result(None)
 
 
-class ReplayedPlace(_Place):
+class ReplayedPlace(Awaited):
     """The place of a call that is answered; see `Awaited` for its methods.
 
     Args:
@@ -422,7 +401,7 @@ class _Leaving:
             await self._room.ended(self._base)
 
 
-class ExecutedPlace(_Place):
+class ExecutedPlace(Awaited):
     """The place of a call that is executed for real; see `Awaited` for its methods.
 
     The code of a call that a replay may answer or run begins when nothing else can continue: an effect of it then comes
@@ -446,7 +425,7 @@ class ExecutedPlace(_Place):
         self._is_told = False
         self._unless: Callable[[], bool] | None = None
 
-    def arriving(self, unless: Callable[[], bool] | None = None) -> Any:
+    def arriving(self, unless: Callable[[], bool] | None = None, /) -> Any:
         """See `Awaited`."""
         self._unless = unless
         return self
@@ -492,7 +471,7 @@ class ExecutedPlace(_Place):
             await self._room.answered(self._base)
 
 
-class SteppedIntoPlace(_Place):
+class SteppedIntoPlace(Awaited):
     """The place of a recorded call whose code is run; see `Awaited` for its methods.
 
     Args:
@@ -508,7 +487,7 @@ class SteppedIntoPlace(_Place):
         self._base = base
         self._call = call
 
-    def arriving(self, unless: Callable[[], bool] | None = None) -> Any:  # noqa: ARG002
+    def arriving(self, _unless: Callable[[], bool] | None = None, /) -> Any:
         """See `Awaited`."""
         return self
 

@@ -28,13 +28,16 @@ from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakSet
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.scheduling.handles import Looking, timers_of_ours
 from agenttape_core.scheduling.stalls import Lateness
 from agenttape_core.scheduling.thread_starts import Work, current_work
+
+if TYPE_CHECKING:
+    from agenttape_core.scheduling.loops import Room
 
 _GRACE = 1.0
 """Seconds for which a call waits to be cancelled beyond those of the recording: a slower machine; see `Lateness`."""
@@ -311,16 +314,6 @@ async def pass_to_end(loop: Any, seconds: float, works: Callable[[], bool]) -> N
         timer.cancel()
 
 
-class Holder(Protocol):
-    """A session, as the loop sees it whose time it holds."""
-
-    def works(self) -> bool:
-        """Return True if threads work for the loop that do not wait until a time has passed in it."""
-
-    def is_slept_in(self) -> bool:
-        """Return True if threads wait until a time has passed in the loop."""
-
-
 class VirtualTime:
     """The time of one event loop, while sessions hold it.
 
@@ -333,12 +326,12 @@ class VirtualTime:
         self._loop = loop
         self._real = selector
         self._clock = LoopClock.of(loop)
-        self._holders: list[Holder] = []
+        self._holders: list[Room] = []
         self._restless = 0
         self._busy_since: float | None = None
         self._resting: dict[int, tuple[int, int]] = {}
 
-    def hold(self, holder: Holder) -> None:
+    def hold(self, holder: Room) -> None:
         """Let the loop have virtual time until the holder lets it go."""
         if not self._holders:
             self._clock.stand_still()
@@ -349,7 +342,7 @@ class VirtualTime:
         """True while a session holds it."""
         return bool(self._holders)
 
-    def let_go(self, holder: Holder) -> None:
+    def let_go(self, holder: Room) -> None:
         """End what `hold` began. The clock of the loop continues from where it is."""
         self._holders.remove(holder)
         if not self._holders:

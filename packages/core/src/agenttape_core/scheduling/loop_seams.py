@@ -284,11 +284,9 @@ def _room_of_post(loop: Any) -> Room | None:
         return None
     if getattr(loop, "_thread_id", 0) is None:  # it does not run
         return None
-    if participant.is_out or getattr(participant, "is_left_out", False) or (work is not None and work.is_inside):
+    if participant.is_out or participant.is_left_out or (work is not None and work.is_inside):
         return None
-    participants: Any = participant.threads
-    rooms = getattr(participants, "rooms", None)
-    return rooms.room(loop) if rooms is not None and not participants.has_ended else None
+    return participant.threads.rooms.room(loop) if not participant.threads.has_ended else None
 
 
 def _soon(real: Callable[..., Any]) -> Callable[..., Any]:

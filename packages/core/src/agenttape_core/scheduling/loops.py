@@ -189,8 +189,7 @@ class Room:
         # What runs in a thread that takes no turns may have it while the loop has the turn.
         is_busy = self.has_steps(of_calls=False) if is_here else turn.running is self.owner and not self.owner.rests
         if turn.log is not None and is_busy:
-            threads: Any = self.owner.threads
-            threads.unordered.effect_came()
+            self.owner.threads.unordered.effect_came()
         turn.passes(base)
         if task is not None:
             self._effect = base, task
@@ -269,15 +268,15 @@ class Room:
 
     def has_ready_file(self) -> None:
         """Note that a file or a socket is ready for which the program watches: no order is kept of that."""
-        owner: Any = self.owner.threads
-        owner.unordered.has_ready_file()
+        self.owner.threads.unordered.has_ready_file()
 
     def receives(self, handle: Handle) -> None:
         """Let the loop call what the caller's thread puts there, once that is admitted.
 
         If a step of the loop waits for the thread, it's called before what the step puts there later, as ever.
         """
-        participant: Any = HERE.participant
+        participant = HERE.participant
+        assert participant is not None
         with self.turn.lock:
             if self.turn.running is participant and not self.owner.rests:
                 self.put(handle)

@@ -9,47 +9,18 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from contextvars import Context
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from agenttape_core.guard.caller import is_library
 from agenttape_core.scheduling.executing import EXECUTING, runs_outside_program
 from agenttape_core.side_effects import function_of
 
+if TYPE_CHECKING:
+    from agenttape_core.scheduling.threads import Threads
+
 _release: Callable[..., None] = _thread.LockType.release  # the real one, without turns
-
-
-class TakingTurns(Protocol):
-    """The threads of a session, as one of them sees them: see `threads`."""
-
-    is_on: bool
-    has_ended: bool
-    turn: Any
-    """The turn of the session, which is on once there is a second participant, or an event loop."""
-    waits: Any
-    """Their waits: see `threads`."""
-
-    def fork(self, above: Participant, pool: Any, *, is_own: bool) -> Participant:
-        """Return a participant for a thread or work that a participant begins now."""
-
-    def begin(self, participant: Participant) -> None:
-        """Begin a participant in the caller's thread."""
-
-    def end(self, participant: Participant) -> None:
-        """End a participant."""
-
-    def wait_for_turn(self) -> None:
-        """Wait for the turn, unless the caller has it."""
-
-    def leave_turn(self, participant: Participant, state: int) -> None:
-        """Let others have the turn."""
-
-    def cancel(self, participant: Participant) -> None:
-        """End work that was cancelled before it began."""
-
-    def resting(self) -> AbstractContextManager[None]:
-        """While inside, a loop that runs in this thread waits for others, which have the turn."""
 
 
 class Key(NamedTuple):
@@ -71,7 +42,7 @@ class Participant:
     """A thread of the run, or a piece of work of a pool; an event loop that runs in it takes part as that thread.
 
     Args:
-        participants: Those of its session.
+        threads: Those of its session.
         label: Its label.
         number: Its number among all of the session, in the order in which they were begun.
         pool: The pool whose work it is, as a weak reference; `None` for a thread.
@@ -106,10 +77,8 @@ class Participant:
         "wake",
     )
 
-    def __init__(
-        self, participants: TakingTurns, label: str, number: int = 0, pool: Any = None, *, is_own: bool = True
-    ) -> None:
-        self.threads = participants
+    def __init__(self, threads: Threads, label: str, number: int = 0, pool: Any = None, *, is_own: bool = True) -> None:
+        self.threads = threads
         self.label = label
         self.number = number
         self.pool = pool

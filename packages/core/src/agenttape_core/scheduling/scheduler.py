@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from weakref import ref
 
-from agenttape_core.scheduling.arrivals import Arrivals
 from agenttape_core.scheduling.blocking import TURNS
 from agenttape_core.scheduling.choices import Choices
 from agenttape_core.scheduling.loop_seams import following_loops
@@ -18,7 +17,7 @@ from agenttape_core.scheduling.participants import Key, in_loop
 from agenttape_core.scheduling.strategies import AsTheyCome, ByTime, Chosen, OfAnswers, Recorded
 from agenttape_core.scheduling.thread_starts import current_work
 from agenttape_core.scheduling.threads import Threads
-from agenttape_core.scheduling.turn import Strategy, Turn
+from agenttape_core.scheduling.turn import Turn
 from agenttape_core.scheduling.unordered import BETWEEN_ANSWERS, Unordered
 from agenttape_core.schema import Admissions, IndexRow, Scheduled, Timing
 
@@ -83,8 +82,6 @@ class Scheduler:
         self.recorded = order
         """The order that was recorded."""
         self.is_paced = is_paced
-        self.arrivals: Callable[[Any], Arrivals] = Arrivals
-        """Makes the arrivals of a call."""
         self._choices = choices
         self._session: Callable[[], Any] = lambda: None
         self.notes_loops = notes
@@ -99,7 +96,7 @@ class Scheduler:
             if base != key.base:
                 self._in_step.add((base, self._times[base]))
             self._times[base] += 1
-        strategy: Strategy = AsTheyCome()
+        strategy = AsTheyCome()
         if keys:
             strategy = Recorded(keys, self._note)
         elif imposes and order.answers:
@@ -126,10 +123,6 @@ class Scheduler:
         if (session := self._session()) is not None:
             session.report.add_nondeterminism(line)  # another report, if the run so far was forgotten
 
-    def _note_unseen(self, line: str) -> None:
-        if (session := self._session()) is not None:
-            session.report.add_unobserved(line)
-
     @property
     def is_chosen(self) -> bool:
         """True if an order is imposed that was chosen, and not recorded."""
@@ -144,7 +137,8 @@ class Scheduler:
         return {row.address: row.number for row in self._rows.rows} if self._rows is not None else {}
 
     def _is_unseen(self) -> None:
-        self._note_unseen(BETWEEN_ANSWERS)
+        if (session := self._session()) is not None:
+            session.report.add_unobserved(BETWEEN_ANSWERS)
 
     def base_of(self, number: int | None) -> str:
         """Return the origin of the answer of a call in a thread: its address, where answers come by their times."""
@@ -223,9 +217,6 @@ class Scheduler:
         with self.turn.lock:
             self.turn.strategy.diverge()
             self.turn.admit()
-
-    def forget(self) -> None:
-        """Forget the notes so far: the sink has them."""
 
     def block(self, address: str) -> None:
         """Note that a replay answers a call as a whole: nothing inside of it arrives there."""

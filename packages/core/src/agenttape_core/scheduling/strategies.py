@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 from agenttape_core.locks import cached_property
 from agenttape_core.scheduling.choices import Choices
 from agenttape_core.scheduling.participants import Key
-from agenttape_core.scheduling.turn import Observed, Turn
+from agenttape_core.scheduling.turn import Turn
 from agenttape_core.schema import Scheduled, Timing
 
 _LEAST = 0.1
@@ -32,14 +32,17 @@ def timer(key: Key) -> bool:
 
 
 class AsTheyCome:
-    """Admits the first offer: a recording, or a run that has no order to keep."""
+    """Admits the first offer: a recording, or a run that has no order to keep. The others decide otherwise."""
 
     is_led = False
-    observed: Observed | None = None
+    """True while there is an order to keep: then time passes when it did in that order."""
+    observed: ByTime | None = None
+    """The strategy itself, if a run is replayed that was only observed."""
     has_threads = False
+    """True if its order has threads, so that even one of a library may be next."""
 
     def pick(self, turn: Turn) -> Key | None:
-        """Return the arrival that was offered first."""
+        """Return the arrival to admit, here the one that was offered first; `None` to wait for another one."""
         for key, entry in turn.ready.items():
             if entry.is_free:
                 return key
@@ -49,11 +52,19 @@ class AsTheyCome:
         """Note that an arrival was admitted."""
 
     def unstick(self, turn: Turn) -> bool:
-        """Let a call that waits to be cancelled again wait no more; or let time pass, where that may cancel it."""
-        return pass_time(turn) or end_wait(turn)
+        """Continue although the next arrival can't come; return false if nothing can continue at all.
+
+        A call that waits to be cancelled again waits no more; or time passes, where that may cancel it.
+        """
+        if any(resort.passes_time() for resort in turn.last_resorts):
+            return True
+        if turn.last_resorts:
+            turn.last_resorts.pop(0).end()
+            return True
+        return False
 
     def diverge(self) -> None:
-        """Keep no order."""
+        """Keep no order from now on: the run isn't the recorded one."""
 
     def is_set(self, key: Key, seconds: float) -> None:
         """Note that a timer is set."""
@@ -106,12 +117,10 @@ class Recorded(AsTheyCome):
             for key, ready in turn.ready.items():
                 if ready.is_free and (key in self._inside or key in self._skipped):  # the latter come too late
                     return key
-        entry = turn.ready.get(head)
-        if entry is not None:
-            return head if entry.is_free else None
-        for clock in turn.clocks:
-            if clock.passes_to(head) if timer(head) else clock.seeks(head):
-                break
+        if head not in turn.ready:
+            for clock in turn.clocks:
+                if clock.passes_to(head) if timer(head) else clock.seeks(head):
+                    break
         entry = turn.ready.get(head)
         return head if entry is not None and entry.is_free else None
 
@@ -668,16 +677,3 @@ class Chosen(AsTheyCome):
     def diverge(self) -> None:
         """Impose no order from now on."""
         self._is_over = True
-
-
-def pass_time(turn: Turn) -> bool:
-    """Let the clock of a loop pass to its next timer, if a call waits there to be cancelled again."""
-    return any(resort.passes_time() for resort in turn.last_resorts)
-
-
-def end_wait(turn: Turn) -> bool:
-    """End the wait of a call that isn't cancelled again."""
-    if not turn.last_resorts:
-        return False
-    turn.last_resorts.pop(0).end()
-    return True

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import monotonic
-from typing import Any, cast
+from typing import Any
 
 from agenttape_core.scheduling.blocking import Wait, register, take_no_turns, take_turns, unregister
 from agenttape_core.scheduling.executing import EXECUTING
@@ -176,9 +176,8 @@ class Threads:
             self.turn.live[label] = one
             return one
 
-    def begin(self, participant: Participant) -> None:
+    def begin(self, one: Participant) -> None:
         """Begin a participant in the caller's thread, once it is admitted."""
-        one = participant
         self._is_here(one)
         self.take_turn(one)
 
@@ -186,28 +185,28 @@ class Threads:
     def _is_here(one: Participant) -> None:
         one.thread, one.native, one.state = threading.get_ident(), threading.get_native_id(), AWAY
 
-    def end(self, participant: Participant) -> None:
+    def end(self, one: Participant) -> None:
         """End a participant."""
-        one = participant
         with self.turn.lock:
             one.state = OVER
             self.turn.live.pop(one.label, None)
             self.turn.take_back(one.offered)
             self.turn.release(one)
 
-    def cancel(self, participant: Participant) -> None:
+    def cancel(self, one: Participant) -> None:
         """End work that was cancelled before it began."""
-        self.end(participant)
-        wake(participant)
+        self.end(one)
+        wake(one)
 
     # -- waiting -----------------------------------------------------------------------------------------------
 
     def mine(self) -> Participant | None:
         """Return the participant of the caller in this session; `None` if it is none, or all is sequential."""
-        if not self.turn.is_on:
-            return None
+        return self._mine() if self.turn.is_on else None
+
+    def _mine(self) -> Participant | None:
         participant = HERE.participant
-        while participant is not None and cast("object", participant.threads) is not self:
+        while participant is not None and participant.threads is not self:
             participant = participant.outer
         return participant
 
@@ -306,9 +305,8 @@ class Threads:
             if turn.running is not one:
                 turn.look()
 
-    def leave_turn(self, participant: Participant, state: int) -> None:
+    def leave_turn(self, one: Participant, state: int) -> None:
         """Let others have the turn."""
-        one = participant
         if self.turn.is_on:
             with self.turn.lock:
                 if one.state != OVER:
@@ -325,9 +323,7 @@ class Threads:
             leaves: Whether it is nothing of the program, so that others may have the turn.
             is_real: Whether the call is executed for real.
         """
-        participant = HERE.participant
-        while participant is not None and cast("object", participant.threads) is not self:
-            participant = participant.outer
+        participant = self._mine()
         if in_loop():  # one that holds it up keeps the turn
             was_held = participant.is_held if participant is not None else False
             if participant is not None:
@@ -426,13 +422,13 @@ class Waits:
         self._turn = threads.turn
         self._turn.is_due, self._turn.expire = lambda: bool(self._due()), self._expire_due
 
-    def wait(self, participant: Participant, wait: Wait) -> bool | None:
+    def wait(self, one: Participant, wait: Wait) -> bool | None:
         """Let others have the turn until a participant's wait is over.
 
         Returns:
             Whether it got it before its time had passed; `None` if it has to wait by itself.
         """
-        one, turn = participant, self._turn
+        turn = self._turn
         if not turn.is_on or turn.lock._is_owned() or one.state == OVER:  # noqa: SLF001 - as above
             return None
         if turn.running is not one and not one.is_left_out:
@@ -465,12 +461,12 @@ class Waits:
             if wait.is_over:
                 return False
 
-    def sleep(self, participant: Participant, real: Callable[[float], Any], seconds: float) -> None:
+    def sleep(self, one: Participant, real: Callable[[float], Any], seconds: float) -> None:
         """Let others have the turn while a participant sleeps.
 
         In a replay, its time passes where it passed in the recording; elsewhere it really sleeps.
         """
-        one, turn, wait = participant, self._turn, Wait(bool, seconds=seconds)
+        turn, wait = self._turn, Wait(bool, seconds=seconds)
         if turn.strategy.is_led or not turn.is_on or turn.lock._is_owned():  # noqa: SLF001 - as above
             if self.wait(one, wait) is None:
                 real(wait.left or 0.0)
@@ -522,9 +518,8 @@ class Waits:
             if wait.times_ready > 1 and one.offered is None and self._turn.running is not one:
                 self._threads.offer(one)
 
-    def released(self, participant: Participant, *, is_left_out: bool = False) -> None:
+    def released(self, one: Participant, *, is_left_out: bool = False) -> None:
         """Let a participant continue, as its wait is over."""
-        one = participant
         with self._turn.lock:
             if one.wait is None:
                 return
@@ -537,18 +532,17 @@ class Waits:
             if is_left_out:  # it works for a call, or for an object that is deleted, until it waits again
                 one.is_left_out, one.state = True, AWAY
                 wake(one)
-            elif HERE.participant is not None and cast("object", HERE.participant.threads) is not self._threads:
+            elif HERE.participant is not None and HERE.participant.threads is not self._threads:
                 self._threads.offer(one, BESIDE)  # by another session
             else:
                 self._threads.offer(one)
 
-    def found(self, participant: Participant) -> None:
+    def found(self, one: Participant) -> None:
         """Let a participant without the turn continue with an item of a queue that was there when it came.
 
         How fast it was with work that is left out decides whether it comes too late to be told, so it continues as if
         it were. One that has the turn keeps it: all that is there was put before.
         """
-        one = participant
         if one.is_left_out:
             one.is_left_out = False
             self._threads.take_turn(one)

@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.locks import freed_by_fork
 from agenttape_core.scheduling.participants import (
@@ -29,6 +29,9 @@ from agenttape_core.scheduling.participants import (
     let_pass,
 )
 from agenttape_core.scheduling.stalls import LONGEST, Lateness, Stall, is_of_library
+
+if TYPE_CHECKING:
+    from agenttape_core.scheduling.strategies import AsTheyCome, ByTime
 
 _LOOK = 0.01
 """Seconds after which a waiting thread looks at the others, while something is ready: it bounds the cost of a stall."""
@@ -78,55 +81,6 @@ class Entry(NamedTuple):
         return not self.of_loop or self.owner.rests
 
 
-class Observed(Protocol):
-    """Decides what comes amid the steps of a program, in the replay of a run that was only observed."""
-
-    def goes_on(self) -> None:
-        """Note that a loop makes another round."""
-
-    def pick_amid(self, turn: Turn) -> Key | None:
-        """Return the arrival to admit while a loop has the turn and continues, if there is one."""
-
-    def came_at_once(self, key: Key) -> bool:
-        """Return whether a chunk was there when the program asked for it, which it does now."""
-
-    def reached(self, base: str) -> None:
-        """Note that an arrival of a call has reached the program, in an event loop."""
-
-
-class Strategy(Protocol):
-    """Decides which arrival is admitted next."""
-
-    @property
-    def is_led(self) -> bool:
-        """True while there is an order to keep: then time passes when it did in that order."""
-
-    @property
-    def observed(self) -> Observed | None:
-        """The strategy itself, if a run is replayed that was only observed."""
-
-    has_threads: bool
-    """True if its order has threads, so that even one of a library may be next."""
-
-    def pick(self, turn: Turn) -> Key | None:
-        """Return the arrival to admit; `None` to wait for another one."""
-
-    def took(self, key: Key) -> None:
-        """Note that an arrival was admitted."""
-
-    def unstick(self, turn: Turn) -> bool:
-        """Continue although the next arrival can't come; return false if nothing can continue at all."""
-
-    def diverge(self) -> None:
-        """Keep no order from now on: the run isn't the recorded one."""
-
-    def is_set(self, key: Key, seconds: float) -> None:
-        """Note that a timer is set."""
-
-    def is_offered(self, key: Key) -> None:
-        """Note that something may continue once it is admitted."""
-
-
 _PUNCTUAL = Lateness()
 
 
@@ -139,7 +93,7 @@ class Turn:
         stalled: Called with the label of a participant that has lost the turn.
     """
 
-    def __init__(self, strategy: Strategy, *, is_noted: bool, stalled: Callable[[str], object]) -> None:
+    def __init__(self, strategy: AsTheyCome, *, is_noted: bool, stalled: Callable[[str], object]) -> None:
         self.strategy = strategy
         self.stalled = stalled
         # Reentrant: signal handlers and finalizers may come to it while their thread is inside.
@@ -222,7 +176,7 @@ class Turn:
         with self.lock:
             self._took(self.key(base), self.running)
 
-    def passes_at_once(self, base: str, observed: Observed) -> bool:
+    def passes_at_once(self, base: str, observed: ByTime) -> bool:
         """Note an arrival as `passes` does, if it came as soon as the program asked for it; return whether it did."""
         with self.lock:
             came = observed.came_at_once(Key(base, self._counts[base] + 1))
@@ -260,7 +214,7 @@ class Turn:
                 continue
             self._took(key, owner)
 
-    def goes_on(self, owner: Participant, observed: Observed) -> None:
+    def goes_on(self, owner: Participant, observed: ByTime) -> None:
         """Let a loop that has the turn make another round, and admit what comes amid its steps."""
         with self.lock:
             observed.goes_on()

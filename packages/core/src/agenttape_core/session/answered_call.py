@@ -181,17 +181,14 @@ class AnsweredCall(Call):
         with session.latch:
             return Paced(session.pace or Tempo(0, {}), original(session.source, number), late=late)
 
-    def awaiting(self, *, is_opening: bool = False) -> AbstractContextManager[Awaited]:
-        """Give the call its place among all that its event loop waits for, while inside.
-
-        A stream that is awaited before it is read (`is_opening`) has another place then.
-        """
+    def awaiting(self) -> AbstractContextManager[Awaited]:
+        """Give the call its place among all that its event loop waits for, while inside."""
         if self.found is None:
             return _RIGHT_AWAY
         address = self.session.recordings.address_of(self.recording)  # not where it is made in this run
         outcome = self._outcome or self.outcome()
         answers = len(outcome.chunks or ()) + 1 if outcome.effects else 0
-        return self.arrivals.awaiting(self, address, answers=answers, is_opening=is_opening, during=self._answering)
+        return self.arrivals.awaiting(address, answers=answers, during=self._answering)
 
     def _answering(self) -> AbstractContextManager[None]:
         return self.session.answering

@@ -49,7 +49,7 @@ class Call:
     def arrivals(self) -> Arrivals:
         """The arrivals of the call: its chunks, its effects, its end. Most answered calls need none."""
         if self._arrivals is None:
-            self._arrivals = self.session.scheduler.arrivals(self)
+            self._arrivals = Arrivals(self)
         return self._arrivals
 
     def __str__(self) -> str:

@@ -42,7 +42,7 @@ def replay_call(call: SessionCall, apply: Apply | None = None) -> Any:
         return value
     paced, arrivals = call.paced(), call.arrivals
     try:
-        with arrivals.coming(call.recording or None, takes_time=paced is not None):
+        with arrivals.coming(call.recording or None):
             if paced is not None:
                 paced.wait()
             if apply is not None:
@@ -143,9 +143,9 @@ def _at_once(call: AnsweredCall, outcome: Outcome, receive: Callable[[Any], Any]
 def _when_due(call: AnsweredCall, apply: Apply | None, receive: Callable[[Any], Any] | None) -> Iterator[Any]:
     """Yield the chunks of a stream, each when it is due."""
     chunks, paced = call.replay_chunks(), call.paced()
-    arrivals, takes_time, may_be_late = call.arrivals, paced is not None, False
+    arrivals, may_be_late = call.arrivals, False
     for number in count():
-        with arrivals.coming(call.recording or None, takes_time=takes_time):
+        with arrivals.coming(call.recording or None):
             if paced is not None:
                 paced.wait(number)
             if apply is not None:
