@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import FailFast, ValidationError
 
-from agenttape_core.format.continuation import Delta
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.timings import dump_step_timings, dump_timings, load_step_timings, load_timings
 from agenttape_core.format.written_steps import Stored, WrittenStep
@@ -18,6 +17,8 @@ from agenttape_core.schema.record import Record, set_extra, set_given, set_priva
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
+
+    from agenttape_core.format.continuation import Delta
 
 R = TypeVar("R", bound=Record)
 AnyRecord = Interaction | Step | WrittenStep
@@ -181,6 +182,8 @@ def delta_from_dict(value: dict[str, Any], number: int, known: Container[int]) -
         raise Malformed(f"`continues: {continues}` must name a record before this one ({number})")
     if continues is not None and continues not in known:
         raise Malformed(f"`continues: {continues}` names a record that is not in the file")
+    from agenttape_core.format.continuation import Delta  # most replays read no request
+
     return Delta(request, continues, keep, tuple(without))
 
 

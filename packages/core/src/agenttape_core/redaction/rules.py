@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.locks import cached_property
-from agenttape_core.redaction.detection.findings import NUMBER, SECRET
-from agenttape_core.redaction.detection.names import words_of
 from agenttape_core.redaction.path_placeholders import ALL_PLACES, KINDS_OF_PLACES
 
 if TYPE_CHECKING:
@@ -57,7 +55,11 @@ class Rule:
             raise self._invalid("it says nothing: give a pattern, keys or a literal")
         if self.literal is not None and not (isinstance(self.literal, str) and self.literal):
             raise self._invalid("its literal is empty, so it would match everywhere")
-        if not isinstance(self.keys, tuple) or not all(isinstance(key, str) and words_of(key) for key in self.keys):
+        if (
+            not isinstance(self.keys, tuple)
+            or not all(isinstance(key, str) for key in self.keys)
+            or () in self.key_words
+        ):
             raise self._invalid(f"its keys must be a tuple of names, found {self.keys!r}")
         if self.pattern is not None:
             self._check_pattern(self.pattern)
@@ -90,7 +92,9 @@ class Rule:
     @cached_property
     def key_words(self) -> frozenset[tuple[str, ...]]:
         """The keys, split into words."""
-        return frozenset(words_of(key) for key in self.keys)
+        from agenttape_core.redaction.detection.names import words_of  # most sessions have no rules
+
+        return frozenset(map(words_of, self.keys))
 
     @cached_property
     def _compiled(self) -> re.Pattern[str] | None:
@@ -179,14 +183,13 @@ def _hidden(variable: object, fields: Mapping[str, Any], origin: str, environmen
     return {"literal": value}
 
 
-_OTHERS = ("email", "phone", "card", "ssn", "iban", "pem", "discord", SECRET, NUMBER)
-
-
 def kinds_of_secrets() -> list[str]:
     """Return the names of all kinds that our detectors find, sorted."""
+    from agenttape_core.redaction.detection.findings import NUMBER, SECRET
     from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS  # which loads all of them
 
-    return sorted({*_OTHERS, *(detector.kind for detector in PROVIDER_KEYS)})
+    others = ("email", "phone", "card", "ssn", "iban", "pem", "discord", SECRET, NUMBER)
+    return sorted({*others, *(detector.kind for detector in PROVIDER_KEYS)})
 
 
 def keeping(kinds: Iterable[str]) -> str:

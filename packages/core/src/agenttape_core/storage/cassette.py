@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from agenttape_core.errors import CassetteFormatError, CassetteVersionError
 from agenttape_core.format import limits
-from agenttape_core.format.continuation import Delta, resolve
 from agenttape_core.format.layout import row_from_dict
 from agenttape_core.format.layout_yaml import YamlLayout
 from agenttape_core.format.malformed import Malformed
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from agenttape_core.format.continuation import Delta
     from agenttape_core.format.layout import Layout, Span
     from agenttape_core.storage.asset_files import AssetFolder
     from agenttape_core.storage.location import Location
@@ -329,6 +329,8 @@ class Cassette:
     def _apply(self, number: int, base: dict[str, Any], delta: Delta) -> dict[str, Any]:
         if delta.continues is None:
             return delta.request
+        from agenttape_core.format.continuation import resolve  # most replays read no request
+
         try:
             return resolve(base, delta)
         except Malformed as error:
