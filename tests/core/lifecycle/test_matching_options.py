@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from agenttape_core import Interaction, open_cassette, use_cassette
+from agenttape_core.checks import before, check
 from agenttape_core.errors import (
     CassetteMissError,
     ConfigurationError,
@@ -56,6 +57,17 @@ def test_only_at_its_place(world: World) -> None:
         world.tool("t", q="b")
     with pytest.raises(CassetteMissError), use_cassette("c", match_on="exact"):
         world.tool("t", q="b")  # recorded as the second one
+
+
+def test_sequential_calls_may_change_places(world: World) -> None:
+    """Calls with different requests each find their own recording; a check finds that their order has changed."""
+    with use_cassette("c", mode="once"):
+        recorded = [world.tool("backup", q="a"), world.tool("delete", q="a")]
+    with use_cassette("c") as session:
+        assert [world.tool("delete", q="a"), world.tool("backup", q="a")] == recorded[::-1]
+        with pytest.raises(AssertionError, match="delete was called"):
+            check(session, before("backup", "delete"))
+    assert session.report.nondeterminism == ()
 
 
 def test_same_address(world: World) -> None:

@@ -588,3 +588,35 @@ def test_a():
     assert "CassetteNotFoundError: No cassette yet: cassettes/gone.yaml" in out
     assert "test_it.py:8: in test_a" in out
     assert not any(word in out for word in ("use_cassette.py", "pluggy/", "_pytest/"))
+
+
+def test_a_miss_under_anyio_is_shown_once(project: Project) -> None:
+    """With anyio's plugin and one loop for all tests, asyncio prints no second traceback, and later tests replay."""
+    body = """
+from agenttape_core import boundary
+
+@pytest.fixture(scope="session")
+def anyio_backend():
+    return "asyncio"
+
+@boundary("tool")
+async def look(city):
+    return city
+
+@pytest.mark.anyio
+@pytest.mark.cassette
+async def test_a():
+    await look("{}")
+
+@pytest.mark.anyio
+@pytest.mark.cassette
+async def test_b():
+    await look("Oslo")
+"""
+    project.tests(body.format("Rome"))
+    project.record()
+    project.tests(body.format("Lima"))
+    result = project.run()
+    result.assert_outcomes(passed=1, failed=1)
+    assert result.stdout.str().count("CassetteMissError: look was called with a request") == 2  # the last is a summary
+    assert "never retrieved" not in result.stdout.str() + result.stderr.str()
