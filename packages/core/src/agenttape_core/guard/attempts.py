@@ -91,12 +91,7 @@ def _connection(verb: str, sock: socket.socket, address: Any) -> Attempt | None:
         place = f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
         leftover = sock if verb == CONNECTING["socket.connect"] else None
         return Attempt(
-            f"{verb} {place}",
-            host,
-            lambda guard: guard.allows_host(host, port or 0),
-            leftover,
-            to=address,
-            port=port,
+            f"{verb} {place}", host, lambda guard: guard.allows_host(host, port or 0), leftover, to=address, port=port
         )
     # Unix sockets and the like: they end on this machine, in another process.
     return Attempt(

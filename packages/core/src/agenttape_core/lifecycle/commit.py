@@ -8,13 +8,7 @@ from pathlib import Path
 from agenttape_core.engine import Mode
 from agenttape_core.errors import counted, how_to_recover, shown_path
 from agenttape_core.lifecycle.everywhere import ReplacedEverywhere
-from agenttape_core.lifecycle.header import (
-    finished_header,
-    with_beginning,
-    with_environment,
-    with_order,
-    with_readings,
-)
+from agenttape_core.lifecycle.header import finished_header, with_beginning, with_environment, with_order, with_readings
 from agenttape_core.lifecycle.open_session import lost_records, recoverable
 from agenttape_core.lifecycle.prepared import Prepared
 from agenttape_core.lifecycle.running_test import this_test

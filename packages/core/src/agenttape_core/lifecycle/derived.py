@@ -61,9 +61,7 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
         redact: bool | Sequence[Rule] = True,
     ) -> None:
         derivation = Derivation(
-            origin=origin if callable(origin) else lambda: origin,
-            on_reached=on_reached,
-            revise=revise,
+            origin=origin if callable(origin) else lambda: origin, on_reached=on_reached, revise=revise
         )
         super().__init__(
             SessionRequest(

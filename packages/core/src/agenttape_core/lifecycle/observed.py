@@ -264,13 +264,7 @@ class Observation:
             opened.journal.abandon(keep=True)
 
     def _told_at(self, option: EventsOption) -> Events:
-        return Events(
-            sink_of(option),
-            self._run_id,
-            shown_path(self.path),
-            is_replay=False,
-            when=self._tells_here,
-        )
+        return Events(sink_of(option), self._run_id, shown_path(self.path), is_replay=False, when=self._tells_here)
 
     def _tells_here(self) -> bool:
         """Return whether to send events for observed calls: a session around the run sends its own."""

@@ -10,12 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.engine import IDEMPOTENT, Mode, Policy, parse_mode
-from agenttape_core.errors import (
-    CassetteFormatError,
-    CassetteNotFoundError,
-    ConfigurationError,
-    how_to_recover,
-)
+from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError, ConfigurationError, how_to_recover
 from agenttape_core.lifecycle.header import new_header, redactor_for
 from agenttape_core.lifecycle.prepared import Prepared
 from agenttape_core.lifecycle.project import Project, this_project
@@ -28,11 +23,7 @@ from agenttape_core.on_demand import WAITING, load_late
 from agenttape_core.redaction.path_placeholders import HOME, PROJECT, WORKING, Places, can_be_place
 from agenttape_core.schema import KINDS, MODEL_KINDS, PURE_KINDS, Header, IndexRow
 from agenttape_core.settings import Settings
-from agenttape_core.storage import (
-    Cassette,
-    Location,
-    open_cassette,
-)
+from agenttape_core.storage import Cassette, Location, open_cassette
 from agenttape_core.storage.files import CONFLICT, choose_side
 
 if TYPE_CHECKING:

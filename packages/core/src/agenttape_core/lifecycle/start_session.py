@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from weakref import WeakSet
 
 from agenttape_core.engine import Policy
-from agenttape_core.errors import (
-    ConfigurationError,
-    counted,
-    shown_path,
-)
+from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.freeze import Environment, Frozen
 from agenttape_core.guard import Guard, in_telemetry, tracer_hosts
 from agenttape_core.lifecycle.chosen_order import choices_of
@@ -50,12 +46,7 @@ from agenttape_core.session import (
     listen,
     scope_seen,
 )
-from agenttape_core.storage import (
-    Location,
-    derived_path,
-    is_pending,
-    pending_path,
-)
+from agenttape_core.storage import Location, derived_path, is_pending, pending_path
 from agenttape_core.storage.location import refuse_read_only
 
 if TYPE_CHECKING:

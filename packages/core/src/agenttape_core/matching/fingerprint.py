@@ -125,12 +125,7 @@ class Canonicaliser:
         """Cached parts of items with keys, by the name of their list and the ignored paths in it."""
 
     def request(
-        self,
-        kind: str,
-        name: str,
-        body: Mapping[str, Any],
-        ids: tuple[str, ...] = (),
-        around: tuple[str, ...] = (),
+        self, kind: str, name: str, body: Mapping[str, Any], ids: tuple[str, ...] = (), around: tuple[str, ...] = ()
     ) -> CanonicalRequest:
         """Return the canonical form of a request.
 

@@ -40,9 +40,7 @@ def add_options(parser: pytest.Parser) -> None:
         help="with --rerecord=changed or --cassette-lab=model: make no call of a model that may cost more than is left",
     )
     group.addoption(
-        "--cassette-review",
-        action="store_true",
-        help="keep new recordings next to the cassettes, for agenttape review",
+        "--cassette-review", action="store_true", help="keep new recordings next to the cassettes, for agenttape review"
     )
     group.addoption(
         "--cassette-max-age",

@@ -32,14 +32,7 @@ from agenttape_core.lifecycle.presence import PRESENCE, Aftermath
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import SELECTING, no_remedy
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
-from agenttape_core.pytest_plugin.cassette_options import (
-    Chosen,
-    chosen_by,
-    mode_of,
-    own_cassette,
-    places_of,
-    too_old,
-)
+from agenttape_core.pytest_plugin.cassette_options import Chosen, chosen_by, mode_of, own_cassette, places_of, too_old
 from agenttape_core.pytest_plugin.claims import claim, refuse_twin
 from agenttape_core.pytest_plugin.costs import prices_of
 from agenttape_core.pytest_plugin.failures import is_expected, is_of_the_test

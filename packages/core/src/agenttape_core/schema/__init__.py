@@ -13,28 +13,12 @@ if TYPE_CHECKING:
     from agenttape_core.schema.header import FORMAT_VERSION, Entry, Freeze, Header, Redaction, Volatile
     from agenttape_core.schema.index_row import IndexRow
     from agenttape_core.schema.interaction import Fidelity, Interaction, SideEffect, Timing
-    from agenttape_core.schema.kinds import (
-        FAKED,
-        HASH_SEED,
-        KINDS,
-        MODEL_KINDS,
-        OWN,
-        PURE_KINDS,
-        UNAVAILABLE,
-        Kind,
-    )
+    from agenttape_core.schema.kinds import FAKED, HASH_SEED, KINDS, MODEL_KINDS, OWN, PURE_KINDS, UNAVAILABLE, Kind
     from agenttape_core.schema.opaque import OPAQUE, Opaque
     from agenttape_core.schema.outcome import Effect, Outcome, RecordedError, Usage
     from agenttape_core.schema.plain import Plain
     from agenttape_core.schema.python_types import PYTHON_VALUES
-    from agenttape_core.schema.schedule import (
-        Admissions,
-        Delivery,
-        Scheduled,
-        Sender,
-        of_at_once,
-        written,
-    )
+    from agenttape_core.schema.schedule import Admissions, Delivery, Scheduled, Sender, of_at_once, written
     from agenttape_core.schema.step import GAP, Step, StepTiming, is_gap_of
     from agenttape_core.schema.user_types import ALL_VALUES
     from agenttape_core.schema.values import TypeCodec, ValueCodec
@@ -99,14 +83,7 @@ __getattr__ = late_names(
         ".outcome": ("Effect", "Outcome", "RecordedError", "Usage"),
         ".plain": ("Plain",),
         ".python_types": ("PYTHON_VALUES",),
-        ".schedule": (
-            "Admissions",
-            "Delivery",
-            "Scheduled",
-            "Sender",
-            "of_at_once",
-            "written",
-        ),
+        ".schedule": ("Admissions", "Delivery", "Scheduled", "Sender", "of_at_once", "written"),
         ".step": ("GAP", "Step", "StepTiming", "is_gap_of"),
         ".user_types": ("ALL_VALUES",),
         ".values": ("TypeCodec", "ValueCodec"),

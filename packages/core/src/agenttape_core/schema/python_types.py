@@ -168,10 +168,7 @@ _CONTAINERS: tuple[TypeCodec, ...] = (
     TypeCodec("$mapping", lambda v: type(v) in _MAPPINGS.values(), _encode_mapping, _decode_mapping),
     TypeCodec("$defaultdict", lambda v: type(v) is collections.defaultdict, _encode_defaultdict, _decode_defaultdict),
     TypeCodec(
-        "$range",
-        lambda v: type(v) is range,
-        lambda v, _: [v.start, v.stop, v.step],
-        lambda plain, _: range(*plain),
+        "$range", lambda v: type(v) is range, lambda v, _: [v.start, v.stop, v.step], lambda plain, _: range(*plain)
     ),
     TypeCodec("$ip", lambda v: type(v) in _ADDRESSES.values(), _encode_address, _decode_address),
     TypeCodec("$pattern", lambda v: type(v) is re.Pattern, _encode_pattern, _decode_pattern),

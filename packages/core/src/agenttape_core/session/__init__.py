@@ -46,12 +46,7 @@ from agenttape_core.session.context import (
     passing_on,
 )
 from agenttape_core.session.events import Event, Events, EventSink
-from agenttape_core.session.executed_call import (
-    ExecutedCall,
-    anotified_outside,
-    executing,
-    notified_outside,
-)
+from agenttape_core.session.executed_call import ExecutedCall, anotified_outside, executing, notified_outside
 from agenttape_core.session.hash_seed import hash_seed
 from agenttape_core.session.intercept import (
     aintercept,

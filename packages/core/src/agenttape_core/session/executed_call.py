@@ -15,13 +15,7 @@ from agenttape_core.freeze import Frozen
 from agenttape_core.locks import Lock
 from agenttape_core.matching import Candidate as Match
 from agenttape_core.matching import CanonicalRequest, IdMap, Position
-from agenttape_core.scheduling import (
-    EXECUTING,
-    RIGHT_AWAY,
-    SCOPES,
-    Awaited,
-    is_cancellation_requested,
-)
+from agenttape_core.scheduling import EXECUTING, RIGHT_AWAY, SCOPES, Awaited, is_cancellation_requested
 from agenttape_core.schema import Effect, Interaction, Outcome, Plain, RecordedError, SideEffect, Timing, Usage
 from agenttape_core.schema.class_names import writing_answers
 from agenttape_core.session.boundary import Boundary

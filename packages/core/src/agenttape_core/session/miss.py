@@ -86,11 +86,7 @@ def miss_of(
 
 
 def _raise_miss(
-    session: Session,
-    request: CanonicalRequest,
-    position: Position,
-    words: tuple[str, str],
-    near: Nearest | str | None,
+    session: Session, request: CanonicalRequest, position: Position, words: tuple[str, str], near: Nearest | str | None
 ) -> NoReturn:
     """Raise a miss that explains itself, and remember it even if someone eats it."""
     setup, address, path = session.setup, position.address, shown_path(session.path)

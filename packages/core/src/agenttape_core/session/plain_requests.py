@@ -26,12 +26,7 @@ class RecordedFirst:
         self._is_recorded = is_recorded
 
     def request(
-        self,
-        kind: str,
-        name: str,
-        body: Mapping[str, Any],
-        ids: tuple[str, ...] = (),
-        around: tuple[str, ...] = (),
+        self, kind: str, name: str, body: Mapping[str, Any], ids: tuple[str, ...] = (), around: tuple[str, ...] = ()
     ) -> CanonicalRequest:
         """Return the canonical form of a request, as `Canonicaliser.request` does."""
         if self._as_is is not None:

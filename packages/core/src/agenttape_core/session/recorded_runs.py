@@ -63,10 +63,7 @@ class RecordedRuns:
     """
 
     def __init__(
-        self,
-        session: Session,
-        conversation: str = "",
-        comparable: Callable[[Plain], Plain] = without_ids,
+        self, session: Session, conversation: str = "", comparable: Callable[[Plain], Plain] = without_ids
     ) -> None:
         self._session = session
         self._conversation = conversation

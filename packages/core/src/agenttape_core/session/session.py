@@ -391,11 +391,7 @@ class Session:
         return call
 
     def _not_answered(
-        self,
-        facts: Facts,
-        decision: StepInto | Execute | Refuse,
-        candidate: Candidate | None,
-        body: Mapping[str, Any],
+        self, facts: Facts, decision: StepInto | Execute | Refuse, candidate: Candidate | None, body: Mapping[str, Any]
     ) -> SessionCall:
         """Begin a call that no recording answers."""
         if isinstance(decision, StepInto):

@@ -40,10 +40,7 @@ class Facts(NamedTuple):
     parent: ExecutedCall | None  # the call that is executing around it
 
 
-def answered(
-    facts: Facts,
-    found: Match,
-) -> AnsweredCall:
+def answered(facts: Facts, found: Match) -> AnsweredCall:
     """Begin a call that a recording answers."""
     session, boundary, request, position, number, owner, parent = facts
     if session.only_replays and parent is None and not session.listeners:
@@ -58,10 +55,7 @@ def answered(
     return AnsweredCall(session, boundary, request, position, number=number, owner=owner, found=found)
 
 
-def step_into(
-    facts: Facts,
-    found: Match,
-) -> ExecutedCall:
+def step_into(facts: Facts, found: Match) -> ExecutedCall:
     """Begin a recorded call whose code is run again."""
     session, boundary, request, position, number, owner, parent = facts
     session.report.add(stepped_into=_note_answer(facts, found, is_replayed=False))
@@ -69,10 +63,7 @@ def step_into(
     return ExecutedCall(session, boundary, request, position, number=number, owner=owner, parent=parent, found=found)
 
 
-def executed(
-    facts: Facts,
-    candidate: Candidate | None,
-) -> ExecutedCall:
+def executed(facts: Facts, candidate: Candidate | None) -> ExecutedCall:
     """Begin a call that is executed for real, by a candidate if one is given."""
     session, boundary, request, position, number, owner, parent = facts
     session.scheduler.diverge()
@@ -85,11 +76,7 @@ def executed(
     return call
 
 
-def faked(
-    facts: Facts,
-    fake: Callable[..., Any],
-    body: Mapping[str, Any],
-) -> AnsweredCall:
+def faked(facts: Facts, fake: Callable[..., Any], body: Mapping[str, Any]) -> AnsweredCall:
     """Begin a call without a recording that a user's function answers, given the original request."""
     session, boundary, request, position, number, owner, parent = facts
     session.report.add(faked=CallRecord(boundary.kind, request.name, position.address, number))
@@ -97,10 +84,7 @@ def faked(
     return AnsweredCall(session, boundary, request, position, number=number, owner=owner, answer=answer)
 
 
-def missed(
-    facts: Facts,
-    refusal: Refuse,
-) -> AnsweredCall:
+def missed(facts: Facts, refusal: Refuse) -> AnsweredCall:
     """Begin a call that may be neither answered nor executed, in a run that lives on with an error result.
 
     Raises `CassetteMissError` if a miss ends the run.

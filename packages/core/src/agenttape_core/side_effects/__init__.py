@@ -14,12 +14,7 @@ that was opened before raises none either: a call whose code comes near such a f
 having written to it (`handles`).
 """
 
-from agenttape_core.side_effects.interfaces import (
-    INTERFACES,
-    Interface,
-    mark_boundary,
-    register_frameworks,
-)
+from agenttape_core.side_effects.interfaces import INTERFACES, Interface, mark_boundary, register_frameworks
 from agenttape_core.side_effects.native import UnwatchedCode
 from agenttape_core.side_effects.source_lines import SourceLine, function_of, line_of
 from agenttape_core.side_effects.watching import SideEffectEvent, watching_side_effects

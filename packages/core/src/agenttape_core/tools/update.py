@@ -68,11 +68,7 @@ def are_parallel(first: str, other: str) -> bool:
     return False
 
 
-PLANNING: Mapping[str, Any] = {
-    "mode": "replay",
-    "match_on": ("exact", "request", "address"),
-    "live": (),
-}
+PLANNING: Mapping[str, Any] = {"mode": "replay", "match_on": ("exact", "request", "address"), "live": ()}
 """Options of `use_cassette` for a replay that continues with the old answer if a request changed. Its request doesn't
 judge unused recordings."""
 

@@ -12,13 +12,7 @@ from agenttape_core.cli.output import cli_command, print_json, print_text
 from agenttape_core.errors import shown_path
 from agenttape_core.settings import load_settings
 from agenttape_core.tools.git.settings import advice, installed_origins, root_of
-from agenttape_core.tools.git.setup import (
-    Change,
-    files_to_change,
-    folder_name,
-    set_clone_settings,
-    write_files,
-)
+from agenttape_core.tools.git.setup import Change, files_to_change, folder_name, set_clone_settings, write_files
 
 _NO_REPOSITORY = (
     "this folder is in no git repository, so git cannot compare and merge its cassettes\n"

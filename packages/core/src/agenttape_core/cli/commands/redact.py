@@ -42,12 +42,7 @@ class _Done(NamedTuple):
 )
 @click.option("--value", "source", metavar="-", help="Replace the values on standard input, one in each line.")
 def redact(
-    paths: tuple[str, ...],
-    *,
-    dry_run: bool,
-    variables: tuple[str, ...],
-    source: str | None,
-    as_json: bool,
+    paths: tuple[str, ...], *, dry_run: bool, variables: tuple[str, ...], source: str | None, as_json: bool
 ) -> int:
     """Replace secrets in cassettes with pseudonyms.
 

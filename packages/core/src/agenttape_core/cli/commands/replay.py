@@ -81,10 +81,7 @@ def replay(
     chosen, again = given(options), None
     command: tuple[str, ...] | Command = words
     if source is not None and not words and cassette is None:
-        again = restart_of(
-            Again(source, app, asgi, thread_id, given_input, headers),
-            is_live=bool(chosen.get("live")),
-        )
+        again = restart_of(Again(source, app, asgi, thread_id, given_input, headers), is_live=bool(chosen.get("live")))
         cassette, command = again.cassette, again.command
     elif source is not None or app or asgi or not words:
         raise click.UsageError("expected the words of a command, or --run with --app or --asgi")

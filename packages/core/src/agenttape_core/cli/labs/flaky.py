@@ -22,11 +22,7 @@ from agenttape_core.experiments.strategies.flaky import flaky as run_flaky
     click.option("--live", multiple=True, metavar="TOOL", help="Let this tool be called. Repeatable."),
     click.option("--judge", metavar="NAME", help="The boundary that judges."),
     click.option(
-        "--processes",
-        default=PROCESSES,
-        show_default=True,
-        metavar="N",
-        help="Also replay N times in new processes.",
+        "--processes", default=PROCESSES, show_default=True, metavar="N", help="Also replay N times in new processes."
     ),
     with_seed(SEED),
     with_jobs,

@@ -27,11 +27,7 @@ from agenttape_core.experiments.program import is_command
 if TYPE_CHECKING:
     from agenttape_core.experiments.strategies.model import CommandRun, ProgramRun, Wanted
 
-_OF_PYTEST = {
-    "max_usd": "--cassette-max-usd",
-    "resume": "--cassette-resume",
-    "fail_under": "--cassette-fail-under",
-}
+_OF_PYTEST = {"max_usd": "--cassette-max-usd", "resume": "--cassette-resume", "fail_under": "--cassette-fail-under"}
 """The options that a run of pytest also has."""
 
 

@@ -12,12 +12,7 @@ from agenttape_core.integration.importing.foreign_files import (
     parse_json,
     read_source,
 )
-from agenttape_core.integration.importing.foreign_values import (
-    AS_JSON,
-    error_named,
-    is_scalar,
-    literal_arguments,
-)
+from agenttape_core.integration.importing.foreign_values import AS_JSON, error_named, is_scalar, literal_arguments
 from agenttape_core.integration.importing.framework import Framework, Options
 from agenttape_core.integration.importing.http_exchanges import Exchange
 from agenttape_core.integration.importing.outlines import (

@@ -209,11 +209,7 @@ class RecordedModel(Recorded):
     """
 
     def __init__(
-        self,
-        cassette: str | Path,
-        boundaries: Sequence[Boundary],
-        model: str | None = None,
-        **options: Unpack[Options],
+        self, cassette: str | Path, boundaries: Sequence[Boundary], model: str | None = None, **options: Unpack[Options]
     ) -> None:
         super().__init__(cassette, **options)
         recorded = {

@@ -163,10 +163,7 @@ def _set_of(taken: set[str], shape: Shape, body: Mapping[str, Plain]) -> set[str
 
 
 def read_fields(
-    body: Mapping[str, Plain],
-    nested: Nested,
-    *,
-    special: Mapping[str, Callable[[Plain, Nested], Any]] | None = None,
+    body: Mapping[str, Plain], nested: Nested, *, special: Mapping[str, Callable[[Plain, Nested], Any]] | None = None
 ) -> dict[str, Any]:
     """Return the decoded fields of a body, without its marks (those that start with `$`)."""
     fields = {}

@@ -11,14 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agenttape_core.errors import counted
-from agenttape_core.matching import (
-    RUN_SPECIFIC_ID,
-    Difference,
-    Ignored,
-    canonical_json,
-    differing_leaves,
-    spelled,
-)
+from agenttape_core.matching import RUN_SPECIFIC_ID, Difference, Ignored, canonical_json, differing_leaves, spelled
 from agenttape_core.redaction.pseudonyms import ANY_PSEUDONYM, kind_of_formed
 from agenttape_core.schema import Interaction, Outcome, Plain, Step
 

@@ -63,12 +63,7 @@ class Entry:
     def plain(self) -> dict[str, Any]:
         """Return the entry in the form of an oracle file."""
         ended = {"response": self.response} if self.error is None else {"error": dict(self.error)}
-        return {
-            "tool_name": self.tool_name,
-            "args_hash": self.args_hash,
-            "occurrence": self.occurrence,
-            **ended,
-        }
+        return {"tool_name": self.tool_name, "args_hash": self.args_hash, "occurrence": self.occurrence, **ended}
 
 
 def args_hash(args: Any) -> str:

@@ -17,14 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from agenttape_core.errors import (
-    AgentTapeHalt,
-    BudgetExceededError,
-    CassetteError,
-    counted,
-    halt_in,
-    shown_path,
-)
+from agenttape_core.errors import AgentTapeHalt, BudgetExceededError, CassetteError, counted, halt_in, shown_path
 from agenttape_core.guard import OF_PROGRAM, SUBPROCESS
 from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.chosen_order import Imposing

@@ -225,12 +225,7 @@ class Outcome:
 
     def failures(self) -> Iterator[str]:
         """Yield the message of each failure."""
-        found = [
-            *self._failed(),
-            *self._unrecorded(),
-            *([] if self.records else self._killed()),
-            *self._untried(),
-        ]
+        found = [*self._failed(), *self._unrecorded(), *([] if self.records else self._killed()), *self._untried()]
         yield from found
         if self.on_unused == "fail" and not found:
             yield from self._unused()
