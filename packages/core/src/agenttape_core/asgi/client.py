@@ -27,8 +27,7 @@ _RUN_SPECIFIC = re.compile(
 
 _PATIENCE, _PAUSE = 10.0, 0.02
 """Seconds to wait for work that outlives an answer, and between two checks of the recordings left."""
-_STEPS = 10
-"""Steps of the event loop until a task of the application has learned that the client is gone."""
+_STEPS = 10  # steps of the event loop until a task of the application has learned that the client is gone
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-KIND = "request"
-"""The kind of the step that a request is."""
-_LARGE = 1024 * 1024
-"""Bytes of an answer that are kept to be compared; a longer one is not kept."""
+KIND = "request"  # the kind of the step that a request is
+_LARGE = 1024 * 1024  # bytes of an answer that are kept to be compared; a longer one is not kept
 
 
 @dataclass(slots=True)

@@ -260,8 +260,7 @@ def _leave_out_first(bound: BoundArguments) -> None:
 # A decorator can't tell: it sees the function before there is a class, and `@staticmethod` may be above it. So the
 # class of the argument is searched for the function when the call is made.
 
-_LONGEST_CHAIN = 20
-"""The number of decorators to look through; a chain that goes in circles ends there."""
+_LONGEST_CHAIN = 20  # the number of decorators to look through; a chain that goes in circles ends there
 
 
 def _is_method_of(function: Any, receiver: Any) -> bool:

@@ -15,10 +15,8 @@ from agenttape_core.matching import spelled
 from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.tools.reporting import Finding
 
-_SUPERSTEP = re.compile(r"@(\d+)(?:\[\d+\])?$")
-"""The superstep of a task, at the end of a part of an address."""
-STEPS = frozenset({"node"})
-"""The kinds that are steps, and no interactions."""
+_SUPERSTEP = re.compile(r"@(\d+)(?:\[\d+\])?$")  # the superstep of a task, at the end of a part of an address
+STEPS = frozenset({"node"})  # the kinds that are steps, and no interactions
 
 
 def called(

@@ -13,10 +13,8 @@ from agenttape_core.errors import AgentTapeError, CassetteError
 from agenttape_core.matching import spelled
 from agenttape_core.tools.reporting import Checked, Finding, Judged
 
-UNREADABLE = "readable"
-"""The word of the finding about a run that cannot be read."""
-MISSING = "case"
-"""The word of the finding about a case without a run."""
+UNREADABLE = "readable"  # the word of the finding about a run that cannot be read
+MISSING = "case"  # the word of the finding about a case without a run
 
 
 def judge(

@@ -124,8 +124,7 @@ def _contexts(run: Run) -> list[str]:
     return [each if isinstance(each, str) else json.dumps(each, ensure_ascii=False, default=str) for each in results]
 
 
-JUDGE = ".judge.yaml"
-"""The end of the name of a judge's cassette."""
+JUDGE = ".judge.yaml"  # the end of the name of a judge's cassette
 _MODE: ContextVar[str | None] = ContextVar("mode of judges", default=None)
 """The mode of judges' sessions, unless the project's mode applies."""
 _NO_NAME = re.compile(r"[^\w.-]+")

@@ -10,10 +10,8 @@ from typing import Any
 from agenttape_core.tools.prompt_cache.report import Caching
 from agenttape_core.tools.reporting import Finding
 
-CACHE_FIGURES = ("uncached_tokens", "cache_miss_dollars")
-"""The figures of prompt caches."""
-FACTS = {"calls": "interactions"}
-"""The names of measures in `Run.lacking` that differ: `calls` there counts tools."""
+CACHE_FIGURES = ("uncached_tokens", "cache_miss_dollars")  # the figures of prompt caches
+FACTS = {"calls": "interactions"}  # the names of measures in `Run.lacking` that differ: `calls` there counts tools
 
 READ_BY_CHECKS = frozenset(
     {"cache_miss_dollars", "uncached_tokens", "unjudged"}

@@ -66,8 +66,7 @@ def was_billed(item: Interaction) -> bool:
 
 _NO_STEPS = "the steps of a run are known under pytest, and when its recording has ended: check the cassette then"
 
-_RESULTS = frozenset({"tool", "retrieval"})
-"""The kinds whose results are contexts of an answer."""
+_RESULTS = frozenset({"tool", "retrieval"})  # the kinds whose results are contexts of an answer
 _NOTHING: Mapping[str, str] = {}
 
 Record = tuple[Interaction | Step, Timing | None]

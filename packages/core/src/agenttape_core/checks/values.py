@@ -15,8 +15,7 @@ from agenttape_core.redaction import Redactor
 from agenttape_core.redaction.everywhere import places_of
 
 _LONGEST = 300
-_PART = re.compile(r"\\\W|.", re.DOTALL)
-"""A character of a regular expression, or an escaped one."""
+_PART = re.compile(r"\\\W|.", re.DOTALL)  # a character of a regular expression, or an escaped one
 
 
 class AsRecorded:
@@ -142,8 +141,7 @@ def _plain(value: Any) -> str:
 
 
 _MOST = 8
-_VALUES = {"const", "enum"}
-"""The keywords that name the values that are expected."""
+_VALUES = {"const", "enum"}  # the keywords that name the values that are expected
 
 
 def validator(schema: Any, where: str) -> Any:

@@ -43,8 +43,7 @@ from agenttape_core.tools.upkeep.staleness import (
 from agenttape_core.tools.upkeep.verified import verified_in
 
 _ALIKE = 0.7
-Made = Iterator[tuple[str, Judged]]
-"""The checks that were made, each with the file that it is about."""
+Made = Iterator[tuple[str, Judged]]  # the checks that were made, each with the file that it is about
 
 
 class Paths(NamedTuple):

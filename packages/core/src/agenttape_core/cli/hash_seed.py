@@ -25,8 +25,7 @@ class AnotherSeedError(Exception):
 
 
 class _Process:
-    begins_anew = False
-    """True in the command's own process."""
+    begins_anew = False  # true in the command's own process
 
 
 def is_of_the_command() -> None:

@@ -30,11 +30,9 @@ from agenttape_core.tools.reporting import Finding
 # -- Coverage: what runs have exercised of what they could: tools, errors of tools, nodes, edges, events, interrupts.
 
 
-START, END = "__start__", "__end__"
-"""LangGraph's names of where a graph begins and ends."""
+START, END = "__start__", "__end__"  # langGraph's names of where a graph begins and ends
 _INTERRUPT = "Interrupt"
-_SUPERSTEP = re.compile(r"@(\d+)(?:\[\d+\])?$")
-"""The superstep of a task, at the end of its address."""
+_SUPERSTEP = re.compile(r"@(\d+)(?:\[\d+\])?$")  # the superstep of a task, at the end of its address
 
 Edge = tuple[str, str]
 
@@ -227,8 +225,7 @@ def _counts(counts: Counter[str], known: Iterable[str]) -> list[dict[str, Any]]:
 # -- Scores of recorded runs, in a file beside the cassette, which stays as it is.
 
 
-SCORES = ".scores.json"
-"""The end of the name of a file of scores."""
+SCORES = ".scores.json"  # the end of the name of a file of scores
 _VERSION = 1
 _REMEDY = "delete the file, and score again"
 

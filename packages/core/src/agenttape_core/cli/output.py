@@ -25,14 +25,11 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 Item = TypeVar("Item")
 
-_WIDE = 200
-"""The width of output that goes to no terminal: a file has room."""
+_WIDE = 200  # the width of output that goes to no terminal: a file has room
 
-_UNUSUAL = re.compile(r"[^\n -~]")
-"""Characters that may have to be escaped."""
+_UNUSUAL = re.compile(r"[^\n -~]")  # characters that may have to be escaped
 
-_PLAIN = str.maketrans("━─◆•…", "=-*..")
-"""Replacements for an encoding that lacks these characters."""
+_PLAIN = str.maketrans("━─◆•…", "=-*..")  # replacements for an encoding that lacks these characters
 
 
 def cli_command(example: str, cls: type[click.Command] = click.Command) -> Callable[[Function], click.Command]:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from agenttape_core.experiments.program import Program
     from agenttape_core.experiments.strategies.why import Flow
 
-_PAGES = "agenttape-pages"
-"""The folder of the pages of a folder."""
+_PAGES = "agenttape-pages"  # the folder of the pages of a folder
 
 
 def write_page(

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from agenttape_core.tools.processes.report import Outcome
 
 Function = Callable[..., Any]
-NO_TESTS = 5
-"""The exit code of pytest if it has found no tests."""
+NO_TESTS = 5  # the exit code of pytest if it has found no tests
 
 _SEVERAL = {
     "live": "Make this call for real in any mode: a kind, name, node, number or pattern of places.",

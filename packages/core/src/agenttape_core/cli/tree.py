@@ -150,8 +150,7 @@ class Branch(Tree):
     expanded = True
     highlight = False
     hide_root = False
-    children: Any = ()
-    """The branches below. Most lines have none, and no list for them either."""
+    children: Any = ()  # the branches below. Most lines have none, and no list for them either.
 
     def __init__(self, text: str, look: str = "") -> None:  # that of rich gives each tree seven attributes
         self._text = text

@@ -24,15 +24,13 @@ class StepInto(NamedTuple):
 class Execute(NamedTuple):
     """Call the real thing."""
 
-    live: bool
-    """True if it is executed because it is named as live, not because it is being recorded."""
+    live: bool  # true if it is executed because it is named as live, not because it is being recorded
 
 
 class Refuse(NamedTuple):
     """Neither: it is a miss."""
 
-    found: Candidate | None
-    """The recording that may not be replayed because it is lossy, if there is one."""
+    found: Candidate | None  # the recording that may not be replayed because it is lossy, if there is one
 
 
 Decision = Replay | StepInto | Execute | Refuse

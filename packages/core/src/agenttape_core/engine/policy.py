@@ -43,18 +43,13 @@ class Policy:
     """The kinds that are executed if they have no recording, even in a replay: the other calls while a candidate model
     is tried."""
 
-    replaces: bool = field(init=False)
-    """True if the recorded calls replace the whole old cassette."""
-    records: bool = field(init=False)
-    """True if calls without a recording may be executed."""
-    adds: bool = field(init=False)
-    """True if the run is added to those that are recorded: none of these goes."""
+    replaces: bool = field(init=False)  # true if the recorded calls replace the whole old cassette
+    records: bool = field(init=False)  # true if calls without a recording may be executed
+    adds: bool = field(init=False)  # true if the run is added to those that are recorded: none of these goes
     updates: bool = field(init=False)
     """True if the run replaces the recorded one, and keeps the recordings of calls that it still makes."""
-    offline: bool = field(init=False)
-    """True if no call may be executed."""
-    replays: bool = field(init=False)
-    """True if anything may be replayed."""
+    offline: bool = field(init=False)  # true if no call may be executed
+    replays: bool = field(init=False)  # true if anything may be replayed
     runs_idempotent: bool = field(init=False)
     """True if boundaries that declare their calls repeatable are executed if they have no recording."""
 

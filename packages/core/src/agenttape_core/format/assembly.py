@@ -13,10 +13,8 @@ if TYPE_CHECKING:
 
     from agenttape_core.format.journal_text import Line
 
-_KEPT = -1
-"""The source of records that stay from an earlier cassette."""
-_CARRIED = 1
-"""The source of records that a session carries over from the cassette it replays."""
+_KEPT = -1  # the source of records that stay from an earlier cassette
+_CARRIED = 1  # the source of records that a session carries over from the cassette it replays
 
 
 class Retaken(NamedTuple):

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 _PLAIN = "plain"
 _ENCODING = "base64"
 _SHORTEST_TEXT = limits.MIN_ASSET_BYTES * 4 // 3
-DATA_URL = Lazy(r"data:[^,\s]{0,200};base64,")
-"""The part of a `data:` URL before its base64."""
+DATA_URL = Lazy(r"data:[^,\s]{0,200};base64,")  # the part of a `data:` URL before its base64
 _NAME = Lazy(r"[0-9a-f]{64}(?:\.[a-z0-9]{1,5})?")
 _SIGNATURES = {
     b"\x89PNG\r\n\x1a\n": ".png",
@@ -148,8 +147,7 @@ class _Detaching:
         return {ASSET: {**reference, "before": found.before} if found.before else reference}
 
 
-_NESTING = frozenset({dict, list})
-"""Parsed values that may hold others. Most are none, and there are many."""
+_NESTING = frozenset({dict, list})  # parsed values that may hold others. Most are none, and there are many.
 
 
 class _Attaching:

@@ -18,10 +18,8 @@ from agenttape_core.format.plain import check_plain
 MESSAGES = "messages"
 _LARGE = 512
 """A request that shares no message still continues another one for a part of at least so many bytes (tools)."""
-_BITS = 48
-"""The bits of a number of a message; no program has so many."""
-_REMEMBERED = 10_000
-"""The number of messages that are held to look them up."""
+_BITS = 48  # the bits of a number of a message; no program has so many
+_REMEMBERED = 10_000  # the number of messages that are held to look them up
 _LISTS = 100_000
 """The number of lists of messages that a request may continue. Beyond it all are forgotten: a service that is observed
 for months makes conversations without end, and an old one that continues after that is stored whole once more."""
@@ -145,8 +143,7 @@ class _Contents:
     def __init__(self) -> None:
         self._numbers = itertools.count()
         self._objects: dict[int, int] = {}
-        self._held: list[Any] = []
-        """The same objects, which keeps their ids from being used again."""
+        self._held: list[Any] = []  # the same objects, which keeps their ids from being used again
         self._lately: dict[tuple[tuple[str, str], ...] | bytes, int] = {}
         self._before: dict[bytes, int] = {}
 

@@ -13,10 +13,8 @@ from agenttape_core.lazy_patterns import Lazy
 
 _STRING = Lazy(rb'"(?:[^"\\]|\\.)*+"')
 _encoder = json.JSONEncoder(ensure_ascii=True, check_circular=False, allow_nan=False, separators=(",", ":"))
-_MAX_TEXTS = 1_000_000
-"""The number of characters of JSON that are held with their texts."""
-_ENTRY = 100
-"""Each entry's own size, without which millions of short ones would be free."""
+_MAX_TEXTS = 1_000_000  # the number of characters of JSON that are held with their texts
+_ENTRY = 100  # each entry's own size, without which millions of short ones would be free
 
 
 class _TextsWritten(dict[str, str]):

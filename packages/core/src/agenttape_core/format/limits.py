@@ -14,8 +14,7 @@ MAX_RECORD_BYTES = 64 * 1024 * 1024
 MAX_PACKED_RATIO = 256
 """Times that the size of a packed cassette may grow when it is unpacked, if it is larger than `MAX_UNPACKED_BYTES`."""
 
-MAX_UNPACKED_BYTES = 48 * 1024 * 1024
-"""Size in bytes up to which a cassette may be packed ever so small."""
+MAX_UNPACKED_BYTES = 48 * 1024 * 1024  # size in bytes up to which a cassette may be packed ever so small
 
 MAX_VALUES = 3_000_000
 """Values of one record (or of the header), as the file separates them: lines of YAML, commas of JSON."""
@@ -23,8 +22,7 @@ MAX_VALUES = 3_000_000
 MAX_FOREIGN_VALUES = 300_000
 """The same of YAML that AgentTape has not laid out, and that takes twenty times as long to read."""
 
-MAX_FOREIGN_BYTES = 16 * 1024 * 1024
-"""Size of one record of such YAML in bytes."""
+MAX_FOREIGN_BYTES = 16 * 1024 * 1024  # size of one record of such YAML in bytes
 
 MAX_DEPTH = 128
 """Levels of lists and dicts inside each other, the record itself being the first."""

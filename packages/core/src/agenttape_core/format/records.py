@@ -21,22 +21,18 @@ if TYPE_CHECKING:
     from agenttape_core.format.continuation import Delta
 
 R = TypeVar("R", bound=Record)
-AnyRecord = Interaction | Step | WrittenStep
-"""A record of a cassette that is made."""
+AnyRecord = Interaction | Step | WrittenStep  # a record of a cassette that is made
 
 HEAD = ("interaction", "kind", "name", "address", "fingerprint")
 """The first keys of an interaction, in this order: the index reads them."""
 STEP_HEAD = ("step", "kind", "name", "address")
 """The first keys of a step, in this order: the first identifies it as a step."""
-_FIRST = 1
-"""The format version without steps, and in which a reference to an asset is ordinary plain data."""
-ASSET = "$asset"
-"""The key of a reference to an asset."""
+_FIRST = 1  # the format version without steps, and in which a reference to an asset is ordinary plain data
+ASSET = "$asset"  # the key of a reference to an asset
 _SINCE_SECOND = frozenset({"step", "metadata", "fidelity", "fidelity_note"})
 """The keys of records that version 1 does not have."""
 _REQUIRED: Any = object()
-_FREE = frozenset({"status", "value", "usage"})
-"""The keys of an outcome that returned, and did nothing else."""
+_FREE = frozenset({"status", "value", "usage"})  # the keys of an outcome that returned, and did nothing else
 _OPTIONAL = ("parent", "ids", "tags", "metadata", "fidelity", "fidelity_note", "acts")
 INTERACTION_KEYS = {*HEAD, *_OPTIONAL, "continues", "keep", "without", "request", "outcome"}
 """The keys that a stored interaction may have."""
@@ -93,8 +89,7 @@ def version_of(header: Header, records: Iterable[Stored]) -> int:
     return FORMAT_VERSION if since_second or any(map(_is_of_second, records)) else _FIRST
 
 
-_LATE_PARTS = frozenset({"arguments", "effects"})
-"""The parts of an outcome that the first version does not have."""
+_LATE_PARTS = frozenset({"arguments", "effects"})  # the parts of an outcome that the first version does not have
 
 
 def _is_of_second(record: Stored) -> bool:

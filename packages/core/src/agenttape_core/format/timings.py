@@ -21,8 +21,7 @@ from agenttape_core.schema import StepTiming, Timing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_MS = 1e15
-"""A duration in milliseconds has up to 15 digits before the point."""
+MAX_MS = 1e15  # a duration in milliseconds has up to 15 digits before the point
 _FEW, _PACKED = 2, 8
 """The number of timings up to which each gets its own line, and the number per line if there are more."""
 _BETWEEN = ", "

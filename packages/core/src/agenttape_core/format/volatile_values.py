@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 MAX_TEXT = 8 << 20
 """Longer values stay in their records: such a cassette isn't reviewed by hand, and a header has to be small."""
-_MANY = 2_000
-"""The number of records beyond which it pays to see early that there is too much."""
+_MANY = 2_000  # the number of records beyond which it pays to see early that there is too much
 _MAX_WHOLE = 4096
 _ASSET = b"$asset"
 _REFERENCE = re.compile(r"(\$+)\{(s?[1-9][0-9]{0,8})\.([A-Za-z_][A-Za-z0-9_]*(?:~[0-9]{1,9})?)\}")
@@ -72,8 +71,7 @@ class _Taking:
         self._below: dict[str, list[_Walk]] = {}
         self._ids: dict[str, str] = {}
         self._fingerprints: dict[int, str] = {}
-        self._outcomes: dict[int, dict[str, Any]] = {}
-        """The outcomes that differ from the stored records'."""
+        self._outcomes: dict[int, dict[str, Any]] = {}  # the outcomes that differ from the stored records'
 
     def outcome(self, record: dict[str, Any]) -> None:
         """Take the stamps out of the outcome of an interaction."""

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from agenttape_core.lazy_patterns import Lazy
 
-CARRIED = ("input", "output", "data")
-"""The large values that a step may carry."""
+CARRIED = ("input", "output", "data")  # the large values that a step may carry
 _BEGIN = b',"step":{"step":0,'
 """The place of a step in its line. No string has this in it, since quotes in strings are escaped."""
 _ADDRESS = Lazy(r'"kind":"(?:[^"\\]|\\.)*","name":"(?:[^"\\]|\\.)*","address":("(?:[^"\\]|\\.)*")')

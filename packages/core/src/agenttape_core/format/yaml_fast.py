@@ -27,8 +27,7 @@ _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_$")
 _WORDS: dict[str, Any] = {"null": None, "true": True, "false": False}
 _LITERALS = {f"|{size}{chomp}": (bool(size), chomp) for size in ("", "2") for chomp in ("", "-", "+")}
 _PADS = [" " * width for width in range(MAX_DEPTH - 4)]  # a level takes a column or more; deeper is checked elsewhere
-_seen_keys: set[str] = set()
-"""Plain keys that were checked before: every record has the same few dozen."""
+_seen_keys: set[str] = set()  # plain keys that were checked before: every record has the same few dozen
 _MAX_SEEN_KEYS = 4096
 _INFINITIES = (float("inf"), float("-inf"))
 

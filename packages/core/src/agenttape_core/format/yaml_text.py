@@ -27,8 +27,7 @@ UNSAFE = Lazy(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]"
 )
 _BLANK_END = Lazy(r"[ \t](?:\n|\Z)")
-SIMPLE_KEY = 900
-"""YAML allows 1024 characters before the colon of a simple key; longer ones are written as `? key`."""
+SIMPLE_KEY = 900  # YAML allows 1024 characters before the colon of a simple key; longer ones are written as `? key`
 _PADS = [" " * width for width in range(300)]
 
 

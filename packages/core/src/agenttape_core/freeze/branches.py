@@ -43,8 +43,7 @@ class Branch:
         self._begun: Counter[str] = Counter()
         self._callbacks: Branch | None = None
         self._latest: Branch | None = None
-        self.is_over: Callable[[], bool] = lambda: False
-        """Returns True once it has ended, as far as that is known."""
+        self.is_over: Callable[[], bool] = lambda: False  # returns True once it has ended, as far as that is known
 
     def began(self, home: Branches, label: str, thread: int | None) -> Branch:
         """Return a branch that this one has begun."""
@@ -112,8 +111,7 @@ class Branches:
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.switches = 0
-        """The number of times that another branch than the one before has waited or read the clock."""
+        self.switches = 0  # the number of times that another branch than the one before has waited or read the clock
         self.are_parallel = False
         """True if a branch has begun another one before the one before that had ended."""
         self._last = ""

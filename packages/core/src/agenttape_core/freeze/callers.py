@@ -44,8 +44,7 @@ class _Asking(threading.local):
     now: bool = False
 
 
-ASKING = _Asking()
-"""Its `now` is True if this thread is in the middle of such a question."""
+ASKING = _Asking()  # its `now` is True if this thread is in the middle of such a question
 
 
 def ask(question: Callable[[], Answer]) -> Answer:

@@ -68,8 +68,7 @@ _METHODS: list[tuple[type, str, Any, Any]] = [
 ]
 _REAL = {name: vars(owner)[name] for owner, name, _, _ in _METHODS}
 _REFERENCES = {name: MethodReference(getattr(owner, name), bound, keeps_real) for owner, name, _, bound in _METHODS}
-REFERENCES = [*_REFERENCES.values()]
-"""The methods as they were bound before a session."""
+REFERENCES = [*_REFERENCES.values()]  # the methods as they were bound before a session
 METHODS = Exchange([(owner, name, _class_method(function)) for owner, name, function, _ in _METHODS])
 
 

@@ -10,8 +10,7 @@ from agenttape_core.freeze.callers import MACHINERY, MAKERS, OURS, STDLIB, WAITI
 from agenttape_core.guard import is_tracer
 from agenttape_core.guard.caller import is_library
 
-PROGRAM = "the program"
-"""The name of the program's own code, where it draws something."""
+PROGRAM = "the program"  # the name of the program's own code, where it draws something
 _CLOCK = "clock"
 _PASSING_ON = frozenset({"pydantic", "pydantic_core"})
 """Installed top-level modules that draw for the classes of others: see `default_factory`."""

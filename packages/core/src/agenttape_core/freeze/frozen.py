@@ -27,18 +27,15 @@ if TYPE_CHECKING:
 
 
 _RANDOM, _UNIX_TIME = 4, 7
-VERSIONS = (1, 4, 6, 7)
-"""The UUID versions that can be laid out."""
+VERSIONS = (1, 4, 6, 7)  # the UUID versions that can be laid out
 
-TIME_ORDERED = (1, 6, 7)
-"""The versions that contain a time."""
+TIME_ORDERED = (1, 6, 7)  # the versions that contain a time
 
 _GREGORIAN_OFFSET = 0x01B21DD213814000
 """100 ns intervals between 1582-10-15, where the time of versions 1 and 6 starts, and 1970-01-01."""
 _TICKS_PER_MILLISECOND = 10_000
 _VARIANT = 0b10 << 62
-_MULTICAST = 1 << 40
-"""Marks a node that isn't a hardware address (RFC 9562, section 6.10)."""
+_MULTICAST = 1 << 40  # marks a node that isn't a hardware address (RFC 9562, section 6.10)
 
 _new = object.__new__
 _set_int = vars(uuid.UUID)["int"].__set__  # of a slot
@@ -107,8 +104,7 @@ PATIENCE = 100_000
 """Readings of one line, without any other event of the session between them, that are taken for a loop that waits. A
 loop that only reads the clock gets there in a tenth of a second; a program that timestamps its data hardly ever
 does."""
-TICK = 0.01
-"""Seconds by which the clock passes each time."""
+TICK = 0.01  # seconds by which the clock passes each time
 
 
 class Spinning:
@@ -157,11 +153,9 @@ class Spinning:
 Source = TypeVar("Source")
 
 _REAL_MONOTONIC = time.monotonic
-_WAKING = 0.0001
-"""Seconds by which every sleep is longer than requested, as real sleeps are."""
+_WAKING = 0.0001  # seconds by which every sleep is longer than requested, as real sleeps are
 _SEED_BITS = 256
-_DIGITS = 6
-"""The clock is exact to the microsecond, as `datetime` is."""
+_DIGITS = 6  # the clock is exact to the microsecond, as `datetime` is
 _PASSING = frozenset(
     f"agenttape_core.freeze.{name}" for name in ("frozen", "frozen_function", "references", "clock", "dates")
 )
@@ -234,8 +228,7 @@ class Frozen:
         """Called with the kind of each id, number or time that is drawn; `None` if no one wants to know."""
         self.tell_local: Callable[[], object] | None = outer.tell_local if outer is not None else None
         """Called when the moment is read as a local time; `None` if that is the recorded one."""
-        self.calls = 0
-        """The number of calls that have begun."""
+        self.calls = 0  # the number of calls that have begun
         self._is_under_way = is_under_way
         self._spinning = Spinning(self.is_under_way)
         self._branches: Branches = outer._branches if outer is not None else Branches()  # noqa: SLF001 - its own class

@@ -33,8 +33,7 @@ class _Installed:
 
 installed = _Installed()
 
-_DRAWN = frozenset({"clock", "numpy", "random", "uuid"})
-"""The kinds of values that a program draws."""
+_DRAWN = frozenset({"clock", "numpy", "random", "uuid"})  # the kinds of values that a program draws
 _listeners: list[Callable[[str], object]] = []
 
 
@@ -117,8 +116,7 @@ class FrozenFunction:
         self._replacement = replacement
         self._otherwise = otherwise
         self._known = real
-        self.unexchanged = unexchanged(real)
-        """Does the same as the real function while that one is replaced as well."""
+        self.unexchanged = unexchanged(real)  # does the same as the real function while that one is replaced as well
         self._hash = hash(real)  # that of a function in C is another one while it is exchanged
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

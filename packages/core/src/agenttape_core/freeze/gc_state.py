@@ -10,10 +10,8 @@ import gc
 from _thread import get_ident
 from typing import Any
 
-_users: set[str] = set()
-"""Those that want to notice it."""
-COLLECTING: set[int] = set()
-"""The threads in which the collector runs now."""
+_users: set[str] = set()  # those that want to notice it
+COLLECTING: set[int] = set()  # the threads in which the collector runs now
 
 
 def _note(phase: str, _: Any) -> None:

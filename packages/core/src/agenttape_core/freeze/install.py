@@ -85,8 +85,7 @@ class Seams:
         return spread
 
 
-_LATE = (*ids.MODULES, arrays.MODULE)
-"""The modules that are covered when someone else imports them."""
+_LATE = (*ids.MODULES, arrays.MODULE)  # the modules that are covered when someone else imports them
 _IN_C = frozenset({"_time_machine"})
 """Modules in C that take the functions apart which they find when they are imported: they must find the real ones."""
 _CODES = (*sleeping.CODES, *timed_waits.CODES)

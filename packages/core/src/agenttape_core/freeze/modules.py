@@ -35,8 +35,7 @@ _MEASURING = (
     *("process_time", "process_time_ns", "thread_time", "thread_time_ns"),
 )
 
-_of_program: dict[str, bool] = {}
-"""By file: true if its code is the program's."""
+_of_program: dict[str, bool] = {}  # by file: true if its code is the program's
 
 
 class RealSource:
@@ -101,8 +100,7 @@ SKIPPED = frozenset(
 """Top-level modules whose direct references stay real: with a clock that stands still they might wait forever, or the
 test runner's own times would be wrong. What they reach as `time.time()` through the module is frozen even so."""
 
-Table = Mapping[int, tuple[Any, Any]]
-"""By identity of the real thing and of its stand-in: both."""
+Table = Mapping[int, tuple[Any, Any]]  # by identity of the real thing and of its stand-in: both
 
 
 class ModuleGlobal(NamedTuple):
@@ -173,10 +171,8 @@ class _Seen:
     def __init__(self) -> None:
         self._last: list[object] = []
         """The modules of the last time. They are kept alive, so that no other one gets the identity of a dead one."""
-        self._sizes: dict[int, int] = {}
-        """The numbers of globals, by the identities of modules."""
-        self._found: list[tuple[types.ModuleType, dict[str, Any]]] = []
-        """All modules with their globals."""
+        self._sizes: dict[int, int] = {}  # the numbers of globals, by the identities of modules
+        self._found: list[tuple[types.ModuleType, dict[str, Any]]] = []  # all modules with their globals
         self._of_program: list[tuple[types.ModuleType, dict[str, Any]]] | None = None
         """Those of the program; `None` until they are first compared, as most imports come before."""
 

@@ -34,8 +34,7 @@ _IS_KNOWN = (
     and object.__basicsize__ == 2 * ctypes.sizeof(ctypes.c_void_p)
 )
 
-KeepsReal = Callable[[types.FrameType], bool]
-"""Returns True for the frame of code that is to have the real function."""
+KeepsReal = Callable[[types.FrameType], bool]  # returns True for the frame of code that is to have the real function
 
 
 class _Entry(ctypes.Structure):
@@ -55,8 +54,7 @@ class _Function(ctypes.Structure):
     )
 
 
-_Slots = ctypes.c_size_t * 2
-"""The entry and the owner of a function."""
+_Slots = ctypes.c_size_t * 2  # the entry and the owner of a function
 _CALLING = {_NO_ARGUMENTS: "PyObject_CallNoArgs", _ONE: "PyObject_CallOneArg", _TUPLE: "PyObject_CallObject"}
 """The functions of the C API that call their first argument, with the arguments that a C function of these flags
 gets."""

@@ -220,8 +220,7 @@ class Timer:
 
     def __init__(self, wait: Wait, callback: Callable[..., Any]) -> None:
         self._wait = wait
-        self.callback = callback
-        """Called when the time has passed."""
+        self.callback = callback  # called when the time has passed
 
     def __call__(self, *args: Any) -> Any:
         """Let the clock pass, and call it."""

@@ -11,8 +11,7 @@ import types
 
 from agenttape_core.errors import shown_path
 
-_OWN = "agenttape_"
-"""The prefix of the names of our own packages."""
+_OWN = "agenttape_"  # the prefix of the names of our own packages
 
 _STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 

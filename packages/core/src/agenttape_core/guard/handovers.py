@@ -38,8 +38,7 @@ _EXECUTORS = ("concurrent.futures.process", "joblib.externals.loky.process_execu
 _numbers = itertools.count(1)
 _born: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 """By a connection that was made under a watcher: its moment, numbered on the same scale as the ages."""
-_forked: dict[int, int] = {}
-"""The same by the number of a forked process, which the system may give to a later one."""
+_forked: dict[int, int] = {}  # the same by the number of a forked process, which the system may give to a later one
 
 
 def moment() -> int:

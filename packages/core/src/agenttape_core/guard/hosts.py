@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 LOOPBACK = "loopback"
 """The word in `allow_hosts` that allows this machine: 127.0.0.0/8, ::1, localhost and Unix sockets."""
 
-SUBPROCESS = "subprocess"
-"""The word in `allow_hosts` that allows starting processes."""
+SUBPROCESS = "subprocess"  # the word in `allow_hosts` that allows starting processes
 
 OF_PROGRAM = "program:"
 """The prefix of an entry of `allow_hosts` that is open to the whole program, even while calls are live."""
 
-_PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
-"""The ports of schemes, for a message about a URL."""
+_PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}  # the ports of schemes, for a message about a URL
 _LAST_PORT = 65535
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-_LISTENING = "0A"
-"""The state of a socket that listens, in `/proc/net/tcp`."""
+_LISTENING = "0A"  # the state of a socket that listens, in `/proc/net/tcp`
 
 
 def is_listened_on(port: int) -> bool:

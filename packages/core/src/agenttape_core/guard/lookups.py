@@ -19,8 +19,7 @@ from agenttape_core.guard.patching import Watchers, Wrappers
 if TYPE_CHECKING:
     import types
 
-Learner = Callable[[str, list[str]], object]
-"""Called with a name and the addresses that were found for it."""
+Learner = Callable[[str, list[str]], object]  # called with a name and the addresses that were found for it
 
 
 def _wrap(wrappers: Wrappers) -> None:
@@ -28,8 +27,7 @@ def _wrap(wrappers: Wrappers) -> None:
         wrappers.patch(module, name, partial(_remembering, addresses_in))
 
 
-LOOKUPS: Watchers[Learner] = Watchers(_wrap)
-"""The answer of each look-up is shown to these."""
+LOOKUPS: Watchers[Learner] = Watchers(_wrap)  # the answer of each look-up is shown to these
 
 
 def _remembering(addresses_in: Callable[[Any], list[str]], real: Callable[..., Any]) -> Callable[..., Any]:

@@ -31,8 +31,7 @@ class Left:
     def __init__(self) -> None:
         self._below: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
-        self.any = False
-        """True if there may be any; read on each call of a wrapped function."""
+        self.any = False  # true if there may be any; read on each call of a wrapped function
 
     def add(self, ours: Any, below: Any) -> None:
         """Note a wrapper in place of which stands someone else's."""
@@ -69,8 +68,7 @@ class _Wrapper:
         self.inherited: Any = None
         self.before: Any = _ABSENT
         self.ours: Any = None
-        self.is_left = False
-        """True if another wrapper was in its place when it was to be removed."""
+        self.is_left = False  # true if another wrapper was in its place when it was to be removed
 
     def returns(self) -> None:
         """Note that it is put in by us again."""

@@ -64,10 +64,8 @@ class Guard:
     ) -> None:
         self.name = name
         look()
-        self.age = Age(owns_caller)
-        """The moment at which the session began."""
-        self.is_over = False
-        """True if the session has ended, and the guard only covers work that it started."""
+        self.age = Age(owns_caller)  # the moment at which the session began
+        self.is_over = False  # true if the session has ended, and the guard only covers work that it started
         self.on_block = on_block
         self.owns_caller = owns_caller
         entries = [parsed(entry) for entry in allow_hosts]
@@ -141,8 +139,7 @@ class _Hosts:
     """Hosts with their ports, and the addresses that were found for them."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        self.listed: dict[str, set[int | None]] = {}
-        """The ports by the hosts and words."""
+        self.listed: dict[str, set[int | None]] = {}  # the ports by the hosts and words
         self._resolved: dict[str, set[int | None]] = {}
         for entry in entries:
             self.listed.setdefault(entry.host, set()).add(entry.port)
@@ -181,21 +178,17 @@ class _Hosts:
                 self._resolved.setdefault(address, set()).update(ports)
 
 
-_NO_HOSTS = _Hosts(())
-"""Nothing is ever added to it."""
+_NO_HOSTS = _Hosts(())  # nothing is ever added to it
 
 
 # -- Reads and writes on the numbers of older sockets and pipes, shown to whoever watches.
 
 
-_Identity = tuple[int, int]
-"""The device and the inode of a descriptor: numbers are given again when they are free."""
+_Identity = tuple[int, int]  # the device and the inode of a descriptor: numbers are given again when they are free
 
 _OPEN = "/proc/self/fd"
-_READS, _WRITES = 0o400, 0o200
-"""The bits by which Linux shows the uses of a descriptor."""
-_STANDARD = 3
-"""The number of standard streams, which have the first numbers."""
+_READS, _WRITES = 0o400, 0o200  # the bits by which Linux shows the uses of a descriptor
+_STANDARD = 3  # the number of standard streams, which have the first numbers
 _OURS = ("multiprocessing.", "multiprocess.", "loky.", "joblib.externals.loky.")
 _TEST_OUTPUT = ("_pytest._io", "_pytest.capture", "_pytest.terminal")
 """The modules of packages for processes, and of a test runner, that use their own pipes."""
@@ -214,10 +207,8 @@ class _Older:
         self.all: dict[int, _Identity] = {}
         """Those of sockets, and of pipes that lead to other processes, by their numbers."""
         self.pipes: frozenset[int] = frozenset()
-        self.seen: dict[_Identity, int] = {}
-        """By such a pipe: the moment at which it was first seen."""
-        self.given: set[_Identity] = set()
-        """The pipes whose other end belongs to whoever started this process."""
+        self.seen: dict[_Identity, int] = {}  # by such a pipe: the moment at which it was first seen
+        self.given: set[_Identity] = set()  # the pipes whose other end belongs to whoever started this process
 
 
 _older = _Older()

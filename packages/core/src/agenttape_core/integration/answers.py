@@ -16,8 +16,7 @@ from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.schema import Usage
 from agenttape_core.session import SessionCall
 
-SHOWN_AS = "shown_as"
-"""The key of the metadata of an interaction that holds the text of its value."""
+SHOWN_AS = "shown_as"  # the key of the metadata of an interaction that holds the text of its value
 
 _ADDRESS = Lazy(r"\b0x[0-9a-f]{6,}")
 _PLAIN = (str, int, float, bool, bytes, type(None))
@@ -80,8 +79,7 @@ def _within(value: Any) -> Iterator[Any]:
 
 _INPUT = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")
 _OUTPUT = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count")
-_LAST = 3
-"""Providers put the counts of a stream into one of its last chunks."""
+_LAST = 3  # providers put the counts of a stream into one of its last chunks
 
 
 def tokens_in(*holders: Any) -> Usage | None:

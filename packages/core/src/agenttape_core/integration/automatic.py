@@ -103,10 +103,8 @@ class _Wrapping:
         self.before: list[tuple[type, str, Any, Any]] = []
         """The methods that are wrapped now, each with the attribute that it replaces, the first one first."""
         self._names = family.leaves.keys()
-        self.following: Any = None
-        """Called for each class that is defined while they are wrapped."""
-        self.followed: Any = None
-        """The function that is called inside of that: the one of before."""
+        self.following: Any = None  # called for each class that is defined while they are wrapped
+        self.followed: Any = None  # the function that is called inside of that: the one of before
 
     def wrap(self, methods: Iterable[_Method]) -> None:
         """Wrap methods."""

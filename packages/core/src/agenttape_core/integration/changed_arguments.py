@@ -36,8 +36,7 @@ _NEVER_CHANGE = (
     *(pathlib.PurePath, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType),
 )
 _ABSENT = object()
-_MOST = 1000
-"""An attribute with more items is a separate store, and not part of a call's result."""
+_MOST = 1000  # an attribute with more items is a separate store, and not part of a call's result
 
 
 def that_may_change(arguments: Mapping[str, Any], owner: Any = None) -> dict[str, Any]:

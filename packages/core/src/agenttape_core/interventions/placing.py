@@ -10,8 +10,7 @@ from agenttape_core.interventions.changes import Change, checked
 from agenttape_core.matching import Key, Selector, refuse_unselected
 from agenttape_core.schema import IndexRow, Outcome
 
-Changes = Mapping[int, Change] | Mapping[str, Change] | Mapping[Key, Change]
-"""Changes by what selects the calls."""
+Changes = Mapping[int, Change] | Mapping[str, Change] | Mapping[Key, Change]  # changes by what selects the calls
 
 
 class Recorded(Protocol):

@@ -155,8 +155,7 @@ def _travels(value: Any) -> bool:
 # as an `Exception`, and is the result again when that is sent back. The workers of `concurrent.futures` need no help.
 
 _POOL = "multiprocessing.pool"
-_LOOK_AT_SIGNALS = 0.5
-"""Seconds after which a worker that waits lets Python look at signals."""
+_LOOK_AT_SIGNALS = 0.5  # seconds after which a worker that waits lets Python look at signals
 
 
 class _HaltOfTask(Exception):  # noqa: N818 - nobody sees it but the worker

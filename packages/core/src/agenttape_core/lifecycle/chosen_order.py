@@ -16,12 +16,10 @@ if TYPE_CHECKING:
     from agenttape_core.redaction import Redactor
 
 
-Order = str | Sequence[int | str]
-"""Numbers of recorded calls in a text, such as `5,3`, or numbers and addresses."""
+Order = str | Sequence[int | str]  # numbers of recorded calls in a text, such as `5,3`, or numbers and addresses
 
 
-Pick = Callable[[Sequence[int]], int]
-"""Returns one of several numbers of calls."""
+Pick = Callable[[Sequence[int]], int]  # returns one of several numbers of calls
 
 
 def recorded_first(waiting: Sequence[int]) -> int:
@@ -44,12 +42,9 @@ class Imposing:
         self.pick = pick
         self.holds_threads = holds_threads
         self.is_recorded = is_recorded
-        self.choices: Choices | None = None
-        """The choices of the session, once one is open."""
-        self.rows: Sequence[IndexRow] = ()
-        """The recordings of that session."""
-        self.redactor: Redactor | None = None
-        """Hides what that session hides."""
+        self.choices: Choices | None = None  # the choices of the session, once one is open
+        self.rows: Sequence[IndexRow] = ()  # the recordings of that session
+        self.redactor: Redactor | None = None  # hides what that session hides
 
 
 def cassette_and_order(text: str) -> tuple[str, str]:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from agenttape_core.lifecycle.start_session import Opened
     from agenttape_core.session import Session
 
-_running: WeakSet[Session] = WeakSet()
-"""The sessions of these blocks."""
+_running: WeakSet[Session] = WeakSet()  # the sessions of these blocks
 
 
 class ContainedBlock(CassetteBlock):
@@ -30,10 +29,8 @@ class ContainedBlock(CassetteBlock):
 
     def __init__(self, request: SessionRequest) -> None:
         super().__init__(request)
-        self.failed: list[FailedBlock] = []
-        """Those that have failed. The program may have caught that."""
-        self.has_calls = False
-        """True if the session, which has ended, has replayed a call."""
+        self.failed: list[FailedBlock] = []  # those that have failed. The program may have caught that.
+        self.has_calls = False  # true if the session, which has ended, has replayed a call
         self._around = ExitStack()
 
     def _enter(self, opened: Opened) -> Session:

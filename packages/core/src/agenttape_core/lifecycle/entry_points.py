@@ -16,10 +16,8 @@ from agenttape_core.locks import RLock
 from agenttape_core.on_demand import WAITING, load_late
 
 GROUP = "agenttape.integrations"
-SERVER_GROUP = "agenttape.tool_servers"
-"""The group of what tapes clients of tool servers."""
-HTTP_GROUP = "agenttape.http_clients"
-"""The group of what tapes HTTP clients, in sessions that record HTTP."""
+SERVER_GROUP = "agenttape.tool_servers"  # the group of what tapes clients of tool servers
+HTTP_GROUP = "agenttape.http_clients"  # the group of what tapes HTTP clients, in sessions that record HTTP
 
 
 class Integrations:
@@ -160,8 +158,7 @@ def _loaded(point: EntryPoint) -> Callable[[], AbstractContextManager[None]]:
     return connecting
 
 
-_loading = local()
-"""The mark of a thread that is importing an integration."""
+_loading = local()  # the mark of a thread that is importing an integration
 
 
 @cache
@@ -186,8 +183,7 @@ def _name_of(found: Distribution) -> str:
     return (found.read_text("METADATA") or "").partition("\nName: ")[2].partition("\n")[0] or found.name
 
 
-_OURS = "[agenttape."
-"""The beginning of all of our groups, as the file of a distribution has them."""
+_OURS = "[agenttape."  # the beginning of all of our groups, as the file of a distribution has them
 
 
 def installed_names() -> frozenset[str]:
@@ -195,8 +191,6 @@ def installed_names() -> frozenset[str]:
     return frozenset(point.name for point in _installed(GROUP))
 
 
-integrations = Integrations(GROUP, SERVER_GROUP)
-"""The integrations of this process."""
+integrations = Integrations(GROUP, SERVER_GROUP)  # the integrations of this process
 
-http_clients = Integrations(HTTP_GROUP)
-"""The integrations of HTTP clients, for sessions that record HTTP."""
+http_clients = Integrations(HTTP_GROUP)  # the integrations of HTTP clients, for sessions that record HTTP

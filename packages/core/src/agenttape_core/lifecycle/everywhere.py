@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from agenttape_core.redaction import Redactor
 
 
-_OF_PLACE = ("kind", "name", "address")
-"""The fields of a step that tell where it belongs."""
+_OF_PLACE = ("kind", "name", "address")  # the fields of a step that tell where it belongs
 _OF_CALL = ("tags", "metadata", "fidelity_note", "request", "outcome", "acts")
 
 

@@ -28,12 +28,10 @@ from agenttape_core.errors import (
 from agenttape_core.freeze import is_drawn_by_program
 from agenttape_core.session import Session, Slot
 
-_UNKNOWN = os.urandom(8).hex()
-"""A word that no other user can guess."""
+_UNKNOWN = os.urandom(8).hex()  # a word that no other user can guess
 _numbers = itertools.count(1)
 _NOT_BEGUN = ".not_begun.json"
-_WRONG = 2
-"""The exit code of a process that was not run."""
+_WRONG = 2  # the exit code of a process that was not run
 
 
 class FailuresOfChildren:
@@ -117,8 +115,7 @@ def _made_again(name: str, text: str) -> AgentTapeError | AgentTapeHalt:
     return failure
 
 
-FAILURES: Slot[FailuresOfChildren] = Slot(lambda _: FailuresOfChildren())
-"""Those of the children of a session."""
+FAILURES: Slot[FailuresOfChildren] = Slot(lambda _: FailuresOfChildren())  # those of the children of a session
 
 
 # The draws of a program in processes that `multiprocessing` starts within a replay, for the replay's report.
@@ -130,8 +127,7 @@ _POOLS = frozenset({"concurrent.futures.process", "multiprocessing.pool"})
 _DRAWN = {"clock": "times", "numpy": "random numbers of numpy", "random": "random numbers", "uuid": "ids"}
 _SAID = "{drawn} that a process of `multiprocessing` draws are not those of the recording"
 
-_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
-"""The replays of this process."""
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()  # the replays of this process
 
 
 def watch_draws(session: Session, *, is_new: bool) -> None:

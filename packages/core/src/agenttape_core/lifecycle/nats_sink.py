@@ -13,8 +13,7 @@ from agenttape_core.session import Event
 
 EXTRA = "events on nats:// need its client\n  pip install 'agenttape-core[nats]'"
 _PORT = 4222
-_SECONDS = 1
-"""Seconds to wait for the server, at the beginning and for each message."""
+_SECONDS = 1  # seconds to wait for the server, at the beginning and for each message
 
 
 def sink(url: str) -> Queued:

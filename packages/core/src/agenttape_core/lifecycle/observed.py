@@ -37,8 +37,7 @@ _SMALL = 64 * 1024
 
 Writing costs as much as the whole file is long, so rewriting it after each of many runs would cost their square.
 """
-_SHARE = 2
-"""The journal of interactions that are not yet in the file may be as long as the file, divided by this."""
+_SHARE = 2  # the journal of interactions that are not yet in the file may be as long as the file, divided by this
 _LARGE = 1024 * 1024
 """The size in bytes from which only `flush` and `close` write the file.
 
@@ -293,12 +292,10 @@ class Pause:
     again after 1, 2, 4, … runs.
     """
 
-    _MOST = 64
-    """The number of runs between two attempts at most: an attempt costs as much as the file is long."""
+    _MOST = 64  # the number of runs between two attempts at most: an attempt costs as much as the file is long
 
     def __init__(self) -> None:
-        self.reason: CassetteWriteError | None = None
-        """The error that it began with; `None` while there is none."""
+        self.reason: CassetteWriteError | None = None  # the error that it began with; `None` while there is none
         self._told = self._has_ended = False
         self._runs, self._wait = 0, 1
 

@@ -308,8 +308,7 @@ def _unused(opened: Opened) -> UnusedInteractionsError | None:
 
 
 class _Failure(NamedTuple):
-    process: int
-    """The process of the block: a fork inherits the entry, and its parent reports for it."""
+    process: int  # the process of the block: a fork inherits the entry, and its parent reports for it
     line: str
 
 
@@ -392,8 +391,7 @@ class _ExitsWithOne:
 
 # A hint for a program that fails: pseudonyms that a replay has used and could not put back.
 
-_ENOUGH = 1000
-"""So many replayed calls are looked at: the note is a hint."""
+_ENOUGH = 1000  # so many replayed calls are looked at: the note is a hint
 
 
 def _note_of_unrestored(session: Session, source: Source) -> str | None:
@@ -432,8 +430,7 @@ def _kinds(value: Any, name: str) -> Iterator[str]:
         yield from kinds_in(value)
 
 
-_begun: list[CassetteInUse] = []
-"""The session of this process, which ends with it."""
+_begun: list[CassetteInUse] = []  # the session of this process, which ends with it
 
 
 def begin(options: Mapping[str, Any]) -> None:

@@ -230,8 +230,7 @@ def lost_records(unkept: int) -> str:
 
 # The folders of this run that are others elsewhere: of the project, of the user, of a test, and the current one.
 
-_ROOTS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
-"""The files and folders that the root of a project holds."""
+_ROOTS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")  # the files and folders that the root of a project holds
 _SIGNS = ("pytest.ini", "tox.ini", "uv.lock", "poetry.lock", "requirements.txt")
 """Files that tell the root of a project without any of those, such as one that was copied without its history."""
 

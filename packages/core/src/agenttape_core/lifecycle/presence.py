@@ -116,8 +116,7 @@ class Presence:
                 enter_branch(self._branch_outside)
 
 
-PRESENCE: Slot[Presence] = Slot(Presence)
-"""The presence of a session."""
+PRESENCE: Slot[Presence] = Slot(Presence)  # the presence of a session
 
 
 def end(session: Session) -> None:

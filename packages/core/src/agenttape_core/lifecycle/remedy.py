@@ -20,8 +20,7 @@ _NO_KEY = Lazy(
 )
 """The words in which clients of providers refuse to be made without a key."""
 _VARIABLE = Lazy(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_API_KEY\b")
-NO_KEY = "no-key"
-"""A useless key: readers of a workflow recognize it as a dummy."""
+NO_KEY = "no-key"  # a useless key: readers of a workflow recognize it as a dummy
 
 
 def caller() -> str:

@@ -22,8 +22,7 @@ from agenttape_core.session import Session, plain_value
 from agenttape_core.settings import check_replay_of
 from agenttape_core.storage import is_pending
 
-_SHOWN = 5
-"""The most differences of two results that are shown."""
+_SHOWN = 5  # the most differences of two results that are shown
 
 
 def checks_replay(request: SessionRequest) -> bool:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:  # most sessions change nothing
     from agenttape_core.lifecycle.sinks import EventsOption
 
 
-SELECTING = frozenset({"live", "replay_only", "step_into"})
-"""The options that select calls."""
+SELECTING = frozenset({"live", "replay_only", "step_into"})  # the options that select calls
 
 
 def _no_origin() -> Plain:

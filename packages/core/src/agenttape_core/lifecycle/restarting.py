@@ -17,10 +17,8 @@ from agenttape_core.schema.installed import published
 from agenttape_core.session import value_codec
 from agenttape_core.storage import Cassette
 
-GROUP = "agenttape.restarts"
-"""The group of entry points of the ways to begin again a run that a request began."""
-REQUEST = "$request"
-"""The tag of the input of a run that an HTTP request began."""
+GROUP = "agenttape.restarts"  # the group of entry points of the ways to begin again a run that a request began
+REQUEST = "$request"  # the tag of the input of a run that an HTTP request began
 _REMEDY = (
     "record it again with this version of AgentTape, around a graph, a chain, an agent or a workflow;\n"
     "  a program of plain Python keeps its input by cassette.note_input(...), a server by TapeInbound; or give the "
@@ -67,8 +65,7 @@ class Source(NamedTuple):
             ) from error
 
 
-Begin = Callable[[], Any]
-"""Begins a run and returns its answer, or an awaitable of it."""
+Begin = Callable[[], Any]  # begins a run and returns its answer, or an awaitable of it
 _ways: list[Callable[[Any, Source], Begin | None]] = []
 
 

@@ -74,12 +74,10 @@ class RunningTest:
     is_part: Callable[[], bool] = bool
 
 
-_running: list[RunningTest | None] = [None]
-"""The one test that pytest runs in this process."""
+_running: list[RunningTest | None] = [None]  # the one test that pytest runs in this process
 
 # The method itself, as each session asks ten times.
-this_test: Callable[[], RunningTest | None] = partial(_running.__getitem__, 0)
-"""Return the test that runs."""
+this_test: Callable[[], RunningTest | None] = partial(_running.__getitem__, 0)  # return the test that runs
 
 
 @contextmanager

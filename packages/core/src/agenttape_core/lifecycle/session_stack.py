@@ -84,8 +84,7 @@ class SessionStack:
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
         self._around = ExitStack()
-        self._lasting = ExitStack()
-        """The part that applies to everything a replay has started, even after its end."""
+        self._lasting = ExitStack()  # the part that applies to everything a replay has started, even after its end
         self._guard: Guard | None = None
         self._membership: Callable[[], object] = lambda: None
 
@@ -233,8 +232,7 @@ _ended: deque[ExitStack] = deque()
 """The session stacks of replays without surviving work. Where objects are finalised, no lock may be taken."""
 
 
-_new: list[int] = []
-"""The replays that were outlived since `let_go`, by their stacks."""
+_new: list[int] = []  # the replays that were outlived since `let_go`, by their stacks
 
 
 def let_go() -> None:
@@ -252,8 +250,7 @@ def let_go() -> None:
     _new.clear()
 
 
-_outlived: dict[int, ExitStack] = {}
-"""The stacks of replays that something outlives, or has outlived."""
+_outlived: dict[int, ExitStack] = {}  # the stacks of replays that something outlives, or has outlived
 
 
 def _release() -> None:

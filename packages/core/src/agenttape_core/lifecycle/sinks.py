@@ -35,12 +35,9 @@ _ENCODER = json.JSONEncoder(default=str)  # `json.dumps` would make one for each
 EventsOption = str | Path | Callable[[Event], object]
 """The place of events: a file, `stderr`, a URL such as `nats://127.0.0.1:4222`, or a function that takes them."""
 
-_WAITING = 10_000
-"""The most events that wait for a slow sink."""
-_PATIENCE = 2.0
-"""Seconds that a slow sink has to pass on the rest when a session ends."""
-_DELAY = 0.5
-"""Seconds that a run waits for a function in all."""
+_WAITING = 10_000  # the most events that wait for a slow sink
+_PATIENCE = 2.0  # seconds that a slow sink has to pass on the rest when a session ends
+_DELAY = 0.5  # seconds that a run waits for a function in all
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 """For a pipe without a reader: it's refused, or drops events, and the run doesn't wait."""
 

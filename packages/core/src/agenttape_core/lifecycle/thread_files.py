@@ -11,8 +11,7 @@ from agenttape_core.lifecycle.entry_points import installed_names, load_integrat
 from agenttape_core.schema import Plain
 
 _SQLITE = b"SQLite format 3\0"
-_OURS, _AT = b"ATSV", 68
-"""SQLite's `application_id` of such files, and its offset in them."""
+_OURS, _AT = b"ATSV", 68  # SQLite's `application_id` of such files, and its offset in them
 
 
 class Stored(NamedTuple):

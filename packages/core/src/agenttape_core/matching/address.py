@@ -28,8 +28,7 @@ class SiblingPosition(NamedTuple):
     ordinal: int = 0  # its number among siblings of that name
 
 
-Order = tuple[SiblingPosition, ...]
-"""Sorts positions: a place for each level, the outermost first."""
+Order = tuple[SiblingPosition, ...]  # sorts positions: a place for each level, the outermost first
 
 
 _CLAIMING = Lock()

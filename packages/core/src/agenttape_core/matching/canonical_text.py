@@ -22,8 +22,7 @@ _CLASSES = bytes(
 )
 """Hex digits, characters with a short escape (as one), those that JSON escapes in another way (as zero), all others."""
 _SHORT = 32
-_FEW = 16
-"""Only dicts with up to this many keys have their order cached: messages do, data don't."""
+_FEW = 16  # only dicts with up to this many keys have their order cached: messages do, data don't
 
 
 def canonical_json(plain: Plain) -> str:
@@ -66,5 +65,4 @@ def _written(value: Plain) -> tuple[bytes, bool]:
     return written, may_hold_id(written)
 
 
-_short_text = lru_cache(maxsize=1024)(_written)
-"""Roles and names are few, and the same in all requests."""
+_short_text = lru_cache(maxsize=1024)(_written)  # roles and names are few, and the same in all requests

@@ -35,8 +35,7 @@ class Difference:
 
 
 _REMOVED, _ADDED = re.compile(r"\[-(.*?)-\]"), re.compile(r"\{\+(.*?)\+\}")
-ABSENT = object()
-"""Stands for what one of two values does not have at all."""
+ABSENT = object()  # stands for what one of two values does not have at all
 
 
 def differences(recorded: Plain, asked: Plain, path: str = "") -> Iterator[Difference]:

@@ -57,8 +57,7 @@ class Part(NamedTuple):
     """One canonicalised part: its redacted plain data, its digest, and the run-specific ids inside it."""
 
     plain: Plain
-    digest: str
-    """Empty for an item that is ignored."""
+    digest: str  # empty for an item that is ignored
     ids: tuple[str, ...]
     line: str
     """Its line for the fingerprint; empty if it is ignored, or has ids, which are numbered separately in each

@@ -175,15 +175,13 @@ def _named(path: str, names: Iterable[str]) -> str:
 
 # Values that a program draws again in each run: random tokens and readings of clocks that aren't frozen.
 
-_HEX = re.compile(r"(?=.*[0-9])(?:[0-9a-f]{6,}|[0-9A-F]{6,})")
-"""Without a digit, it may be a word, such as `facade`."""
+_HEX = re.compile(r"(?=.*[0-9])(?:[0-9a-f]{6,}|[0-9A-F]{6,})")  # without a digit, it may be a word, such as `facade`
 _TOKEN = re.compile(r"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9_-])[A-Za-z0-9_+/=-]{8,}")
 """The text of `token_urlsafe`, or of bytes in base64: letters of both cases and digits, and no words."""
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\.\d+(?:Z|[+-]\d\d:?\d\d)?")
 """A reading of a clock. Without a fraction of a second, it may be a time that you chose."""
 _LONGEST = 200
-_EPOCH = 10**9
-"""Seconds since 1970, from 2001 on: too many for a count of things."""
+_EPOCH = 10**9  # seconds since 1970, from 2001 on: too many for a count of things
 _DIGITS = 4
 
 

@@ -50,8 +50,7 @@ class Asked(NamedTuple):
 Matcher = Callable[[Asked, Interaction], bool]
 """Says whether a recording of the same kind answers a call."""
 
-MatchOn = tuple[Way | Matcher, ...]
-"""The ways to find a recording, tried in turn."""
+MatchOn = tuple[Way | Matcher, ...]  # the ways to find a recording, tried in turn
 
 STRICT: MatchOn = ("exact", "request")
 

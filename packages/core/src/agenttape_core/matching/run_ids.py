@@ -23,8 +23,7 @@ RUN_SPECIFIC_ID = Lazy(
 The look-ahead adds no condition; it makes the search three times as fast.
 """
 _HEX = bytes(ord("0") if chr(byte) in "0123456789abcdefABCDEF" else ord(" ") for byte in range(256))
-FIRST_GROUP = b"0" * 8
-"""The first group of an id, with `0` for any hex digit."""
+FIRST_GROUP = b"0" * 8  # the first group of an id, with `0` for any hex digit
 
 
 def may_hold_id(text: bytes) -> bool:

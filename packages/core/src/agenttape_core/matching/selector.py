@@ -130,8 +130,7 @@ class Selector(frozenset[Key]):
         return other
 
 
-NO_CALLS = Selector()
-"""Selects no calls."""
+NO_CALLS = Selector()  # selects no calls
 
 
 def refuse_unselected(keys: Iterable[Key], rows: Sequence[Call], option: str, path: Path | str) -> None:

@@ -12,8 +12,7 @@ from agenttape_core.integration import passing_on
 from agenttape_core.mcp.wire import answer_of, id_of, plain_of, way_of
 
 Connect = Callable[[], AbstractAsyncContextManager[Any]]
-CLOSED = {"closed": True}
-"""The answer of a server that has gone away."""
+CLOSED = {"closed": True}  # the answer of a server that has gone away
 _GREETING = frozenset({"initialize", "notifications/initialized", "logging/setLevel"})
 """The messages that a server must have had before it answers others."""
 

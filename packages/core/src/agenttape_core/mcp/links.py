@@ -94,12 +94,10 @@ class _Link:
         self._server = server
         self._to_client, self.read = anyio.create_memory_object_stream[Any](math.inf)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._calls: dict[Any, ExecutedCall] = {}
-        """The calls that the server is working on, by the ids of the requests."""
+        self._calls: dict[Any, ExecutedCall] = {}  # the calls that the server is working on, by the ids of the requests
         self._early: list[dict[str, Any]] = []
         """Messages that the server sent while no request was open: the next call gets them."""
-        self._of_recording: set[Any] = set()
-        """The ids of recorded requests of the server, whose answers are dropped."""
+        self._of_recording: set[Any] = set()  # the ids of recorded requests of the server, whose answers are dropped
 
     async def send(self, message: Any) -> None:
         """Send a message of the client: replay a request, or send and record it.
@@ -246,18 +244,14 @@ class _Writer:
 
 _CALL_TOOL = "tools/call"
 _LIST_TOOLS = "tools/list"
-_PREFIX = "mcp."
-"""The names of calls other than tool calls begin with it."""
+_PREFIX = "mcp."  # the names of calls other than tool calls begin with it
 _HINTS = ("readOnlyHint", "idempotentHint")
-_INTERNAL_ERROR = -32603
-"""https://www.jsonrpc.org/specification#error_object."""
+_INTERNAL_ERROR = -32603  # https://www.jsonrpc.org/specification#error_object
 _PYTHON = re.compile(r"(python|pypy)[\d.]*(\.exe)?", re.IGNORECASE)
 _OF_RUN = ("progressToken", "traceparent", "tracestate")
-_OF_CLIENT = "io.modelcontextprotocol/"
-"""The facts under which a client names itself and its version in each request."""
+_OF_CLIENT = "io.modelcontextprotocol/"  # the facts under which a client names itself and its version in each request
 
-_Server = dict[str, Plain]
-"""A server as requests name it: the words that start it, or its address."""
+_Server = dict[str, Plain]  # a server as requests name it: the words that start it, or its address
 
 
 def _server_of(given: Any) -> _Server:

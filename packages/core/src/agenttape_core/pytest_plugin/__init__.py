@@ -30,8 +30,7 @@ __all__ = ["TestCassette", "cassette", "cassette_config"]
 MARKER = "cassette"
 _MODULE = "agenttape_core.pytest_plugin.running"
 """The module that the first test with a cassette imports, and nearly all others with it."""
-RUNNING: pytest.StashKey[Running] = pytest.StashKey()
-"""The cassette of a test item, while it is in use."""
+RUNNING: pytest.StashKey[Running] = pytest.StashKey()  # the cassette of a test item, while it is in use
 _LOOK: pytest.StashKey[OneLook] = pytest.StashKey()
 
 

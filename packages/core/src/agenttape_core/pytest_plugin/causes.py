@@ -12,11 +12,9 @@ import pytest
 from agenttape_core.errors import CassetteMissError, counted
 from agenttape_core.matching import Difference
 
-_MISS = "agenttape.miss"
-"""The name of the property of a test report that holds its miss, as JSON."""
+_MISS = "agenttape.miss"  # the name of the property of a test report that holds its miss, as JSON
 _SHOWN = 3
-_MARKED = re.compile(r"\[-.*?-\]|\{\+.*?\+\}", re.DOTALL)
-"""The words of a text that differ from another one's."""
+_MARKED = re.compile(r"\[-.*?-\]|\{\+.*?\+\}", re.DOTALL)  # the words of a text that differ from another one's
 
 
 class Cause(NamedTuple):

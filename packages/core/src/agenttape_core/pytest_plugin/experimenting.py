@@ -39,12 +39,10 @@ from agenttape_core.tools.reporting.findings import Checked, Judged
 from agenttape_core.tools.reporting.forms import write_report
 from agenttape_core.tools.upkeep.verified import own_folder
 
-FOUND = "agenttape.found"
-"""The name of the property of a test report with the result of an experiment, as JSON."""
+FOUND = "agenttape.found"  # the name of the property of a test report with the result of an experiment, as JSON
 INTERRUPTED: pytest.StashKey[Sequence[tuple[str, object]]] = pytest.StashKey()
 """The properties of a test whose experiment was interrupted, as it has no report."""
-_FAMILY: pytest.StashKey[int] = pytest.StashKey()
-"""The most trials of a run."""
+_FAMILY: pytest.StashKey[int] = pytest.StashKey()  # the most trials of a run
 _MARKER = "faults"
 _OF_EACH_CASSETTE = frozenset({"faults", "orders"})
 """The experiments that look at each cassette that a test has replayed; others look at the one of its marker."""

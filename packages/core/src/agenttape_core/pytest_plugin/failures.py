@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from agenttape_core.session import Report, Session
 
-KEYLESS = "agenttape.keyless"
-"""The property of a test that failed because a client had no key."""
+KEYLESS = "agenttape.keyless"  # the property of a test that failed because a client had no key
 _OURS = "agenttape_"
 _PLUGIN = "agenttape_core.pytest_plugin"
 _INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib"))

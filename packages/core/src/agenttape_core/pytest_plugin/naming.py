@@ -10,8 +10,7 @@ from agenttape_core.storage import Location, cassette_path, in_its_format
 
 FOLDER = "cassettes"
 _UNSAFE = re.compile(r"[^\w.\-\[\]=+,]", re.ASCII)
-_LONGEST = 120
-"""The most characters of a name: longer names of journals and assets beside it must fit into 255 bytes."""
+_LONGEST = 120  # the most characters of a name: longer names of journals and assets beside it must fit into 255 bytes
 
 
 def folder_of(module: Path, given: Location | None, root: Path) -> Location:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     import pytest
 
 _DERIVED = ".derived."
-_ALIKE = 0.6
-"""The similarity of two names, from 0 to 1, from which on one may be the other after a rename."""
+_ALIKE = 0.6  # the similarity of two names, from 0 to 1, from which on one may be the other after a rename
 
 
 def find(items: Sequence[pytest.Item], config: pytest.Config) -> list[str]:

@@ -17,15 +17,13 @@ from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.update import PLANNING, Plan, plan_of, planned_together, summary_of
 
-_PLAN = "agenttape.plan"
-"""The name of the property of a test report that holds its plan, as JSON."""
+_PLAN = "agenttape.plan"  # the name of the property of a test report that holds its plan, as JSON
 _OWN = "agenttape.own_plans"
 """The name of the property that holds the plans of the sessions that a test has opened itself, as JSON."""
 _REFUSED = "agenttape.refused"
 """The name of the property of a test without a plan: why its cassette could not be opened, as JSON."""
 _SHOWN = 3
-OPTIONS = {**PLANNING, "on_miss": "raise"}
-"""Options of replays in a plan."""
+OPTIONS = {**PLANNING, "on_miss": "raise"}  # options of replays in a plan
 
 
 class OwnPlan(NamedTuple):

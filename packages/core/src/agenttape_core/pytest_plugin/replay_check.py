@@ -33,10 +33,8 @@ ADVICE = (
     "a module variable or a thread in a database: reset that in a fixture, or don't check this test:",
     "  @pytest.mark.cassette(check_replay=False)",
 )
-_LINES = 16
-"""The most lines of an error that are shown."""
-_TOOLS = 3
-"""The most tools that are named."""
+_LINES = 16  # the most lines of an error that are shown
+_TOOLS = 3  # the most tools that are named
 
 
 def difference_of(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any], name: str) -> list[str]:

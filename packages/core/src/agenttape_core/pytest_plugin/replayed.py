@@ -10,14 +10,12 @@ import pytest
 if TYPE_CHECKING:  # imported by those who change something
     from agenttape_core.lifecycle.variation import Variation
 
-REPLAYED: pytest.StashKey[Variation] = pytest.StashKey()
-"""The replay of this run, for a test that runs as a program."""
+REPLAYED: pytest.StashKey[Variation] = pytest.StashKey()  # the replay of this run, for a test that runs as a program
 
 LOOKED_AT: pytest.StashKey[Mapping[str, Mapping[str, Any]]] = pytest.StashKey()
 """The experiments on a test that has ended, by their functions, with their options."""
 
-HAS_FAILED: pytest.StashKey[bool] = pytest.StashKey()
-"""True if a test has failed before experiments look at it."""
+HAS_FAILED: pytest.StashKey[bool] = pytest.StashKey()  # true if a test has failed before experiments look at it
 
 KEEPS_SESSIONS: pytest.StashKey[bool] = pytest.StashKey()
 """True if the sessions of each test are kept until it has been reported."""

@@ -15,8 +15,7 @@ from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.tools.reporting import Checked, Finding, Judged
 from agenttape_core.tools.reporting.forms import FORMS, commands, markdown
 
-_CHECKED = "agenttape.checked"
-"""The name of the property of a test report with the findings of checks, as JSON."""
+_CHECKED = "agenttape.checked"  # the name of the property of a test report with the findings of checks, as JSON
 _PASSES = Judged("test", "test passes")
 
 

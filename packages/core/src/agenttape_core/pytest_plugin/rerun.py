@@ -23,10 +23,8 @@ from agenttape_core.pytest_plugin.replayed import AGAIN
 Excinfo = pytest.ExceptionInfo[BaseException]
 _REPORTED: WeakSet[BaseException] = WeakSet()
 """The halts for which a test has failed: a session around it, of a fixture, raises them once more when it ends."""
-_NOTHING = pytest.Item.teardown
-"""The finalizer of most tests, modules and folders, which is empty."""
-_OFTEN = 25
-"""A dot is shown for so many runs."""
+_NOTHING = pytest.Item.teardown  # the finalizer of most tests, modules and folders, which is empty
+_OFTEN = 25  # a dot is shown for so many runs
 
 
 @contextlib.contextmanager

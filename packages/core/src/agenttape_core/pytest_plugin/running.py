@@ -171,15 +171,11 @@ class Running:
         self._is_open = False
         self._aftermath: Aftermath | None = None
         self._check_replay: CheckReplay = False
-        self.proving_seconds = 0.0
-        """The time that the check took."""
+        self.proving_seconds = 0.0  # the time that the check took
         self._is_recorded = False
-        self.has_failed = False
-        """True once the setup of the test has failed."""
-        self.is_skipped = False
-        """True once a fixture of the test has skipped it."""
-        self.has_passed = False
-        """True once the test function has passed."""
+        self.has_failed = False  # true once the setup of the test has failed
+        self.is_skipped = False  # true once a fixture of the test has skipped it
+        self.has_passed = False  # true once the test function has passed
 
     def begin(self) -> TestCassette:
         """Open the cassette. From now on, the context of the caller belongs to its session."""

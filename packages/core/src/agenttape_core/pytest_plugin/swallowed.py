@@ -10,8 +10,7 @@ import pytest
 from agenttape_core.errors import counted
 from agenttape_core.lifecycle.running_test import FailedBlock
 
-CAUGHT = "agenttape.caught"
-"""The name of the property of a test report that holds these failures, as JSON."""
+CAUGHT = "agenttape.caught"  # the name of the property of a test report that holds these failures, as JSON
 _SHOWN = 20
 
 

@@ -15,8 +15,7 @@ from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reading.summary import MODELS, cost_of
 
 _PREFIX = "cassette."
-_SHOWN = 3
-"""The most refused calls that are shown of a test."""
+_SHOWN = 3  # the most refused calls that are shown of a test
 _COUNTED = ("missed", "blocked", "unrecorded", "unused")
 
 

@@ -46,8 +46,7 @@ class WholeRun:
         self._misses: Misses | None = None
         self._caught: list[list[str]] = []
         self._verified: list[str] = []
-        self._results: list[dict[str, Any]] = []
-        """The results of experiments, as plain data."""
+        self._results: list[dict[str, Any]] = []  # the results of experiments, as plain data
         self._passed: list[str] = []
         self._reports: TestReports | None = None
         self._unwritten: list[str] = []

@@ -9,8 +9,7 @@ import pytest
 
 _OPEN: pytest.StashKey[int] = pytest.StashKey()
 """The number of fixtures of classes, modules or the whole run that are being set up, one within the other."""
-_IS_CUT: pytest.StashKey[bool] = pytest.StashKey()
-"""True if some of the collected tests do not run."""
+_IS_CUT: pytest.StashKey[bool] = pytest.StashKey()  # true if some of the collected tests do not run
 
 
 @contextmanager

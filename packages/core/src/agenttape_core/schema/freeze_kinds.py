@@ -12,11 +12,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["clock", "clock:ticking", "uuid", "random", "numpy", "env"]
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
-"""The kinds that can be frozen. The two clocks exclude each other."""
+KINDS: tuple[Kind, ...] = get_args(Kind)  # the kinds that can be frozen. The two clocks exclude each other.
 
-DEFAULT_KINDS: tuple[Kind, ...] = ("clock", "uuid", "random", "numpy")
-"""The kinds that are frozen by default."""
+DEFAULT_KINDS: tuple[Kind, ...] = ("clock", "uuid", "random", "numpy")  # the kinds that are frozen by default
 
 TICKING: Kind = "clock:ticking"
 

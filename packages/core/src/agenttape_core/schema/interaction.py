@@ -16,8 +16,7 @@ Fidelity = Literal["exact", "lossy", "missing"]
 class SideEffect(Record):
     """One side effect of a call's code outside the process. Redacted."""
 
-    what: str
-    """The side effect in words: `wrote report.md`."""
+    what: str  # the side effect in words: `wrote report.md`
     at: str = ""
     """The line of the program that did it, as `desk/tools.py:41`; empty where it is not known."""
 
@@ -65,5 +64,4 @@ class Timing(Record):
     """For a stream: the arrival of each chunk, in milliseconds after the call began. The first one is the TTFT."""
     moment: float | None = None
     """The moment at which the code of a tool began, by its own clock, in seconds since the epoch."""
-    nonce: str = ""
-    """A text that no other recording has, of which the ids in the code of a tool were made."""
+    nonce: str = ""  # a text that no other recording has, of which the ids in the code of a tool were made

@@ -9,8 +9,7 @@ Kind = Literal["chat", "completion", "embeddings", "retrieval", "tool", "node", 
 
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
-MODEL_KINDS: frozenset[str] = frozenset({"chat", "completion"})
-"""The kinds in which a language model answers."""
+MODEL_KINDS: frozenset[str] = frozenset({"chat", "completion"})  # the kinds in which a language model answers
 
 PURE_KINDS: frozenset[str] = frozenset({"embeddings"})
 """The kinds whose answer depends on the request alone: one recording answers every equal request, and it may stay
@@ -26,5 +25,4 @@ OWN = "own"
 UNAVAILABLE = "The tool is not available."
 """The error that a model reads from a tool without a recording: a longer text would bias its next answer."""
 
-HASH_SEED = "PYTHONHASHSEED"
-"""The environment variable that gives a process its hash seed."""
+HASH_SEED = "PYTHONHASHSEED"  # the environment variable that gives a process its hash seed

@@ -12,14 +12,10 @@ from agenttape_core.schema.record import Items, Record
 class RecordedError(Record):
     """An exception as plain data, never as code."""
 
-    type: str
-    """`module:QualName` of its class. It is looked up among loaded classes and never imported."""
-    message: str
-    """`str(error)`, for readers."""
-    args: list[Any] = Field(default_factory=list)
-    """The encoded `error.args`."""
-    attributes: dict[str, Any] = Field(default_factory=dict)
-    """The encoded instance attributes that could be encoded."""
+    type: str  # `module:QualName` of its class. It is looked up among loaded classes and never imported.
+    message: str  # `str(error)`, for readers
+    args: list[Any] = Field(default_factory=list)  # the encoded `error.args`
+    attributes: dict[str, Any] = Field(default_factory=dict)  # the encoded instance attributes that could be encoded
     bases: Items[str] = Field(default_factory=list)
     """The classes it derives from, nearest first, so that a replay without the type still fits `except` clauses."""
 
@@ -34,8 +30,7 @@ class Usage(Record):
 class Effect(Record):
     """A side effect of a call in addition to its result, such as writing to a stream or to the state of its graph."""
 
-    value: Any
-    """The effect, as the integration writes it that repeats it when the call is replayed."""
+    value: Any  # the effect, as the integration writes it that repeats it when the call is replayed
     after: int = 0
     """The number of chunks of a stream that had arrived by then."""
 

@@ -14,11 +14,9 @@ from agenttape_core.errors import UnreadableValueError
 Plain = Any
 """Plain data, see `agenttape_core.schema.values`. Spelled `Any`: a recursive alias would only add casts."""
 
-Path = tuple[Any, ...]
-"""The steps from the root of plain data to a place in it: keys, and positions in lists."""
+Path = tuple[Any, ...]  # the steps from the root of plain data to a place in it: keys, and positions in lists
 
-OnText = Callable[[Path, str], str]
-"""Returns what replaces a text, given the path to it."""
+OnText = Callable[[Path, str], str]  # returns what replaces a text, given the path to it
 
 
 def leaves(plain: Plain) -> Iterator[Plain]:

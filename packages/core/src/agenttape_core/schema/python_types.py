@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
 # Codecs for numpy's arrays and scalars, without importing numpy: who carries one has imported it.
 
-_LISTED = 64
-"""Arrays of up to so many numbers are written as numbers, for readers; larger ones as bytes."""
+_LISTED = 64  # arrays of up to so many numbers are written as numbers, for readers; larger ones as bytes
 _LISTED_BYTES = 1 << 20
 """The limit of their size: every word of an array takes the room of its longest, which a hostile file gets for free."""
 _DTYPE = Lazy(r"[<>|][biufcmMSUV][0-9]{1,9}(?:\[[A-Za-z0-9/]{1,20}\])?")
@@ -406,5 +405,4 @@ CODECS: tuple[TypeCodec, ...] = (
     _NUMPY,
 )
 
-PYTHON_VALUES = ValueCodec(CODECS)
-"""The codec without any framework's families."""
+PYTHON_VALUES = ValueCodec(CODECS)  # the codec without any framework's families

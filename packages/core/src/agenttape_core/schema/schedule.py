@@ -57,8 +57,7 @@ class Delivery(NamedTuple):
 class Admissions(Record):
     """The order in which all that came from outside was admitted to the program: see decision 133."""
 
-    origins: Items[str]
-    """The origins of the deliveries: the addresses of calls, labels of threads, the timers of loops."""
+    origins: Items[str]  # the origins of the deliveries: the addresses of calls, labels of threads, the timers of loops
     order: str = Field(default="", max_length=_MOST, pattern=_ORDER)
     """The places of the origins in that list: `0` is the next arrival of the first one, `0@3` the third, `0*2` two."""
 
@@ -86,15 +85,13 @@ class Admissions(Record):
         return found
 
 
-_NO_CALL = Lazy(r"[~<^!$]$|[|>]|&\d+$|^O?\d+(?:\.\d+)*$")
-"""The marks of origins that are not the answers of calls."""
+_NO_CALL = Lazy(r"[~<^!$]$|[|>]|&\d+$|^O?\d+(?:\.\d+)*$")  # the marks of origins that are not the answers of calls
 
 
 class Scheduled(Record):
     """Calls that overlapped in an event loop, and the order of all that was delivered meanwhile."""
 
-    calls: Items[str]
-    """The addresses of the calls, in the order in which they began."""
+    calls: Items[str]  # the addresses of the calls, in the order in which they began
     job: str = Field(default="", pattern=r"^(?:[1-9]\d{0,8}\.a?[1-9]\d{0,8})?$")
     """The job of a thread with which the group began: `1.2` is the second of the program in its first loop, `1.a2` the
     second future that it put into a queue of a thread. Empty if it began with a call."""

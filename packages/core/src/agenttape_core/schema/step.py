@@ -46,13 +46,11 @@ class Step(Record):
 class StepTiming(Record):
     """The times of a step: volatile, so they are kept in the header and apart from it."""
 
-    start_ms: float
-    """The start, in milliseconds after the start of the recording."""
+    start_ms: float  # the start, in milliseconds after the start of the recording
     duration_ms: float
 
 
-GAP = "gap"
-"""The kind of a step for calls that couldn't be observed: its data lists their kinds."""
+GAP = "gap"  # the kind of a step for calls that couldn't be observed: its data lists their kinds
 
 
 def is_gap_of(step: Step, kind: str) -> bool:

@@ -23,8 +23,7 @@ _BASES = (dict, list, tuple, set, frozenset, str, bytes, bytearray, int, float, 
 _BY_NAME: dict[str, Any] = {base.__name__: base for base in _BASES}
 _FILLED: dict[Any, Any] = {dict: dict.update, list: list.extend, set: set.update, bytearray: bytearray.extend}
 """The types that are made empty, and how their items are put in."""
-_HEAP_TYPE = 1 << 9
-"""The flag of classes that are written in Python (`Py_TPFLAGS_HEAPTYPE`): others keep hidden state."""
+_HEAP_TYPE = 1 << 9  # the flag of classes that are written in Python (`Py_TPFLAGS_HEAPTYPE`): others keep hidden state
 
 
 def _base_of(cls: type) -> type | None:

@@ -111,8 +111,7 @@ class AnsweredCall(Call):
 
     __slots__ = ("_outcome", "_raises", "answer", "found", "recording")
 
-    is_replayed: ClassVar[Literal[True]] = True
-    """True if the call is answered without being executed."""
+    is_replayed: ClassVar[Literal[True]] = True  # true if the call is answered without being executed
 
     def __init__(
         self,

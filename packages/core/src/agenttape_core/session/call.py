@@ -56,10 +56,8 @@ class Call:
         return f"{self.request.kind} {self.request.name} at {self.position.address}"
 
 
-WATCHERS: list[Callable[[Any], None]] = []
-"""Called with each call that begins, where it is made."""
-ANSWER_WATCHERS: list[Callable[[Any], None]] = []
-"""Called with each call whose answer has come."""
+WATCHERS: list[Callable[[Any], None]] = []  # called with each call that begins, where it is made
+ANSWER_WATCHERS: list[Callable[[Any], None]] = []  # called with each call whose answer has come
 
 
 def watch_calls(watcher: Callable[[Any], None]) -> None:

@@ -35,13 +35,10 @@ class _Calls:
     """The calls of components of one name in one session."""
 
     def __init__(self, session: Session, kind: str, name: str) -> None:
-        self.reach_outside = False
-        """True once one of them has been recorded in this run."""
-        self.ran: list[str] = []
-        """The fingerprints of those before it."""
+        self.reach_outside = False  # true once one of them has been recorded in this run
+        self.ran: list[str] = []  # the fingerprints of those before it
         rows = [row for row in session.source.entries if row.kind == kind and row.name == name]
-        self.are_recorded = bool(rows)
-        """True if the cassette holds recordings of some."""
+        self.are_recorded = bool(rows)  # true if the cassette holds recordings of some
         metadata = (session.source.interaction(row.number).metadata for row in rows)
         self.are_program = {fingerprint for each in metadata for fingerprint in each.get(_RAN) or ()}
         """The fingerprints of those that ran beside the recorded ones."""

@@ -16,8 +16,7 @@ from agenttape_core.locks import Lock
 from agenttape_core.schema import Interaction, Timing
 from agenttape_core.session.report import CallRecord
 
-SCHEMA = 1
-"""The version of the shape of events; it grows when a key changes its meaning."""
+SCHEMA = 1  # the version of the shape of events; it grows when a key changes its meaning
 REPLAY, AUDIT = "replayEvent", "auditEvent"
 """The subjects: of what happens in a replay, and of what happens for real while it is recorded or observed."""
 

@@ -22,10 +22,8 @@ class Ledger:
     """
 
     def __init__(self, sink: Sink | None, revise: Callable[[Step], Step | None], events: Events | None = None) -> None:
-        self.is_closed = False
-        """True if the run has ended. What ends after it is not part of it."""
-        self.texts: SharedTexts | None = None
-        """The long texts of its interactions, if steps refer to them."""
+        self.is_closed = False  # true if the run has ended. What ends after it is not part of it.
+        self.texts: SharedTexts | None = None  # the long texts of its interactions, if steps refer to them
         self.replayed_at: dict[int, Order] = {}
         """The place in this run of each recording that was replayed or stepped into."""
         self.asked: dict[int, Asked] = {}
@@ -38,13 +36,11 @@ class Ledger:
         """The present form of recordings that were stepped into with another outcome, by their numbers."""
         self.are_metered: dict[int, bool] = {}
         """By the numbers of recordings whose answers were read: True if the answer counts tokens."""
-        self.runs: set[str] = set()
-        """The addresses of the outermost runs whose steps were kept."""
+        self.runs: set[str] = set()  # the addresses of the outermost runs whose steps were kept
         self._sink = sink
         self._revise = revise
         self._events = events
-        self.next_number = itertools.count(1).__next__
-        """Returns the number of a call that begins."""
+        self.next_number = itertools.count(1).__next__  # returns the number of a call that begins
         self._kept: list[tuple[Order, Interaction, Timing]] = []
         self._watched: list[tuple[Order, Step]] | None = None
         self._lock = Lock()

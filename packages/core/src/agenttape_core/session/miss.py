@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from agenttape_core.matching import Nearest  # a miss is rare
     from agenttape_core.session.session import Session  # the type alone: it misses calls by what is here
 
-_SHOWN = 10
-"""The most unused recordings that are listed."""
+_SHOWN = 10  # the most unused recordings that are listed
 _UNFROZEN = (
     "the run was recorded by a handler, which freezes nothing: a request with a time or a random number in it is "
     "another one now"
@@ -210,8 +209,7 @@ def _intents(remedies: Sequence[str], *more: str) -> list[str]:
     return ["Did you mean to change this?", *_aligned([f"yes, {update}", f"yes, {again}", f"no:  {undo}", *more])]
 
 
-_BOTH = 2
-"""The remedies of a program that can be run again: record everything, or only what changed."""
+_BOTH = 2  # the remedies of a program that can be run again: record everything, or only what changed
 
 
 def _aligned(lines: Sequence[str]) -> list[str]:

@@ -45,8 +45,7 @@ _ANY = re.compile(
     rf"(?:(?:T|,? ){_TIME})?|(?:{'|'.join(name[:3] for name in _DAYS)}) {_MONTH} +\d\d? {_TIME} \d{{4}}|{_TIME}"
 )
 """A date in one of the usual spellings, with the day of the week and the time if they're there, or a time alone."""
-_MOMENT = re.compile(r":\d\d\.\d")
-"""Fractions of a second, which no one writes into a prompt."""
+_MOMENT = re.compile(r":\d\d\.\d")  # fractions of a second, which no one writes into a prompt
 _FAR, _MOST, _WIDE = 8, 4000, 200
 """The steps from a global to a text, the objects of a module, and the items of a container that are looked at."""
 _LOGS = ("Message", "History", "Memory", "Saver", "Store", "Cache")

@@ -50,12 +50,10 @@ class VirtualWaiter(Waiter):
         sleep_in_virtual_time(seconds)
 
 
-waiter = Waiter()
-"""The waiter of every replay; tests put another one in its place."""
+waiter = Waiter()  # the waiter of every replay; tests put another one in its place
 
 
-VIRTUAL = VirtualWaiter()
-"""The waiter of every replay in virtual time."""
+VIRTUAL = VirtualWaiter()  # the waiter of every replay in virtual time
 
 
 class Tempo(NamedTuple):

@@ -147,8 +147,7 @@ def _encodable(codec: ValueCodec, attributes: dict[str, Any]) -> dict[str, Plain
     return kept
 
 
-_OUTCOMES = (Exception, CancelledError)
-"""The classes of exceptions that are outcomes of calls; others end the program."""
+_OUTCOMES = (Exception, CancelledError)  # the classes of exceptions that are outcomes of calls; others end the program
 
 
 def rebuild_error(record: RecordedError, codec: ValueCodec) -> BaseException:

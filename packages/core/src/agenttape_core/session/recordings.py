@@ -16,10 +16,8 @@ from agenttape_core.session.sources import ATTEMPTS, Edited, original
 if TYPE_CHECKING:
     from agenttape_core.redaction.everywhere import Path
 
-Places = list[tuple["Path", Plain]]
-"""The parts of a recorded request that have pseudonyms."""
-_MOST_ALIGNED = 100
-"""The most recorded requests that one without a recording is compared with."""
+Places = list[tuple["Path", Plain]]  # the parts of a recorded request that have pseudonyms
+_MOST_ALIGNED = 100  # the most recorded requests that one without a recording is compared with
 
 
 def only_replays(setup: Setup) -> bool:

@@ -158,10 +158,8 @@ _REFUSED, _FAKED = "refused because it had no recording", "answered by a fake"
 _WITHOUT_SIDE_EFFECTS = (*NO_SIDE_EFFECTS, f"({_REFUSED})", f"({_FAKED})")
 """The ends of lines about tools that list no side effect."""
 _PARTICIPLES = {"wrote": "written", "did": "done"}
-_IRREGULAR = Lazy(r"(?:^|(?<=, ))(?:wrote|did)\b")
-"""The verbs of side effects whose participle isn't their past form."""
-_WITH_CODE = frozenset({"tool", "retrieval"})
-"""The kinds of calls that a replay may step into."""
+_IRREGULAR = Lazy(r"(?:^|(?<=, ))(?:wrote|did)\b")  # the verbs of side effects whose participle isn't their past form
+_WITH_CODE = frozenset({"tool", "retrieval"})  # the kinds of calls that a replay may step into
 
 
 def why_not_run(side_effects: Sequence[SideEffect] | None) -> str:

@@ -18,8 +18,7 @@ class RunInput(NamedTuple):
     entry: Entry  # the call that began it
 
 
-_KEEPING = Lock()
-"""One lock for all sessions: each holds it once, for a moment."""
+_KEEPING = Lock()  # one lock for all sessions: each holds it once, for a moment
 
 
 class FirstInput:

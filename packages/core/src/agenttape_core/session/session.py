@@ -36,8 +36,7 @@ from agenttape_core.session.stale_objects import ReplayedWrite, note_replayed_wr
 # -- The latch: the first failure of a session, which then fails even if user code caught the error.
 
 
-_FAILING = Lock()
-"""One lock for all sessions: few fail, and each holds it for a moment."""
+_FAILING = Lock()  # one lock for all sessions: few fail, and each holds it for a moment
 
 
 class Latch:
@@ -51,8 +50,7 @@ class Latch:
 
     def __init__(self) -> None:
         self.error: AgentTapeError | AgentTapeHalt | None = None
-        self.on_first: list[Callable[[AgentTapeError | AgentTapeHalt], object]] = []
-        """Called with the first failure."""
+        self.on_first: list[Callable[[AgentTapeError | AgentTapeHalt], object]] = []  # called with the first failure
 
     def keep(self, failure: AgentTapeError | AgentTapeHalt) -> None:
         """Remember a failure, unless there was one before."""
@@ -88,8 +86,7 @@ class Answering:
     __slots__ = ("calls",)
 
     def __init__(self) -> None:
-        self.calls: list[None] = []
-        """An entry for each: to append and to remove one is safe in any thread."""
+        self.calls: list[None] = []  # an entry for each: to append and to remove one is safe in any thread
 
     def __bool__(self) -> bool:
         return bool(self.calls)
@@ -479,5 +476,4 @@ class Session:
         return around(self, position)
 
 
-SCOPES: Scopes[Session] = _SCOPES
-"""The sessions of this process."""
+SCOPES: Scopes[Session] = _SCOPES  # the sessions of this process

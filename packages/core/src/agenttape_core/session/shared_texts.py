@@ -12,8 +12,7 @@ from typing import Any
 
 from agenttape_core.schema import Interaction, Plain
 
-REFERENCE = "$ref"
-"""The tag of a reference to a text of an interaction."""
+REFERENCE = "$ref"  # the tag of a reference to a text of an interaction
 
 _LONG = 100
 _DEEP = 12

@@ -19,8 +19,7 @@ class SideEffectsOfCall:
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], None] = {}
         self._opened_database = False
-        self.has_ended = False
-        """True if the call has ended: what happens now is not recorded with it."""
+        self.has_ended = False  # true if the call has ended: what happens now is not recorded with it
         self.on_side_effect: Callable[[SideEffect], object] | None = None
         """Called before each of them; it is not done if this raises."""
 

@@ -14,8 +14,7 @@ from agenttape_core.session.ports import Source
 ATTEMPTS = 32
 """The number of further attempts of a call, where each one is edited. A program that never gives up is stopped."""
 
-EDITED = "edited"
-"""The tag of an interaction whose answer was written by hand instead of recorded."""
+EDITED = "edited"  # the tag of an interaction whose answer was written by hand instead of recorded
 
 
 class _Empty:
@@ -107,8 +106,7 @@ class Extended(_Changed):
 
     def __init__(self, source: Source, added: Iterable[Interaction]) -> None:
         super().__init__(source)
-        self.added = {one.number: one for one in added}
-        """The further recordings by their numbers."""
+        self.added = {one.number: one for one in added}  # the further recordings by their numbers
 
     @cached_property
     def entries(self) -> Sequence[IndexRow]:

@@ -20,8 +20,7 @@ _NOTE = "__agenttape_replayed_write__"
 class ReplayedWrite(NamedTuple):
     """A write that was replayed: plain texts, because it is copied and pickled with the object."""
 
-    call: str
-    """The kind and the name of the boundary."""
+    call: str  # the kind and the name of the boundary
     cassette: str
     """The cassette that answered it."""
 

@@ -27,12 +27,9 @@ class _Wrapped:
 
     def __init__(self, cls: type[ThreadPoolExecutor], *, in_loops: bool) -> None:
         self.uses = 0
-        self.forks = 0
-        """The number of users that give each piece of work a separate branch."""
-        self.in_loops = in_loops
-        """True if the work is concurrent even if an event loop runs."""
-        self.is_base = cls is ThreadPoolExecutor
-        """True for the class whose `submit` the other classes call."""
+        self.forks = 0  # the number of users that give each piece of work a separate branch
+        self.in_loops = in_loops  # true if the work is concurrent even if an event loop runs
+        self.is_base = cls is ThreadPoolExecutor  # true for the class whose `submit` the other classes call
         self._cls = cast("Any", cls)
         self._before: Any = None
         self._ours: Any = None

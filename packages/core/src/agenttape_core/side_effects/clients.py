@@ -82,8 +82,7 @@ much else, and to start a process, or to load a library, is seen."""
 HARMLESS = frozenset({"multiprocessing.context", "multiprocessing.dummy", "multiprocessing.process"})
 """Modules of these whose objects do not."""
 
-THREADS = "multiprocessing.pool.ThreadPool"
-"""The class of pools there that hand work to threads."""
+THREADS = "multiprocessing.pool.ThreadPool"  # the class of pools there that hand work to threads
 
 _DRIVERS = frozenset(
     {
@@ -98,8 +97,6 @@ GO_BETWEENS: Mapping[str, frozenset[str]] = {
 }
 """Packages that reach outside through another one, if it is loaded."""
 
-DATABASE = "sqlite3"
-"""Seen when it opens a database, and not when it uses one that was open."""
+DATABASE = "sqlite3"  # seen when it opens a database, and not when it uses one that was open
 
-LOOPS = ("uvloop", "winloop", "rloop")
-"""Event loops whose connections are made by C code."""
+LOOPS = ("uvloop", "winloop", "rloop")  # event loops whose connections are made by C code

@@ -51,13 +51,11 @@ from agenttape_core.side_effects.handles import (
 )
 from agenttape_core.side_effects.interfaces import interface_of, is_marked, is_of_framework, is_recorded
 
-TOO_FAR = "…"
-"""Returned where there is more than can be followed."""
+TOO_FAR = "…"  # returned where there is more than can be followed
 
 _OURS = "agenttape_"
 
-_WIDE, _FAR = 200, 10_000
-"""The greatest number of items of a container that are looked at, and of objects."""
+_WIDE, _FAR = 200, 10_000  # the greatest number of items of a container that are looked at, and of objects
 
 _LEAVES = (str, bytes, int, float, complex, bool, type(None))
 
@@ -232,8 +230,7 @@ class _Reads(NamedTuple):
     globals: tuple[str, ...]
     attributes: frozenset[str]
     imports: tuple[str, ...]
-    of_names: frozenset[tuple[str, str]]
-    """Each attribute that is read right after a name, with that: `os.write`."""
+    of_names: frozenset[tuple[str, str]]  # each attribute that is read right after a name, with that: `os.write`
 
 
 @functools.lru_cache(maxsize=4096)

@@ -20,8 +20,7 @@ class Interface(NamedTuple):
     is_recorded: Callable[[Any, bool], bool]
 
 
-INTERFACES: dict[type, list[Interface]] = {}
-"""The interfaces whose objects can be boundaries now, by their classes."""
+INTERFACES: dict[type, list[Interface]] = {}  # the interfaces whose objects can be boundaries now, by their classes
 _frameworks: set[str] = set()
 _marked: WeakSet[Callable[..., Any]] = WeakSet()
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from agenttape_core.side_effects.handles import Handle, side_effect_count
 
-_MOST = 1000
-"""The greatest number of answers that are remembered, with the objects that they are about."""
+_MOST = 1000  # the greatest number of answers that are remembered, with the objects that they are about
 
 
 class UnwatchedCode:

@@ -25,8 +25,7 @@ _TELEMETRY = (
 )
 """Modules that send reports on a program from inside it, and aren't part of its work. Modules between the program and
 its calls, which report them, aren't among them."""
-_RECORDERS = ("vcr.", "betamax.")
-"""Modules that record the requests they send, and answer them in a replay."""
+_RECORDERS = ("vcr.", "betamax.")  # modules that record the requests they send, and answer them in a replay
 _ASKING = frozenset({"platform", "ctypes.util", "uuid", "sysconfig", "_osx_support", "_aix_support", "locale"})
 """Modules of the standard library that start processes only to learn about the machine."""
 _INSTALLED = ("site-packages/", "dist-packages/")

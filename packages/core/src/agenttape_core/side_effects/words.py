@@ -17,14 +17,12 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ANONYMOUS = getattr(os, "O_TMPFILE", 0) & ~getattr(os, "O_DIRECTORY", 0)
 _DEVICES = re.compile(r"/dev/(?!shm/|mqueue/)|/proc/self/fd/")
 """Paths that aren't files: terminals, the null device, descriptors. What is in `/dev/shm` is a file like any other."""
-_PRINTING = (1, 2)
-"""The descriptors of standard output and error."""
+_PRINTING = (1, 2)  # the descriptors of standard output and error
 _READING_MAPS = (1, 3)
 """The kinds of access to a mapped file that leave it as it is: `mmap.ACCESS_READ` and `mmap.ACCESS_COPY`."""
 IN_MEMORY = "opened a database in memory"
 """The words for an event that isn't a side effect, and shows that no older database was needed."""
-_HERE = -1
-"""The number of a folder in an event that is about a path of the working folder."""
+_HERE = -1  # the number of a folder in an event that is about a path of the working folder
 
 
 def shown(path: Any) -> str:
@@ -244,8 +242,7 @@ _WORDS: dict[str, Callable[..., str | None]] = {
 WITHIN_SHUTIL = frozenset({"os.remove", "os.rmdir", "os.chmod", "os.chown", "os.utime", "os.setxattr"})
 """The events that repeat the `shutil` event around them."""
 
-EVENTS = frozenset(_WORDS)
-"""The events that may be side effects, without those of sockets."""
+EVENTS = frozenset(_WORDS)  # the events that may be side effects, without those of sockets
 
 DRAWING = frozenset({"tempfile.mkstemp", "tempfile.mkdtemp"})
 """The events that come before a temporary file or folder is made, with its name."""

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from agenttape_core.errors import CassetteWriteError, how_to_recover
 
-_LEFTOVER = re.compile(r"\.[0-9]+-[0-9a-f]{8}\.tmp")
-"""The end of the name of a temporary file."""
+_LEFTOVER = re.compile(r"\.[0-9]+-[0-9a-f]{8}\.tmp")  # the end of the name of a temporary file
 
 
 def real_path(path: Path) -> Path:

@@ -32,8 +32,7 @@ NO_CASSETTE = "name a cassette; to record one here, move the file away"
 FOREIGN = "not of AgentTape: a cassette begins with the format version, `agenttape:`"
 """The problem of a file that was never one."""
 
-CONFLICT = "the file has an unresolved merge conflict"
-"""The problem of a file in which git has left both sides."""
+CONFLICT = "the file has an unresolved merge conflict"  # the problem of a file in which git has left both sides
 
 
 def choose_side(path: Location) -> str:

@@ -45,8 +45,7 @@ else:
 _TAKEN = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 _OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 """A folder may be a stranger's: no link is followed, and no pipe waited for."""
-_NOTE = re.compile(rb"(?:[0-9]+ [^\r\n]*)?")
-"""All that a lock of ours holds. Its first word is the process."""
+_NOTE = re.compile(rb"(?:[0-9]+ [^\r\n]*)?")  # all that a lock of ours holds. Its first word is the process.
 _LONGEST_NOTE = 4096
 _ATTEMPTS, _PAUSE = 10, 0.01
 """The number of attempts, and the seconds between them, to take a lock that no one seems to hold."""

@@ -20,8 +20,7 @@ _FOREIGN = frozenset(
 )
 """Suffixes of other kinds of files. A name with one is a file name, and not the bare name of a cassette."""
 
-ASSETS = ".assets"
-"""The end of the name of a folder of assets, after the name of its cassette."""
+ASSETS = ".assets"  # the end of the name of a folder of assets, after the name of its cassette
 SNAPSHOT = ".snapshot.yaml"
 """The end of the names of snapshots, which aren't cassettes."""
 _LEFT_OUT = (ASSETS, "__pycache__", "node_modules", "site-packages")

@@ -145,8 +145,7 @@ def _free_name(original: Location) -> Location:
     return next(path for path in _recovered_names(original) if not exists(path))
 
 
-ASIDE = ".broken"
-"""The end of the name under which an unreadable file is kept when its cassette is recorded again."""
+ASIDE = ".broken"  # the end of the name under which an unreadable file is kept when its cassette is recorded again
 
 
 def put_aside(target: Location, *, kept_in: Path | None = None) -> Location | None:

@@ -265,10 +265,8 @@ def convert(source: Cassette | Path | str, target: Path | str, *, overwrite: boo
 # dicts, the records of a large cassette take several times the memory of its file. Most of their content repeats: some
 # hundred records, packed together, take a tenth of it.
 
-_AS_THEY_ARE = 2_000
-"""The first records aren't packed: most cassettes have no more, and are written in the least time."""
-_TOGETHER = 200
-"""The number of records that are packed together, and unpacked together when one of them is read."""
+_AS_THEY_ARE = 2_000  # the first records aren't packed: most cassettes have no more, and are written in the least time
+_TOGETHER = 200  # the number of records that are packed together, and unpacked together when one of them is read
 _FASTEST = 1
 
 

@@ -28,12 +28,9 @@ SHAPES: frozenset[str] = frozenset(get_args(Shape))
 class Hooks:
     """The differences between integrations. `make` and `tape` are required; the others suit plain functions."""
 
-    shapes: ClassVar[Sequence[Shape]] = ("call",)
-    """The shapes of the taped calls."""
-    options: ClassVar[Mapping[str, Any]] = {}
-    """Options of `use_cassette` that the integration needs."""
-    patience: ClassVar[float] = 10.0
-    """Seconds after which calls that should run in parallel are given up."""
+    shapes: ClassVar[Sequence[Shape]] = ("call",)  # the shapes of the taped calls
+    options: ClassVar[Mapping[str, Any]] = {}  # options of `use_cassette` that the integration needs
+    patience: ClassVar[float] = 10.0  # seconds after which calls that should run in parallel are given up
 
     # -- the subject -------------------------------------------------------------------------------------------
 

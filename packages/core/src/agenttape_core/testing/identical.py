@@ -19,8 +19,7 @@ from agenttape_core.schema import Plain
 from agenttape_core.session import Session
 from agenttape_core.testing.raw import raw
 
-_TAG = re.compile(r"(^|\.)\$[^.\[]+")
-"""The class of a value: no step of the path that a reader would take."""
+_TAG = re.compile(r"(^|\.)\$[^.\[]+")  # the class of a value: no step of the path that a reader would take
 
 Verdict: TypeAlias = Literal["order", "differs"]
 """`order`: the same items in another order, on some level. `differs`: anything else that is not equal."""

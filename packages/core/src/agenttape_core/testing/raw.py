@@ -20,12 +20,10 @@ from uuid import UUID
 from agenttape_core.schema import Plain
 
 _ATOMS = frozenset({type(None), bool, int, float, str})
-_REPR = (date, time, timedelta, Decimal, Fraction, UUID, PurePath, complex, range)
-"""Types whose `repr` is complete."""
+_REPR = (date, time, timedelta, Decimal, Fraction, UUID, PurePath, complex, range)  # types whose `repr` is complete
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 
-_Above = list[int]
-"""The ids of the values around one, outermost first."""
+_Above = list[int]  # the ids of the values around one, outermost first
 _Spell = Callable[[Any, _Above], Plain]
 
 

@@ -10,8 +10,7 @@ from threading import Lock
 
 from agenttape_core.testing.concurrency import current_branch
 
-PIECE = 6
-"""The number of characters in a streamed chunk."""
+PIECE = 6  # the number of characters in a streamed chunk
 
 
 class ScriptedError(Exception):

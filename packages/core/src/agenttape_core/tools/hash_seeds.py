@@ -14,8 +14,7 @@ from agenttape_core.schema import HASH_SEED
 from agenttape_core.settings import given_cassette_dir
 from agenttape_core.storage import files_below, may_be_cassette, open_cassette
 
-_FOLDER = "cassettes"
-"""The folder of the cassettes of tests, beside their modules."""
+_FOLDER = "cassettes"  # the folder of the cassettes of tests, beside their modules
 
 
 def recorded_seed(cassette: str | Path) -> int | None:

@@ -11,8 +11,7 @@ from agenttape_core.schema import Plain
 
 _EVENTS = "text/event-stream"
 _DONE = re.compile(rb"(?:\A|[\r\n])data: ?\[DONE\](?:\r\n\r\n|\n\n|\r\r)\Z")
-_DONE_LENGTH = 32
-"""The last bytes of a body, in which `_DONE` is looked for."""
+_DONE_LENGTH = 32  # the last bytes of a body, in which `_DONE` is looked for
 _WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 """The formats that `zlib` reads, by the content encodings (RFC 9110 §8.4.1)."""
 TEXT, BYTES, SPLIT = "text", "bytes", "split"

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-_PROBE = bytes(8)
-"""A body without a content encoding."""
+_PROBE = bytes(8)  # a body without a content encoding
 
 
 @dataclass(frozen=True, slots=True)

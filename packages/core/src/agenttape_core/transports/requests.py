@@ -17,8 +17,7 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.schema import Plain
 from agenttape_core.transports.bodies import charset_of, whole
 
-ASKED_HEADERS = ("accept", "content-type")
-"""The headers that always take part."""
+ASKED_HEADERS = ("accept", "content-type")  # the headers that always take part
 _PORTS = {"http": 80, "https": 443}
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _JSON = re.compile(r"application/json\b|[^;]*\+json\b", re.IGNORECASE)

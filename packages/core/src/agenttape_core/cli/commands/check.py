@@ -154,8 +154,7 @@ def _is_whole(facts: Any) -> bool:
     return isinstance(facts.get("tools"), list) and all(isinstance(each, int | float) for each in numbers)
 
 
-_JUDGE = (".judge.yaml", ".judge.jsonl")
-"""The ends of the names of judges' cassettes: they aren't runs."""
+_JUDGE = (".judge.yaml", ".judge.jsonl")  # the ends of the names of judges' cassettes: they aren't runs
 _BASELINE = "baseline.json"
 _PARTS = ("files", "secrets", "checksums", "rules", "cache", "stale", *ALL_CHECKS, "coverage", "score")
 
@@ -309,8 +308,7 @@ class _Gathered:
     def __init__(self, baseline: Baseline | None) -> None:
         self.facts: dict[str, dict[str, Any]] = {}
         self.prompts: list[str] = []
-        self.is_empty = True
-        """True as long as no run has a call or an answer, on which checks could say something."""
+        self.is_empty = True  # true as long as no run has a call or an answer, on which checks could say something
         self._baseline = baseline
 
     def add(self, run: Run) -> Iterator[Judged]:

@@ -26,8 +26,7 @@ from agenttape_core.tools.report import Change, Totals, change_of, comment, mark
 # -- The cassettes of a revision, as git has them, and those of the working tree.
 
 
-Opener = Callable[[], Cassette]
-"""Opens a cassette. References to its assets stay references, as git shows them."""
+Opener = Callable[[], Cassette]  # opens a cassette. References to its assets stay references, as git shows them.
 
 
 def cassettes_at(revision: str, paths: Sequence[str]) -> dict[str, Opener]:

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from agenttape_core.tools.export.spans import Span
     from agenttape_core.tools.reporting.masking import Mask
 
-_Line = str | Iterator[str]
-"""A line, or the parts of one that is long."""
+_Line = str | Iterator[str]  # a line, or the parts of one that is long
 
 
 @cli_command("agenttape export cassettes --format otel --endpoint http://localhost:4318")

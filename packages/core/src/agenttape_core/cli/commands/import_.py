@@ -22,8 +22,7 @@ from agenttape_core.storage import SUFFIXES, is_cassette
 
 GROUP = "agenttape.importers"
 AUTO = "auto"
-_OF_MANY = frozenset({"otel"})
-"""Formats that many tools write: a file is tried with the others first."""
+_OF_MANY = frozenset({"otel"})  # formats that many tools write: a file is tried with the others first
 _FOREIGN = (".json", *SUFFIXES)
 
 

@@ -40,8 +40,7 @@ from agenttape_core.storage.recovery import ASIDE
 
 
 _COLLECTING = "agenttape_core.pytest_plugin.collecting"
-_TOLD = 2_000
-"""The number of characters of pytest's output that are passed on."""
+_TOLD = 2_000  # the number of characters of pytest's output that are passed on
 
 
 def cassettes_of_no_test(tests: Sequence[str]) -> list[Path]:
@@ -74,10 +73,8 @@ _BESIDE = (
 )
 """The names of files that belong to a cassette."""
 _CASSETTE = re.compile(r".+\.(?:yaml|yml|jsonl)(?:\.gz|\.zst)?", re.IGNORECASE)
-_NOTE = re.compile(rb"[0-9]+ \S.*")
-"""The content of a lock of ours: other tools use the same names."""
-_QUIET = 3600
-"""Seconds. A file that is being written is touched more often than this."""
+_NOTE = re.compile(rb"[0-9]+ \S.*")  # the content of a lock of ours: other tools use the same names
+_QUIET = 3600  # seconds. A file that is being written is touched more often than this.
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,7 @@ _WITHOUT_A_TERMINAL = (
 )
 _BEGUN = re.compile(rb"\x1b(?:[\[O][^@-~]*)?")
 """A sequence that isn't at its end, by ECMA-48; the key Escape sends only the first character."""
-_AT_ONCE_S = 0.1
-"""The longest time between two characters of a sequence, in seconds."""
+_AT_ONCE_S = 0.1  # the longest time between two characters of a sequence, in seconds
 _DECIDING = {"accept": accept, "reject": reject}
 _ACTIONS = ("list", *_DECIDING)
 _PLACES = 12

@@ -27,8 +27,7 @@ _DEFINED = "#/$defs/{model}"
 _TEXTS = ("stamps", "steps", "timings")
 """The parts of the volatile block that are written as text, each in its own form."""
 _REFERENCE = r"^\$\{[1-9][0-9]*\.\w+(?:~[0-9]+)?\}$"
-_END = {"additionalProperties": False, "properties": {"end": {"const": True}}}
-"""The last line of the JSON layout."""
+_END = {"additionalProperties": False, "properties": {"end": {"const": True}}}  # the last line of the JSON layout
 
 
 def json_schema() -> dict[str, Any]:

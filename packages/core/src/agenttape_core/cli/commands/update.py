@@ -202,8 +202,7 @@ def _changes(before: Mapping[str, Cassette]) -> dict[str, Any]:
 class _Updating(Protocol):
     """Tests that are updated, or a command."""
 
-    refused: Sequence[str]
-    """The lines about tests without a plan, once there are plans."""
+    refused: Sequence[str]  # the lines about tests without a plan, once there are plans
 
     def plans(self) -> dict[str, Plan]:
         """Return the plans, by the id of the test or the path of the cassette."""
@@ -218,8 +217,7 @@ class _Tests:
         self._pending = pending
         self._apart = apart
         self.refused: Sequence[str] = ()
-        self._tests: dict[str, tuple[str, ...]] = {}
-        """The ids of the tests of each plan."""
+        self._tests: dict[str, tuple[str, ...]] = {}  # the ids of the tests of each plan
 
     def plans(self) -> dict[str, Plan]:
         from agenttape_core.pytest_plugin.planning import lines_of_refused, read_plans, read_refused

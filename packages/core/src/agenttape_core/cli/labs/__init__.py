@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 Option = Callable[[Function], Function]
 
-_STOPPED = 2
-"""The exit code of pytest after Ctrl-C."""
+_STOPPED = 2  # the exit code of pytest after Ctrl-C
 _OF_COMMANDS = frozenset(
     {"target", "targets", "cassette", "cassettes", "jobs", "resume", "reports", "as_json", "no_test_file"}
 )

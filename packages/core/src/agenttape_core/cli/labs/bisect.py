@@ -16,8 +16,7 @@ from agenttape_core.cli.labs import (
 from agenttape_core.cli.output import progress_bar
 from agenttape_core.experiments.strategies.bisect import bisect as run_bisect
 
-UNJUDGED = 125
-"""The exit code of `git bisect run` for what can't be judged."""
+UNJUDGED = 125  # the exit code of `git bisect run` for what can't be judged
 
 
 @lab_command("agenttape lab bisect desk.py:answer --cassette desk --good v1.2 --bad HEAD")

@@ -236,12 +236,10 @@ def _is_whole(error: Mapping[str, Any]) -> bool:
 
 # OpenAI's client and HTTP as `agenttape` 0.1 recorded them, as exchanges.
 
-_PLACEHOLDER = "***REDACTED***"
-"""Written by 0.1 instead of secrets."""
+_PLACEHOLDER = "***REDACTED***"  # written by 0.1 instead of secrets
 _REDACTED = f"agenttape 0.1 wrote {_PLACEHOLDER} over parts of it, which are lost"
 
-_LONGEST = 1e12
-"""A longer duration, in milliseconds, is not to be believed."""
+_LONGEST = 1e12  # a longer duration, in milliseconds, is not to be believed
 
 _PATHS = {"chat.completions": "/v1/chat/completions", "responses": "/v1/responses", "embeddings": "/v1/embeddings"}
 _NO_BODY = "agenttape 0.1 kept no answer: it recorded the raw response that LangChain's client uses without its body"

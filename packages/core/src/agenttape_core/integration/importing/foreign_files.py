@@ -14,8 +14,7 @@ import yaml
 from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError
 from agenttape_core.format.limits import MAX_FOREIGN_BYTES, MAX_PACKED_RATIO
 
-MAX_BYTES = 256 * 1024 * 1024
-"""Size of a foreign file in bytes, after decompression."""
+MAX_BYTES = 256 * 1024 * 1024  # size of a foreign file in bytes, after decompression
 
 _GZIP = b"\x1f\x8b"
 
@@ -137,11 +136,9 @@ def expect_list(path: Path, where: str, value: Any) -> list[Any]:
 
 # YAML of other tools: plain data, read by PyYAML's safe loader, with bounded depth and bounded aliases.
 
-_MAX_DEPTH = 128
-"""Levels of lists and mappings inside each other."""
+_MAX_DEPTH = 128  # levels of lists and mappings inside each other
 
-_MAX_VALUES = 20_000_000
-"""The number of values that a document may have; an alias counts as all the values behind it."""
+_MAX_VALUES = 20_000_000  # the number of values that a document may have; an alias counts as all the values behind it
 
 
 class _MalformedYamlError(Exception):

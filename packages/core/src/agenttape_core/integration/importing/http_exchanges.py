@@ -11,8 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from agenttape_core.locks import cached_property
 
-MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Size of a body in bytes, after decompression."""
+MAX_BODY_BYTES = 64 * 1024 * 1024  # size of a body in bytes, after decompression
 
 _WIRE_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection"})
 """Headers that are no longer true of a decoded body."""

@@ -12,8 +12,7 @@ import yaml
 from agenttape_core.errors import CassetteError
 from agenttape_core.integration.importing.foreign_files import events_of, parse_json, read_source
 
-_MOST_EVENTS = 50_000
-"""The number of YAML events to read at most; the first interaction is enough to know the tool."""
+_MOST_EVENTS = 50_000  # the number of YAML events to read at most; the first interaction is enough to know the tool
 _LISTS = ("interactions", "runs")
 _RESOURCES = frozenset({"resourceSpans", "resource_spans"})
 _SPAN_IDS = frozenset({"context", "spanId", "span_id"})

@@ -14,8 +14,7 @@ from agenttape_core.integration.importing.request_parts import NotImportableErro
 from agenttape_core.lifecycle.imported import Graded, Importing
 
 _RESULTS = (b'"tool_call_id"', b'"tool_use_id"', b'_call_output"')
-_FAILED = 400
-"""The first status that is an error (RFC 9110 §15)."""
+_FAILED = 400  # the first status that is an error (RFC 9110 §15)
 
 
 class Traffic:

@@ -20,8 +20,7 @@ from agenttape_core.integration.stand_ins import StandIn
 
 _CLIENTS = ("httpx2", "httpx")
 _RENAMED = {"max_tokens": "max_completion_tokens"}
-_TEXTS = frozenset({"arguments"})
-"""Fields that hold JSON as text; its spacing is of no account."""
+_TEXTS = frozenset({"arguments"})  # fields that hold JSON as text; its spacing is of no account
 _WHOLE = "the whole body"
 
 

@@ -21,8 +21,7 @@ from agenttape_core.schema import Delivery, Scheduled, Sender, of_at_once, writt
 _NOWHERE = Context()
 _MOST_ROUNDS = 1000
 """Rounds without a rest, after which a loop counts as one that has rested: it may be one that never does."""
-_MOST = 10_000
-"""Calls that are kept until no run is open: in a server, one may always be."""
+_MOST = 10_000  # calls that are kept until no run is open: in a server, one may always be
 
 
 class _Busy(Looking):

@@ -20,8 +20,7 @@ from agenttape_core.session import ExecutedCall, StepEvent, plain_value, value_c
 
 INTERRUPTED = "the program was interrupted before it had an outcome"
 HOLE = "a chunk of its stream could not be recorded, and a stream with a hole is none"
-_LARGE = 64 * 1024
-"""An output of more bytes is left out."""
+_LARGE = 64 * 1024  # an output of more bytes is left out
 
 
 def output_facts(output: Any) -> dict[str, Any]:

@@ -35,8 +35,7 @@ class Options(TypedDict, total=False):
     pace: Pace | None
 
 
-Settings = Mapping[str, Any]
-"""The part of a request that belongs to the object and not to the call."""
+Settings = Mapping[str, Any]  # the part of a request that belongs to the object and not to the call
 
 
 class Recorded:

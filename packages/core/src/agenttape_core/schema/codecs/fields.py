@@ -132,8 +132,7 @@ def dump_fields(
     return body
 
 
-keeping_sets = writing_answers
-"""The block in which `note_set` notes anything."""
+keeping_sets = writing_answers  # the block in which `note_set` notes anything
 
 
 def note_set(obj: BaseModel, body: dict[str, Plain], fields: Iterable[str] | None = None) -> dict[str, Plain]:

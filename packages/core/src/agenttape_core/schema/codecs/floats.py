@@ -19,8 +19,7 @@ from agenttape_core.schema import Plain, TypeCodec
 from agenttape_core.schema.codecs.fields import Nested
 from agenttape_core.schema.plain import expect_dict
 
-_LISTED = 64
-"""Lists of up to so many numbers are written as numbers."""
+_LISTED = 64  # lists of up to so many numbers are written as numbers
 _EMPTY = {"f4": array("f"), "f8": array("d")}
 _SCALARS = ("float16", "float32", "float64")
 

@@ -31,8 +31,7 @@ ASKED, SAID = (f"sk-proj-{sha256(text.encode()).hexdigest()[:40]}" for text in (
 THIS_RUN, OTHER_RUN = "6f0a3b52-4c1d-4e8a-9d27-1b5c8e0f7a34", "c2d94e71-8b3f-4a60-b5e9-70d1f6a2c85b"
 """Ids that belong to a run."""
 
-_shared: list[_Child] = []
-"""The child processes that serve all checks for a while, the latest last."""
+_shared: list[_Child] = []  # the child processes that serve all checks for a while, the latest last
 
 _PROGRAM = """\
 import json, sys

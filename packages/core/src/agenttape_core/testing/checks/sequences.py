@@ -12,8 +12,7 @@ from agenttape_core.testing.concurrency import Branch, Turns
 from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World, gone
 
-_A_WHILE = 0.01
-"""Seconds in which a replayed call would end that does not wait to be cancelled."""
+_A_WHILE = 0.01  # seconds in which a replayed call would end that does not wait to be cancelled
 
 FORWARDS, BACKWARDS = (0, 1, 2, 3), (3, 2, 1, 0)
 

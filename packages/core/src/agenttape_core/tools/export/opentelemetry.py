@@ -31,13 +31,11 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
 EXTRA = "exporting to OpenTelemetry needs its SDK and its OTLP exporter\n  pip install 'agenttape-core[otel]'"
-ENVIRONMENT = "env"
-"""The endpoint that the SDK's environment variables name."""
+ENVIRONMENT = "env"  # the endpoint that the SDK's environment variables name
 
 _SCOPE = "agenttape"
 _PATH = "/v1/traces"
-_BATCH = 512
-"""The number of spans in a request to a collector, as in the SDK's own batches."""
+_BATCH = 512  # the number of spans in a request to a collector, as in the SDK's own batches
 _INSTANCE = "service.instance.id"
 _IDS = ("traceId", "spanId", "parentSpanId")
 _PLACE = '"spans": []'
@@ -265,8 +263,7 @@ def _check_extra() -> None:
 
 VERSION = 1
 """The version of the shape of the rows."""
-_OF_RECORDS = {"timings", "steps"}
-"""The parts of the header that repeat the rows of the records."""
+_OF_RECORDS = {"timings", "steps"}  # the parts of the header that repeat the rows of the records
 
 
 def rows_of(cassette: Cassette) -> Iterator[dict[str, Any]]:

@@ -21,8 +21,7 @@ from agenttape_core.tools.reading.answer import joined
 
 
 Record = Interaction | Step
-Key = tuple[str, str, int]
-"""The identity of a record in its cassette: its sort, its address, and its ordinal there."""
+Key = tuple[str, str, int]  # the identity of a record in its cassette: its sort, its address, and its ordinal there
 
 Content = tuple[str, Key | None]
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_OTHERWISE = re.compile(rb"\r|\n<<<<<<< |\n(?:---|\.\.\.)[^\n]")
-"""Lines that were changed."""
+_OTHERWISE = re.compile(rb"\r|\n<<<<<<< |\n(?:---|\.\.\.)[^\n]")  # lines that were changed
 _STREAM = re.compile(r"\n  (?:- )?chunks:")
 _STAMPS = "\n  stamps: |\n"
 _MAY_HAVE_STAMPS = re.compile(r"usage|fingerprint: (?!\"?[0-9a-f]{32}\"?\n)|[Ii][dD]: ")
 _KEY = re.compile(r"([a-z_]+):(?: (.*))?\n", re.DOTALL)
-HEADING = ("kind", "name", "address")
-"""The keys of the line with which a record begins."""
+HEADING = ("kind", "name", "address")  # the keys of the line with which a record begins
 LEFT_OUT = frozenset({"interaction", "step", "fingerprint", "continues", "keep", "parent", "ids"})
 """Keys that follow from others, or that are numbers, which change with the records before."""
 _SAID_OF_VOLATILE = "packages"

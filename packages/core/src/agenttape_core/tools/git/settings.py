@@ -80,8 +80,7 @@ def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 # The origin of the installed packages of AgentTape, from which a workflow can also install them (PEP 610).
 
-_Origin = Mapping[str, Any]
-"""The content of `direct_url.json`; empty for a distribution from a registry."""
+_Origin = Mapping[str, Any]  # the content of `direct_url.json`; empty for a distribution from a registry
 
 
 def advice(origins: Mapping[str, _Origin]) -> str:

@@ -177,8 +177,7 @@ _KEYS: Mapping[str, frozenset[str]] = {
 }
 """The variable of the key that the clients of each provider ask for, and the distributions that have such clients."""
 _EXTRAS = re.compile(r"\s*[A-Za-z0-9._-]+\s*\[([^\]]*)\]")
-WHEELS = "wheels"
-"""The folder of a project with wheels that are on no registry."""
+WHEELS = "wheels"  # the folder of a project with wheels that are on no registry
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _UNKNOWN = "Add what your tests import besides: the files of the project do not say it in a way that pip knows."
 

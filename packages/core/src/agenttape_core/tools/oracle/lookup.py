@@ -224,12 +224,9 @@ def _sort(value: Any) -> str:
 
 
 _MAX_SHOWN = 6
-_MAX_TEXT = 500
-"""The most characters of a name or a line that is kept of an unknown call."""
-_MAX_ASKED = 100_000
-"""The most different calls that are counted: the count of each one selects its next answer."""
-_MAX_KEPT = 1_000
-"""The most unknown calls that are kept; the others are counted."""
+_MAX_TEXT = 500  # the most characters of a name or a line that is kept of an unknown call
+_MAX_ASKED = 100_000  # the most different calls that are counted: the count of each one selects its next answer
+_MAX_KEPT = 1_000  # the most unknown calls that are kept; the others are counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,11 @@ HOST = "127.0.0.1"
 _MAX_BYTES = 4 * 1024 * 1024
 _MAX_PARTS = 20_000
 """The most lists and objects in a request: a few bytes each, they take a hundred times as much memory when read."""
-_MAX_CLIENTS = 32
-"""The most parallel connections: each has a thread."""
+_MAX_CLIENTS = 32  # the most parallel connections: each has a thread
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 """The names of this machine. A page of another name may point it at this address, and would be given answers."""
 _MAX_DIGITS = 10
-_SECONDS = 30
-"""Seconds that a client has to send its request."""
+_SECONDS = 30  # seconds that a client has to send its request
 
 
 class OracleServer(ThreadingHTTPServer):

@@ -147,8 +147,7 @@ def signals_blocked() -> Iterator[None]:
 _CASSETTE = 3
 _KNOWN = 10
 """The number of sessions of a program that are known by their cassettes: a server may open one for each request."""
-_watched: list[Process] = []
-"""Processes with exit hooks: a fork inherits its parent's."""
+_watched: list[Process] = []  # processes with exit hooks: a fork inherits its parent's
 
 
 def _request(config: RunConfig, address: str, member: str, has_others: Callable[[], bool]) -> SessionRequest:

@@ -178,10 +178,8 @@ def _header(headers: Sequence[Header]) -> Header:
 
 
 _FINDING, _USAGE, _CASSETTE, _INTERRUPTED = 1, 2, 3, 130
-_NAMED = 3
-"""The number of cassettes that are named of the command's own sessions."""
-_SHOWN = 10
-"""The number of unused recordings that are listed of one cassette."""
+_NAMED = 3  # the number of cassettes that are named of the command's own sessions
+_SHOWN = 10  # the number of unused recordings that are listed of one cassette
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,7 @@ from agenttape_core.storage import open_cassette
 from agenttape_core.tools.processes.startup.agenttape_startup import ANSWERED_OTHERWISE, note
 from agenttape_core.tools.target import load_program
 
-SESSION = "agenttape_core.tools.processes.restart_session"
-"""The module whose import opens the session of the process."""
+SESSION = "agenttape_core.tools.processes.restart_session"  # the module whose import opens the session of the process
 _USAGE = 2
 
 

@@ -60,8 +60,7 @@ _GRACE = 0.5
 """Seconds after which a termination is forwarded: a signal to a whole group has reached the command already, and many
 servers take a second signal as an order to stop immediately. One whose session has ended gets the first one only if it
 still lives after the patience above."""
-_KILLED = 128
-"""The number that shells add to the number of the signal which ended a command."""
+_KILLED = 128  # the number that shells add to the number of the signal which ended a command
 
 
 def run_child(
@@ -169,8 +168,7 @@ def _lives(pid: int) -> bool:
     return True
 
 
-_NAME = re.compile(r"[\w.-]+")
-"""The name at the beginning of a requirement."""
+_NAME = re.compile(r"[\w.-]+")  # the name at the beginning of a requirement
 _OURS = ("agenttape_core.boundaries", "agenttape_core.integration", "agenttape_core.transports")
 
 

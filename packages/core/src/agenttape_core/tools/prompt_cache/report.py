@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from agenttape_core.errors import counted
 from agenttape_core.tools.prompt_cache.parts import Difference
 
-_APART = 0.05
-"""Estimates of prefixes are so far off: a provider's count that differs by less isn't reported."""
+_APART = 0.05  # estimates of prefixes are so far off: a provider's count that differs by less isn't reported
 
 
 class Break(NamedTuple):

@@ -14,8 +14,7 @@ from agenttape_core.tools.reading.messages import items_of, message_of
 if TYPE_CHECKING:  # git reads streams without records
     from agenttape_core.schema import Interaction, Outcome
 
-_FURTHER_TEXTS = ("response", "delta")
-"""Keys of a text in answers that aren't messages, such as a function's."""
+_FURTHER_TEXTS = ("response", "delta")  # keys of a text in answers that aren't messages, such as a function's
 
 
 class ToolCall(NamedTuple):

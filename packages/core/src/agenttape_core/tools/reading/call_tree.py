@@ -55,10 +55,8 @@ class CallTree:
 
     run: Node
     """The run itself, around everything."""
-    places: list[Node]
-    """The place of each record."""
-    holders: list[int | None]
-    """The index of the nearest record around each record, of those before it in the file."""
+    places: list[Node]  # the place of each record
+    holders: list[int | None]  # the index of the nearest record around each record, of those before it in the file
 
     def __init__(self, records: Sequence[Record]) -> None:
         self._records = records

@@ -24,11 +24,9 @@ INSTALL = (
     "costs are unknown without prices\n"
     "  pip install 'agenttape-core[prices]', or name a table of your own as `prices` in [tool.agenttape]"
 )
-LIST = "genai_prices"
-"""The module of the list prices. To load it takes longer than to replay most tests."""
+LIST = "genai_prices"  # the module of the list prices. To load it takes longer than to replay most tests.
 _PER = 1_000_000
-_FEW = 1000
-"""Prices of single tokens are made of those of so many: fewer than any from which a price is another."""
+_FEW = 1000  # prices of single tokens are made of those of so many: fewer than any from which a price is another
 _SNAPSHOT = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d{8}|\d{4}|latest)$")
 
 

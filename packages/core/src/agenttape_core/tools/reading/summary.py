@@ -11,8 +11,7 @@ from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.prices import Prices
 
-MODELS = MODEL_KINDS | {"embeddings"}
-"""The kinds of calls of models, which are billed by the token."""
+MODELS = MODEL_KINDS | {"embeddings"}  # the kinds of calls of models, which are billed by the token
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,8 +133,7 @@ def _text(value: Any) -> str:
 
 # Totals of the calls of runs, by group. Each call belongs to one group, so that sums agree.
 
-WAYS = ("cassette", "thread", "turn", "agent", "node", "model", "tool")
-"""The facts by which calls may be grouped."""
+WAYS = ("cassette", "thread", "turn", "agent", "node", "model", "tool")  # the facts by which calls may be grouped
 
 
 @dataclass(slots=True)

@@ -127,12 +127,10 @@ def _difference(before: Trajectory, now: Trajectory) -> tuple[str, ...]:
 # -- The report as Markdown, for the summary of a job and the comment on a pull request.
 
 
-MARK = "<!-- agenttape-report -->"
-"""The first line of a comment, by which a job finds its own."""
+MARK = "<!-- agenttape-report -->"  # the first line of a comment, by which a job finds its own
 
 _SAID = {"path": "another path", "words": "other words", "new": "new", "gone": "gone", "unreadable": "unreadable"}
-_MOST = 65_000
-"""The most characters of a comment: GitHub takes 65,536."""
+_MOST = 65_000  # the most characters of a comment: GitHub takes 65,536
 
 
 def markdown(changes: Sequence[Change], base: str) -> str:

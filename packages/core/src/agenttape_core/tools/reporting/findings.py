@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from agenttape_core.matching import Difference
 
-Level = Literal["error", "warning"]
-"""`error` fails a gate; `warning` doesn't fail."""
+Level = Literal["error", "warning"]  # `error` fails a gate; `warning` doesn't fail
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,8 +205,7 @@ def _location(finding: Finding) -> dict[str, Any]:
 _NAMESPACE = "http://microsoft.com/schemas/VisualStudio/TeamTest/2010"
 _UNIT_TEST = "13cdc9d9-ddb5-4fa4-a97d-d965ccfc6d4b"
 """The type of a test that is a function; the number is Visual Studio's."""
-_LIST = "8c84fa94-04c1-424b-9868-57a2d4851a1d"
-"""The list of results that are in no other list; it has a fixed id, too."""
+_LIST = "8c84fa94-04c1-424b-9868-57a2d4851a1d"  # the list of results that are in no other list; it has a fixed id, too
 
 
 def trx(checked: Sequence[Checked], moment: datetime) -> str:
@@ -283,8 +282,7 @@ FORMS: Mapping[str, Callable[[Sequence[Checked]], str]] = {
     ".xml": junit,
 }
 """The functions that make a report of runs, by the suffix of its file."""
-WRITTEN = (".json", ".txt", *FORMS)
-"""The suffixes of the files to which a result is written."""
+WRITTEN = (".json", ".txt", *FORMS)  # the suffixes of the files to which a result is written
 
 
 def write_report(

@@ -14,16 +14,13 @@ from agenttape_core.tools.reading.messages import input_messages, system_instruc
 from agenttape_core.tools.reading.turns import text_of
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 
-REDACTED = "[REDACTED]"
-"""Verdict's word for a prompt that is left out."""
+REDACTED = "[REDACTED]"  # verdict's word for a prompt that is left out
 
-_ID = re.compile(r"[0-9a-f]{16}|[0-9a-f]{32}|\d{8,}")
-"""Ids and times in exports, by which records are joined."""
+_ID = re.compile(r"[0-9a-f]{16}|[0-9a-f]{32}|\d{8,}")  # ids and times in exports, by which records are joined
 _WORD = re.compile(r"\w+")
 _LONG = 4
 _SEVERAL = re.compile(r"\[REDACTED\](?:\W{0,3}\[REDACTED\])+")
-_NOTHING_ELSE = re.compile(r"(?:\W*\[REDACTED\])+\W*")
-"""A text of which only the punctuation of a prompt is left."""
+_NOTHING_ELSE = re.compile(r"(?:\W*\[REDACTED\])+\W*")  # a text of which only the punctuation of a prompt is left
 _ROLES = frozenset({"user", "system", "developer"})
 
 

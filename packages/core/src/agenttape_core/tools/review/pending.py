@@ -29,8 +29,7 @@ from agenttape_core.tools.update import may_depend
 TimingOf = Callable[[int], Timing | None]
 
 _WORD = re.compile(r"\w+")
-_TELLING = 4
-"""The fewest letters of a word that is hardly new at two places by chance; any number counts."""
+_TELLING = 4  # the fewest letters of a word that is hardly new at two places by chance; any number counts
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,7 @@ from agenttape_core.tools.rewrite.values import Record, Replacing, Values, byte_
 
 REPLACED = "replaced-elsewhere"
 """The kind of a value that equals a secret replaced elsewhere, and that its own context doesn't reveal."""
-UNREADABLE = "unreadable"
-"""The kind of a file whose contents are unknown."""
+UNREADABLE = "unreadable"  # the kind of a file whose contents are unknown
 
 
 class Proof:
@@ -103,8 +102,7 @@ def _files(path: Location) -> Iterator[tuple[str, bytes | None]]:
         yield f"{folder}/{name}", data
 
 
-_SHORTEST = 4
-"""A shorter value occurs in every other word."""
+_SHORTEST = 4  # a shorter value occurs in every other word
 
 
 class Redacted(NamedTuple):

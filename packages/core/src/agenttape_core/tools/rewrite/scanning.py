@@ -30,8 +30,7 @@ from agenttape_core.tools.rewrite.values import (
 _JOURNALS = ".*.journal"
 _THREADS = (".sqlite", ".sqlite3", ".db")
 _OF_NAMES = ("kind", "name", "address")
-_RANDOM = {"ids", "fingerprint"}
-"""Kinds of values that look like secrets and are none by nature."""
+_RANDOM = {"ids", "fingerprint"}  # kinds of values that look like secrets and are none by nature
 
 
 class Leak(NamedTuple):

@@ -21,8 +21,7 @@ from agenttape_core.session import redacted_effects
 # -- The places in which two versions of plain data differ by pseudonyms, and the kinds of these.
 
 
-_UNKNOWN = "secret"
-"""The kind of a secret if a place only has a later piece of it."""
+_UNKNOWN = "secret"  # the kind of a secret if a place only has a later piece of it
 
 
 class FoundSecret(NamedTuple):
@@ -98,12 +97,9 @@ def _kinds(text: str) -> list[str]:
 
 T = TypeVar("T")
 
-SHORTEST_BASE64 = 24
-"""A text of fewer characters is not tried as base64."""
-_TELLING_BASE64 = 8
-"""So many characters of base64 stand nowhere by chance."""
-_NESTED = 3
-"""The depth to which JSON may stand inside a text of JSON."""
+SHORTEST_BASE64 = 24  # a text of fewer characters is not tried as base64
+_TELLING_BASE64 = 8  # so many characters of base64 stand nowhere by chance
+_NESTED = 3  # the depth to which JSON may stand inside a text of JSON
 
 
 def written_forms(value: str) -> list[str]:

@@ -17,14 +17,12 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.storage.files import file_kind
 from agenttape_core.storage.stable import stable_text
 
-FILE = "agenttape-checksums.json"
-"""The file of checksums; it belongs into git, next to `pyproject.toml`."""
+FILE = "agenttape-checksums.json"  # the file of checksums; it belongs into git, next to `pyproject.toml`
 HEADER = "header"
 _LABEL = re.compile(r'(?:\{")?(interaction|step|keep)(?:": ?|: )(\d+)')
 _DIGITS = 32
 
-Checksums = Mapping[str, str]
-"""The hash of each part of a cassette by its name: `header`, `interaction 3`, `step 4`."""
+Checksums = Mapping[str, str]  # the hash of each part of a cassette by its name: `header`, `interaction 3`, `step 4`
 
 
 class _File(BaseModel):

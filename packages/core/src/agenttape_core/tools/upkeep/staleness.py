@@ -28,8 +28,7 @@ _COUNTED = re.compile(r"[@#~]\d+|\[\d+\]")
 """The parts of an address that tell the calls of one place in a program apart."""
 _SYSTEM = frozenset({"system", "developer"})
 
-Subject = tuple[str, ...]
-"""The subject of a text, by which texts of several cassettes are comparable."""
+Subject = tuple[str, ...]  # the subject of a text, by which texts of several cassettes are comparable
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +110,9 @@ def load_retirements(path: Path | str | None = None) -> Retirements:
 
 _APART = timedelta(hours=1)
 """Recordings closer together than this come from one state of the program: their texts differ by design."""
-_ALIKE = 0.6
-"""The equal part of two prompts (`difflib`'s ratio) from which one is a later version of the other."""
-_COMPARED = 500
-"""Words of a prompt that are compared for that; it takes their square."""
-_VERSIONS = 20
-"""The limit above which texts aren't versions of each other: some part of them is different each time."""
+_ALIKE = 0.6  # the equal part of two prompts (`difflib`'s ratio) from which one is a later version of the other
+_COMPARED = 500  # words of a prompt that are compared for that; it takes their square
+_VERSIONS = 20  # the limit above which texts aren't versions of each other: some part of them is different each time
 
 
 class Outdated(NamedTuple):

@@ -10,8 +10,7 @@ from typing import Any
 
 from agenttape_core.errors import ConfigurationError
 
-FOLDER = ".agenttape"
-"""The folder of what can be made again, below the root of a project; git ignores it."""
+FOLDER = ".agenttape"  # the folder of what can be made again, below the root of a project; git ignores it
 _FILE = "verified.json"
 
 

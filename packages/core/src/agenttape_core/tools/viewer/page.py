@@ -31,10 +31,8 @@ from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.summary import Overview, overview_of
 from agenttape_core.tools.viewer.rows import page_rows, pairs_in, pairs_of, run_of
 
-MARK = "<!doctype html>\n<!-- made by agenttape show -->\n"
-"""The beginning of each page that is made here."""
-_EXACT = 2**53
-"""Greater integers are not exact in a browser."""
+MARK = "<!doctype html>\n<!-- made by agenttape show -->\n"  # the beginning of each page that is made here
+_EXACT = 2**53  # greater integers are not exact in a browser
 _LONG_NUMBER = re.compile(r"\d{16}")
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _HIDDEN = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")

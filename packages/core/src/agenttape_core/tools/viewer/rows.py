@@ -97,10 +97,8 @@ def _line(text: str) -> str:
     return line if len(line) <= _SHORT else f"{line[:_SHORT]}…"
 
 
-RecordId = tuple[str, int]
-"""A record: `interaction` or `step`, and its number."""
-Interval = tuple[float, float]
-"""A start, in milliseconds after the run's start, and a duration."""
+RecordId = tuple[str, int]  # a record: `interaction` or `step`, and its number
+Interval = tuple[float, float]  # a start, in milliseconds after the run's start, and a duration
 
 
 @dataclass(slots=True)

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 FOLDER = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is not loaded yet
-RUN = "_AGENTTAPE_RUN"
-"""The variable with the folder of the run."""
+RUN = "_AGENTTAPE_RUN"  # the variable with the folder of the run
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _MAX_NAME = 60
@@ -29,8 +28,7 @@ _MULTIPROCESSING = ("from multiprocessing.", "import sys; from multiprocessing."
 _DEAF = frozenset("IES")
 """The options of Python that keep it from reading `PYTHONPATH`, or from importing `sitecustomize`."""
 
-_PYTHONS = ("python", "pypy")
-"""The beginnings of the names of a Python."""
+_PYTHONS = ("python", "pypy")  # the beginnings of the names of a Python
 _OF_ENV = {"--ignore-environment": "i", "--unset": "u", "--chdir": "C", "--split-string": "S", "--argv0": "a"}
 """The long options of `env` that change the command or have a value, and their letters."""
 _LAUNCHERS = {
@@ -48,8 +46,7 @@ value, and the number of their arguments before the command."""
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
 _KEYWORDS = frozenset({"if", "then", "elif", "else", "while", "until", "do", "{", "!"})
 """The words of a shell before a command."""
-_NO_COMMANDS = frozenset({"fi", "done", "}", "for"})
-"""The words of a shell that begin something without a command."""
+_NO_COMMANDS = frozenset({"fi", "done", "}", "for"})  # the words of a shell that begin something without a command
 _CLEARING = frozenset({"sudo", "doas", "su", "runuser", "systemd-run", "at", "batch"})
 """The programs that start others in another environment."""
 _HARMLESS = frozenset(
@@ -61,8 +58,7 @@ _HARMLESS = frozenset(
     }
 )
 """The programs, and words of a shell, that start no others and work with files and the terminal."""
-_USUAL = ("", "/bin", "/usr/bin")
-"""The folders of these programs."""
+_USUAL = ("", "/bin", "/usr/bin")  # the folders of these programs
 _MAX_STARTED, _MAX_LINE, _MAX_SCRIPT = 8, 512, 65_536
 """Limits: programs followed, one starting the other, the bytes of a script's first line, and of a shell's script."""
 

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
-ADDRESS = "_AGENTTAPE_PROCESS"
-"""The variable with the address of the process that started this one."""
+ADDRESS = "_AGENTTAPE_PROCESS"  # the variable with the address of the process that started this one
 
 OF_REPLAY = "replay:"
 """The beginning of the variable with the folder if the run is a replay. The folder itself may be gone."""
@@ -44,8 +43,7 @@ answered differently than in the recording, which isn't a failure."""
 _WRONG, _INTERRUPTED = 2, 130
 """The exit codes of a process that cannot be set up, and of one that is interrupted meanwhile."""
 
-REFUSED = "refused, which is fine: "
-"""The beginning of a line about telemetry."""
+REFUSED = "refused, which is fine: "  # the beginning of a line about telemetry
 
 _REACHING = frozenset(
     {
@@ -55,10 +53,8 @@ _REACHING = frozenset(
 )
 _STARTING = {"os.exec": 0, "os.posix_spawn": 0, "os.spawn": 1, "subprocess.Popen": 0, "os.system": 0}
 """The events of processes that start, and the place of the program among their arguments."""
-_SUBPROCESS = "subprocess"
-"""The word of `allow_hosts` that allows all processes."""
-_REQUIRED = ("pydantic", "yaml")
-"""The packages that `agenttape_core` needs."""
+_SUBPROCESS = "subprocess"  # the word of `allow_hosts` that allows all processes
+_REQUIRED = ("pydantic", "yaml")  # the packages that `agenttape_core` needs
 _SESSIONS = "agenttape_core.tools.processes.process_session"
 """The module that opens the session of a process, by name: it builds on this module, which itself has no
 dependencies."""
@@ -66,10 +62,8 @@ dependencies."""
 _ARGV = getattr(sys, "orig_argv", [sys.executable])
 """The command line of this process, which a Python that is too old for us does not know."""
 
-_PAUSE = 0.02
-"""Seconds between two looks at the thread that opens the session."""
-_PATIENCE = 5.0
-"""Seconds that a process about to exit has for its recording: a lock it needs may never be released."""
+_PAUSE = 0.02  # seconds between two looks at the thread that opens the session
+_PATIENCE = 5.0  # seconds that a process about to exit has for its recording: a lock it needs may never be released
 
 
 class Process:
@@ -87,8 +81,7 @@ class Process:
         self.address = address
         self._replayed = replayed
         self._allow_hosts = allow_hosts
-        self._shown: Any = None
-        """The hook of exceptions that this program had before."""
+        self._shown: Any = None  # the hook of exceptions that this program had before
         self._guarding: Any = None
         """In a replay, the guard of the time before the session and after it; `None` in a Python without AgentTape."""
         self._watched = frozenset(watched)
@@ -98,8 +91,7 @@ class Process:
         self._session: Any = None
         self._is_missing = False
         self._opener: int | None = None
-        self._lock = _thread.allocate_lock()
-        """Held while the session is opened or ended."""
+        self._lock = _thread.allocate_lock()  # held while the session is opened or ended
 
     def begin(self) -> None:
         """Wait for what needs a session."""
