@@ -198,16 +198,6 @@ def told(value: Any) -> Any:
     return [told(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def identity(path: Path) -> list[tuple[str, str, str, str, str | None]]:
-    """The kind, address and parent of each interaction of a cassette.
-
-    Without the marks of concurrent branches (`~1`), which only a session can tell apart before they start.
-    """
-    recorded = list(open_cassette(path).interactions())
-    places = {interaction.number: re.sub(r"~[\d.]+", "", interaction.address) for interaction in recorded}
-    return sorted((i.kind, i.name, places[i.number], i.fingerprint, places.get(i.parent or 0)) for i in recorded)
-
-
 @pytest.fixture
 def world() -> Iterator[World]:
     """A world that must not have been reached after it was gone."""
@@ -251,6 +241,16 @@ def test_observed_run_replays(name: str, way: str, world: World, handler: TapeCa
 @pytest.mark.parametrize("name", RUNS)
 def test_handler_and_session_identify_calls_alike(name: str, way: str, tmp_path: Path) -> None:
     """Kind, name, address, fingerprint and nesting of each call are those that a recording session computes."""
+
+    def identity(path: Path) -> list[tuple[str, str, str, str, str | None]]:
+        """The kind, address and parent of each interaction of a cassette.
+
+        Without the marks of concurrent branches (`~1`), which only a session can tell apart before they start.
+        """
+        recorded = list(open_cassette(path).interactions())
+        places = {interaction.number: re.sub(r"~[\d.]+", "", interaction.address) for interaction in recorded}
+        return sorted((i.kind, i.name, places[i.number], i.fingerprint, places.get(i.parent or 0)) for i in recorded)
+
     handler = TapeCallbackHandler(tmp_path / "observed.yaml")
     WAYS[way](RUNS[name](World()), observing(handler))
     with use_cassette(tmp_path / "taped.yaml", mode="once", freeze=()):  # a handler freezes nothing
@@ -649,23 +649,22 @@ def test_killed_process_loses_no_finished_call(tmp_path: Path) -> None:
     assert list(tmp_path.glob(".*.journal")) == []
 
 
-ALONE = """
-    import json, sys
-    from langchain_core.language_models import GenericFakeChatModel
-    from langchain_core.messages import AIMessage
-    from agenttape_langchain import TapeCallbackHandler
-
-    handler = TapeCallbackHandler(sys.argv[1])
-    GenericFakeChatModel(messages=iter([AIMessage("one")])).invoke("Hi", {"callbacks": [handler]})
-    print(json.dumps([repr(error) for error in handler.errors]))
-"""
-
-
 @pytest.mark.process
 def test_handler_needs_no_session(tmp_path: Path) -> None:
     """In a process that never opened a session, as in production, the handler records all the same."""
+    alone = textwrap.dedent("""
+        import json, sys
+        from langchain_core.language_models import GenericFakeChatModel
+        from langchain_core.messages import AIMessage
+        from agenttape_langchain import TapeCallbackHandler
+
+        handler = TapeCallbackHandler(sys.argv[1])
+        GenericFakeChatModel(messages=iter([AIMessage("one")])).invoke("Hi", {"callbacks": [handler]})
+        print(json.dumps([repr(error) for error in handler.errors]))
+    """)
+
     target = tmp_path / "observed.yaml"
-    command = [sys.executable, "-c", textwrap.dedent(ALONE), str(target)]
+    command = [sys.executable, "-c", alone, str(target)]
     ran = subprocess.run(command, check=True, capture_output=True, text=True)
     assert json.loads(ran.stdout) == []
     assert len(open_cassette(target).entries) == 1

@@ -440,19 +440,19 @@ def test_stream_closed_early(way: str, world: World, tmp_path: Path) -> None:
         list(model.stream(QUESTION))
 
 
-class _BreakingChat(StreamingChat):
-    """Its stream breaks after two chunks."""
-
-    def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-        for number, chunk in enumerate(self.chunks(messages)):
-            if number == 2:
-                raise TimeoutError(f"broken at {number}")
-            yield chunk
-
-
 def test_stream_broken_midway(world: World, tmp_path: Path) -> None:
     """A stream that broke gives the same chunks and then the same error; a plain call gives the error."""
-    model = _BreakingChat(world=world)
+
+    class BreakingChat(StreamingChat):
+        """Its stream breaks after two chunks."""
+
+        def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+            for number, chunk in enumerate(self.chunks(messages)):
+                if number == 2:
+                    raise TimeoutError(f"broken at {number}")
+                yield chunk
+
+    model = BreakingChat(world=world)
     path = tmp_path / "chat.yaml"
 
     def collect() -> list[Any]:

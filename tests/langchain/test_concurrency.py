@@ -373,23 +373,23 @@ async def test_identical_tool_calls(kind: str, is_async: bool, world: World, tmp
 # -- several sessions ----------------------------------------------------------------------------------------------
 
 
-class Starts(BaseCallbackHandler):
-    """A synchronous handler, which LangChain calls in threads where the program is asynchronous."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def on_tool_start(self, serialized: Any, input_str: str, **kwargs: Any) -> None:
-        """Note the input of a tool."""
-        self.seen.append(input_str)
-
-    def on_tool_end(self, output: Any, **kwargs: Any) -> None:
-        """Note its output."""
-        self.seen.append(str(output))
-
-
 async def test_threads_of_replayed_tools_have_no_place_in_the_order(world: World, tmp_path: Path) -> None:
     """Synchronous tools of an asynchronous program work in threads, which a replay that serves them does not have."""
+
+    class Starts(BaseCallbackHandler):
+        """A synchronous handler, which LangChain calls in threads where the program is asynchronous."""
+
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def on_tool_start(self, serialized: Any, input_str: str, **kwargs: Any) -> None:
+            """Note the input of a tool."""
+            self.seen.append(input_str)
+
+        def on_tool_end(self, output: Any, **kwargs: Any) -> None:
+            """Note its output."""
+            self.seen.append(str(output))
+
     both = threading.Barrier(2)
 
     def look(what: str) -> str:

@@ -189,24 +189,23 @@ def test_observed_failure_of_a_decision_model(tmp_path: Path) -> None:
         decide(decider)
 
 
-class Seen(BaseCallbackHandler):
-    """Keeps what starts and ends."""
-
-    run_inline = True
-
-    def __init__(self) -> None:
-        self.runs: list[tuple[str, str]] = []
-
-    def on_chain_start(self, serialized: Any, inputs: Any, **facts: Any) -> None:
-        self.runs.append((str(facts.get("name")), str(facts["run_id"])))
-
-    def on_chat_model_start(self, serialized: Any, messages: Any, **facts: Any) -> None:
-        self.runs.append(("model", str(facts["run_id"])))
-
-
 @pytest.mark.parametrize("how", ["sync", "async"])
 def test_router_of_models_is_replayed(tmp_path: Path, how: str) -> None:
     """An agent with `ModelRouterMiddleware` takes the recorded route, with equal messages and runs."""
+
+    class Seen(BaseCallbackHandler):
+        """Keeps what starts and ends."""
+
+        run_inline = True
+
+        def __init__(self) -> None:
+            self.runs: list[tuple[str, str]] = []
+
+        def on_chain_start(self, serialized: Any, inputs: Any, **facts: Any) -> None:
+            self.runs.append((str(facts.get("name")), str(facts["run_id"])))
+
+        def on_chat_model_start(self, serialized: Any, messages: Any, **facts: Any) -> None:
+            self.runs.append(("model", str(facts["run_id"])))
 
     def router(decider: Any) -> Any:
         """Return an agent whose model a decision model chooses."""

@@ -17,30 +17,6 @@ from agenttape_core import use_cassette
 pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.beta_decorator.LangChainBetaWarning")
 
 
-class Remote(DocumentIndex):
-    """An index on a server: it counts the calls that reach it."""
-
-    calls: Any
-    held: Any
-
-    def upsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
-        self.calls.append("upsert")
-        self.held.update({str(item.id): item for item in items})
-        return UpsertResponse(succeeded=[str(item.id) for item in items], failed=[])
-
-    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> DeleteResponse:
-        self.calls.append("delete")
-        return DeleteResponse(num_deleted=len([self.held.pop(each) for each in ids or ()]))
-
-    def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
-        self.calls.append("get")
-        return [self.held[each] for each in ids if each in self.held]
-
-    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        self.calls.append("search")
-        return [each for each in self.held.values() if query in each.page_content]
-
-
 def use(index: Any, how: str) -> list[Any]:
     """Take two documents in, and find, get and delete some."""
     documents = [Document("cats", id="1"), Document("dogs", id="2")]
@@ -59,6 +35,30 @@ def use(index: Any, how: str) -> list[Any]:
 @pytest.mark.parametrize("how", ["sync", "async"])
 def test_remote_index_is_replayed(tmp_path: Path, how: str) -> None:
     """A replay takes no documents in, and finds, gets and deletes none: what the index answered is replayed."""
+
+    class Remote(DocumentIndex):
+        """An index on a server: it counts the calls that reach it."""
+
+        calls: Any
+        held: Any
+
+        def upsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
+            self.calls.append("upsert")
+            self.held.update({str(item.id): item for item in items})
+            return UpsertResponse(succeeded=[str(item.id) for item in items], failed=[])
+
+        def delete(self, ids: list[str] | None = None, **kwargs: Any) -> DeleteResponse:
+            self.calls.append("delete")
+            return DeleteResponse(num_deleted=len([self.held.pop(each) for each in ids or ()]))
+
+        def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
+            self.calls.append("get")
+            return [self.held[each] for each in ids if each in self.held]
+
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            self.calls.append("search")
+            return [each for each in self.held.values() if query in each.page_content]
+
     calls: list[str] = []
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         recorded = use(Remote(calls=calls, held={}), how)

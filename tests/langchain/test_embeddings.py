@@ -101,21 +101,6 @@ class Cached(Embeddings):
         return self.embed_documents([text])[0]
 
 
-class Slotted(Embeddings):
-    """Keeps its state where it cannot be shared."""
-
-    __slots__ = ("world",)
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [[float(self.world.reach("embeddings"))] for _ in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return [float(self.world.reach("embeddings"))]
-
-
 CLASSES = [PlainEmbeddings, DelegatingEmbeddings, AsyncEmbeddings, PydanticEmbeddings]
 
 
@@ -225,33 +210,33 @@ async def test_parallel_equal_calls_find_their_own(world: World, tmp_path: Path)
     assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
-class Backwards(ThreadPoolExecutor):
-    """Begins with what it was given last, once it was given so many things."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__(1)
-        self._count = count
-        self._waiting: list[Callable[[], None]] = []
-
-    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Keep it until all are there."""
-        future: Future[Any] = Future()
-
-        def begin() -> None:
-            try:
-                future.set_result(fn(*args, **kwargs))
-            except BaseException as error:
-                future.set_exception(error)
-
-        self._waiting.append(begin)
-        if len(self._waiting) == self._count:
-            for begin in reversed(self._waiting):
-                super().submit(begin)
-        return future
-
-
 async def test_parallel_calls_that_go_on_in_threads_find_their_own(world: World, tmp_path: Path) -> None:
     """The same holds for the asynchronous methods of the framework, whichever thread begins first."""
+
+    class Backwards(ThreadPoolExecutor):
+        """Begins with what it was given last, once it was given so many things."""
+
+        def __init__(self, count: int) -> None:
+            super().__init__(1)
+            self._count = count
+            self._waiting: list[Callable[[], None]] = []
+
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            """Keep it until all are there."""
+            future: Future[Any] = Future()
+
+            def begin() -> None:
+                try:
+                    future.set_result(fn(*args, **kwargs))
+                except BaseException as error:
+                    future.set_exception(error)
+
+            self._waiting.append(begin)
+            if len(self._waiting) == self._count:
+                for begin in reversed(self._waiting):
+                    super().submit(begin)
+            return future
+
     path = tmp_path / "e.yaml"
     model = PlainEmbeddings(world)
     asyncio.get_running_loop().set_default_executor(Backwards(4))
@@ -354,6 +339,21 @@ def test_pickled_alias_is_an_alias(tmp_path: Path) -> None:
 
 def test_state_in_slots_is_refused_and_met_by_automatic_sessions(world: World, tmp_path: Path) -> None:
     """A class with slots cannot have an alias, and needs none in an automatic session."""
+
+    class Slotted(Embeddings):
+        """Keeps its state where it cannot be shared."""
+
+        __slots__ = ("world",)
+
+        def __init__(self, world: World) -> None:
+            self.world = world
+
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return [[float(self.world.reach("embeddings"))] for _ in texts]
+
+        def embed_query(self, text: str) -> list[float]:
+            return [float(self.world.reach("embeddings"))]
+
     with pytest.raises(ConfigurationError, match="__slots__"):
         tape(Slotted(world))
     path = tmp_path / "e.yaml"

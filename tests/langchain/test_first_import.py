@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -40,21 +41,6 @@ def test_our_package_is_imported_first(tmp_path: Path, package: str) -> None:
     assert ran.stdout == "True\n", ran.stderr
 
 
-_CHAT = """
-import sys
-
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
-
-from agenttape_core import use_cassette
-
-model = GenericFakeChatModel(messages=iter([AIMessage("an answer")] * 3))
-with use_cassette("chat", mode=sys.argv[1]):
-    for question in sys.argv[2:]:
-        assert model.invoke(question).content == "an answer"
-late = ("agenttape_core.redaction.scanner", "langchain_core.language_models.llms", "langchain_core.tools.base")
-print([name for name in late if name in sys.modules])
-"""
 _KEY = "sk-proj-" + "Ab3De5Gh7Jk9Mn1Pq2Rs4Tu6" * 2
 
 
@@ -69,9 +55,24 @@ _KEY = "sk-proj-" + "Ab3De5Gh7Jk9Mn1Pq2Rs4Tu6" * 2
 )
 def test_a_replay_imports_what_it_needs(tmp_path: Path, questions: list[str], loaded: list[str]) -> None:
     """A replay imports the detectors of secrets once a request has one, and no interface that the program doesn't."""
+    chat = dedent("""
+        import sys
+
+        from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+        from langchain_core.messages import AIMessage
+
+        from agenttape_core import use_cassette
+
+        model = GenericFakeChatModel(messages=iter([AIMessage("an answer")] * 3))
+        with use_cassette("chat", mode=sys.argv[1]):
+            for question in sys.argv[2:]:
+                assert model.invoke(question).content == "an answer"
+        late = ("agenttape_core.redaction.scanner", "langchain_core.language_models.llms", "langchain_core.tools.base")
+        print([name for name in late if name in sys.modules])
+    """)
 
     def run(mode: str) -> str:
-        command = [sys.executable, "-c", _CHAT, mode, *questions]
+        command = [sys.executable, "-c", chat, mode, *questions]
         ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout

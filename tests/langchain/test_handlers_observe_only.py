@@ -96,19 +96,19 @@ def test_in_another_process_it_observes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "c.yaml").exists() or not list(open_cassette(tmp_path / "c.yaml").interactions())
 
 
-class _Unreadable:
-    """A value that can't be shown, compared, copied or walked through."""
-
-    def _refuse(self, *_: Any) -> Any:
-        raise RuntimeError("unreadable")
-
-    __repr__ = __str__ = __eq__ = __hash__ = __iter__ = __len__ = __bool__ = _refuse
-    __deepcopy__ = __copy__ = __reduce_ex__ = __getstate__ = _refuse
-
-
 def test_what_cannot_be_read_reaches_the_program(tmp_path: Path) -> None:
     """Inputs, outputs, metadata and errors that the handler can't read pass through unchanged."""
-    value, error = _Unreadable(), LookupError(_Unreadable())
+
+    class Unreadable:
+        """A value that can't be shown, compared, copied or walked through."""
+
+        def _refuse(self, *_: Any) -> Any:
+            raise RuntimeError("unreadable")
+
+        __repr__ = __str__ = __eq__ = __hash__ = __iter__ = __len__ = __bool__ = _refuse
+        __deepcopy__ = __copy__ = __reduce_ex__ = __getstate__ = _refuse
+
+    value, error = Unreadable(), LookupError(Unreadable())
     with TapeCallbackHandler(tmp_path / "c.yaml") as handler:
         config: Any = {"callbacks": [handler], "metadata": {"value": value}}
         assert RunnableLambda(lambda given: given).invoke(value, config) is value
@@ -121,14 +121,13 @@ def test_what_cannot_be_read_reaches_the_program(tmp_path: Path) -> None:
     assert raised.value is error
 
 
-@tool
-def shout(text: str) -> str:
-    """Shout."""
-    return text.upper()
-
-
 def test_memory_does_not_grow_with_turns(tmp_path: Path) -> None:
     """After hundreds of runs a handler holds no more objects than after a few, whatever its runs were."""
+
+    @tool
+    def shout(text: str) -> str:
+        """Shout."""
+        return text.upper()
 
     def _objects() -> Counter[str]:
         gc.collect()

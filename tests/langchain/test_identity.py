@@ -54,19 +54,6 @@ class InHouseText(LLM):
         return f"I am {self.model}"
 
 
-class InHouseEmbeddings(Embeddings):
-    """An embedding model that is no pydantic model."""
-
-    def __init__(self, flavour: str = "a") -> None:
-        self.flavour = flavour
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return [float(ord(self.flavour)), float(len(text))]
-
-
 class Nameless(BaseChatModel):
     """A chat model with nothing to go by."""
 
@@ -113,6 +100,19 @@ def test_the_same_model_is_replayed(tmp_path: Any) -> None:
 
 def test_other_embeddings_are_missed(tmp_path: Any) -> None:
     """An embedding model that is no pydantic model is told from others by its attributes."""
+
+    class InHouseEmbeddings(Embeddings):
+        """An embedding model that is no pydantic model."""
+
+        def __init__(self, flavour: str = "a") -> None:
+            self.flavour = flavour
+
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return [self.embed_query(text) for text in texts]
+
+        def embed_query(self, text: str) -> list[float]:
+            return [float(ord(self.flavour)), float(len(text))]
+
     with use_cassette(tmp_path / "a.yaml", mode="all"):
         InHouseEmbeddings().embed_query("one")
     with (

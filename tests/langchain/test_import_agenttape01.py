@@ -25,37 +25,6 @@ from agenttape_langchain.importers import import_agenttape01
 RECORDED = Path(__file__).parent / "recordings" / "agenttape01.yaml"
 
 
-@tool
-def get_weather(city: str) -> str:
-    """Weather of a city."""
-    raise AssertionError(city)
-
-
-@tool
-def read_page(url: str) -> str:
-    """Read a page."""
-    raise AssertionError(url)
-
-
-@tool
-def look_up(city: str) -> dict[str, Any]:
-    """Look up a city."""
-    raise AssertionError(city)
-
-
-@tool
-def divide(a: int, b: int) -> float:
-    """Divide."""
-    raise AssertionError(a, b)
-
-
-class Search(BaseRetriever):
-    name: str = "search"
-
-    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> Any:
-        raise AssertionError(query)
-
-
 def cassette_of(folder: Path, *interactions: dict[str, Any], **meta: Any) -> Path:
     """Write a cassette as 0.1 does."""
     numbered = [{"index": number, **item} for number, item in enumerate(interactions)]
@@ -82,6 +51,33 @@ def test_a_real_cassette_is_graded(tmp_path: Path) -> None:
 
 def test_a_real_cassette_replays(tmp_path: Path) -> None:
     """Models, tools, a retriever, embeddings and errors of 0.1 serve a LangChain program; lossy ones on request."""
+
+    @tool
+    def get_weather(city: str) -> str:
+        """Weather of a city."""
+        raise AssertionError(city)
+
+    @tool
+    def read_page(url: str) -> str:
+        """Read a page."""
+        raise AssertionError(url)
+
+    @tool
+    def look_up(city: str) -> dict[str, Any]:
+        """Look up a city."""
+        raise AssertionError(city)
+
+    @tool
+    def divide(a: int, b: int) -> float:
+        """Divide."""
+        raise AssertionError(a, b)
+
+    class Search(BaseRetriever):
+        name: str = "search"
+
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> Any:
+            raise AssertionError(query)
+
     import_agenttape01(RECORDED, tmp_path / "new.yaml")
     model = ChatOpenAI(model="gpt-5-mini", api_key="x")
     with use_cassette(tmp_path / "new.yaml", accept={"lossy"}, on_unused="ignore") as replay:

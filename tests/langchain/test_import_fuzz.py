@@ -134,6 +134,14 @@ def test_any_text(text: str) -> None:
 
 def test_yaml_that_names_objects_executes_nothing(tmp_path: Path) -> None:
     """YAML that PyYAML's full loader would execute is refused, with its line."""
+
+    class Harm:
+        def __init__(self, marker: Path) -> None:
+            self.marker = marker
+
+        def __reduce__(self) -> Any:
+            return Path.touch, (self.marker,)
+
     marker = tmp_path / "executed"
     harmful = yaml.dump({"interactions": [{"request": Harm(marker)}]}, Dumper=yaml.Dumper)
     (tmp_path / "source.yaml").write_text(harmful, encoding="utf-8")
@@ -141,11 +149,3 @@ def test_yaml_that_names_objects_executes_nothing(tmp_path: Path) -> None:
         with pytest.raises(CassetteFormatError, match=r"source\.yaml:\d+: not YAML of plain data"):
             importer(tmp_path / "source.yaml", tmp_path / "target.yaml")
     assert not marker.exists()
-
-
-class Harm:
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> Any:
-        return Path.touch, (self.marker,)

@@ -113,12 +113,6 @@ def get_weather(city: str) -> str:
     return f"sunny in {city}"
 
 
-@tool
-def fail(city: str) -> str:
-    """Fail."""
-    raise KeyError(city)
-
-
 @tool(response_format="content_and_artifact")
 def draw(city: str) -> tuple[str, Any]:
     """Draw a city."""
@@ -126,12 +120,6 @@ def draw(city: str) -> tuple[str, Any]:
 
 
 reached: list[str] = []
-
-
-class Pages(BaseRetriever):
-    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        reached.append(query)
-        return [Document(f"about {query}", metadata={"page": 1}, id="d1")]
 
 
 def run(run_id: str = "r1", **fields: Any) -> dict[str, Any]:
@@ -196,6 +184,17 @@ def test_by_its_id(
 
 def test_streams_errors_artifacts_and_documents(tmp_path: Path, loopback: OpenAILoopback) -> None:
     """Documents are exact; streams, errors and artifacts are lossy with their reasons, and replay on request."""
+
+    @tool
+    def fail(city: str) -> str:
+        """Fail."""
+        raise KeyError(city)
+
+    class Pages(BaseRetriever):
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            reached.append(query)
+            return [Document(f"about {query}", metadata={"page": 1}, id="d1")]
+
     model = ChatOpenAI(model="gpt-5-mini", base_url=loopback.base_url, api_key="x", max_retries=0)
     call = {"type": "tool_call", "name": "draw", "args": {"city": "Rome"}, "id": "call_1"}
     with LangSmith() as smith:

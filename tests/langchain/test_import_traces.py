@@ -237,48 +237,48 @@ def test_an_agent_in_the_words_of_the_conventions(tmp_path: Path) -> None:
     assert open_cassette(tmp_path / "new.yaml").interaction(1).address.startswith("invoke_agent desk/")
 
 
-class _OpenInference(BaseTracer):
-    """Writes spans as OpenInference's instrumentation of LangChain does: inputs and outputs of runs, as JSON."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.spans: list[dict[str, Any]] = []
-
-    def on_chat_model_start(self, *args: Any, **kwargs: Any) -> Run:
-        return LangChainTracer.on_chat_model_start(self, *args, **kwargs)  # type: ignore[arg-type]
-
-    def _persist_run(self, run: Run) -> None:
-        pass
-
-    def _end_trace(self, run: Run) -> None:
-        extra = run.extra or {}
-        told = {
-            "openinference.span.kind": {"chat_model": "LLM"}.get(run.run_type, run.run_type.upper()),
-            "input.value": self._written(run.inputs),
-            "llm.invocation_parameters": json.dumps(extra.get("invocation_params", {})),
-            "metadata": json.dumps(extra.get("metadata", {}), default=str),
-        }
-        if run.outputs:
-            told["output.value"] = self._written(run.outputs)
-        fields: dict[str, Any] = {"spanId": str(run.id), "parentSpanId": str(run.parent_run_id or "")}
-        fields["startTimeUnixNano"] = str(int(run.start_time.timestamp() * 1e9))
-        self.spans.append(span(told, run.name, **fields))
-
-    @staticmethod
-    def _written(plain: dict[str, Any]) -> str:
-        (*_, value) = plain.values()
-        if len(plain) == 1 and isinstance(value, str):
-            return value
-        alone = len(plain) == 1 and plain.keys() <= {"input", "output"}
-        return json.dumps(
-            value if alone else plain,
-            default=lambda each: each.model_dump() if isinstance(each, BaseModel) else repr(each),
-        )
-
-
 def test_openinference_of_langchain_is_exact(tmp_path: Path, world: World) -> None:
     """Its spans hold what callbacks received: an agent replays strictly, with the same messages, at its places."""
-    tracer, question = _OpenInference(), {"messages": [HumanMessage("Weather in Paris?", id="q1")]}
+
+    class OpenInference(BaseTracer):
+        """Writes spans as OpenInference's instrumentation of LangChain does: inputs and outputs of runs, as JSON."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.spans: list[dict[str, Any]] = []
+
+        def on_chat_model_start(self, *args: Any, **kwargs: Any) -> Run:
+            return LangChainTracer.on_chat_model_start(self, *args, **kwargs)  # type: ignore[arg-type]
+
+        def _persist_run(self, run: Run) -> None:
+            pass
+
+        def _end_trace(self, run: Run) -> None:
+            extra = run.extra or {}
+            told = {
+                "openinference.span.kind": {"chat_model": "LLM"}.get(run.run_type, run.run_type.upper()),
+                "input.value": self._written(run.inputs),
+                "llm.invocation_parameters": json.dumps(extra.get("invocation_params", {})),
+                "metadata": json.dumps(extra.get("metadata", {}), default=str),
+            }
+            if run.outputs:
+                told["output.value"] = self._written(run.outputs)
+            fields: dict[str, Any] = {"spanId": str(run.id), "parentSpanId": str(run.parent_run_id or "")}
+            fields["startTimeUnixNano"] = str(int(run.start_time.timestamp() * 1e9))
+            self.spans.append(span(told, run.name, **fields))
+
+        @staticmethod
+        def _written(plain: dict[str, Any]) -> str:
+            (*_, value) = plain.values()
+            if len(plain) == 1 and isinstance(value, str):
+                return value
+            alone = len(plain) == 1 and plain.keys() <= {"input", "output"}
+            return json.dumps(
+                value if alone else plain,
+                default=lambda each: each.model_dump() if isinstance(each, BaseModel) else repr(each),
+            )
+
+    tracer, question = OpenInference(), {"messages": [HumanMessage("Weather in Paris?", id="q1")]}
     live = an_agent(world).invoke(question, config={"callbacks": [tracer]})["messages"]
     report = imported(tmp_path, *tracer.spans)
     assert [item.fidelity for item in report.items] == ["exact"] * 3, str(report)

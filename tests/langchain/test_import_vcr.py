@@ -45,17 +45,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # langchain-openai, of a parsed object
 
-CONSTRUCTED = {
-    "agent_loop_streaming": {"output_version": "v1"},
-    "function_calling": {},
-    "incomplete_response": {},
-    "chat_completions_long_stream": {},
-}
-"""The arguments of the models of the real calls; all others have `output_version="responses/v1"`."""
-WEATHER = {
-    "type": "function",
-    "function": {"name": "weather", "description": "W.", "parameters": {"type": "object", "properties": {}}},
-}
 GPT = partial(ChatOpenAI, model="gpt-5-mini", api_key="x")
 
 
@@ -82,6 +71,13 @@ def test_real_exchanges_replay_as_the_client_gave_them(
     name: str, real_exchanges: Callable[[str], RealExchanges], tmp_path: Path
 ) -> None:
     """Every real exchange, plain and streamed, replays to the same messages and chunks as from the service."""
+    # The arguments of the models of the real calls; all others have `output_version="responses/v1"`.
+    constructed = {
+        "agent_loop_streaming": {"output_version": "v1"},
+        "function_calling": {},
+        "incomplete_response": {},
+        "chat_completions_long_stream": {},
+    }
 
     def _without_run_ids(results: list[list[Any]]) -> list[list[Any]]:
         """Take away the ids that LangChain makes of its own run."""
@@ -93,7 +89,7 @@ def test_real_exchanges_replay_as_the_client_gave_them(
     service = real_exchanges(name)
     live = CALLS[name](partial(ChatOpenAI, base_url=service.base_url, api_key="x"))
     service.stop()
-    options = CONSTRUCTED.get(name, {"output_version": "responses/v1"})
+    options = constructed.get(name, {"output_version": "responses/v1"})
     cassette, report = imported(tmp_path, *of_exchanges(service.exchanges), model_options=options, schemas=[Foo])
     assert grades(report) == ["exact"] * len(service.exchanges)
     with use_cassette(cassette, live={"tool"}) as replay:
@@ -142,7 +138,12 @@ def test_embeddings_of_tokens_need_their_text(tmp_path: Path) -> None:
 
 def test_an_agent_of_chat_completions(tmp_path: Path) -> None:
     """Tool results match although their names do not go over the wire; sampling and tools count."""
-    asked = asked_of_gpt("Weather?", tools=[WEATHER], seed=7, max_completion_tokens=99)
+    weather = {
+        "type": "function",
+        "function": {"name": "weather", "description": "W.", "parameters": {"type": "object", "properties": {}}},
+    }
+
+    asked = asked_of_gpt("Weather?", tools=[weather], seed=7, max_completion_tokens=99)
     call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Paris"}'}}
     history = [
         *asked["messages"],
@@ -157,7 +158,7 @@ def test_an_agent_of_chat_completions(tmp_path: Path) -> None:
     assert grades(report) == ["exact", "exact"], str(report)
     for name in ("weather", None):
         with use_cassette(cassette):
-            model = GPT(seed=7, max_tokens=99).bind_tools([WEATHER])
+            model = GPT(seed=7, max_tokens=99).bind_tools([weather])
             question = HumanMessage("Weather?")
             answer = model.invoke([question])
             result = ToolMessage("sunny", tool_call_id="call_1", name=name, status="error" if name else "success")

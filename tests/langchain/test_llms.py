@@ -249,19 +249,19 @@ async def test_parallel_equal_calls_find_their_own(cls: Any, world: World, tmp_p
     assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
-class Tokens(BaseCallbackHandler):
-    """Hears the tokens of a stream."""
-
-    def __init__(self) -> None:
-        self.heard: list[Any] = []
-
-    def on_llm_new_token(self, token: str, *, chunk: Any = None, **kwargs: Any) -> None:
-        """Hear one."""
-        self.heard.append((token, chunk))
-
-
 async def test_callbacks_hear_the_tokens_of_a_replayed_stream(world: World, tmp_path: Path) -> None:
     """A replay tells callbacks of each chunk, as the provider does."""
+
+    class Tokens(BaseCallbackHandler):
+        """Hears the tokens of a stream."""
+
+        def __init__(self) -> None:
+            self.heard: list[Any] = []
+
+        def on_llm_new_token(self, token: str, *, chunk: Any = None, **kwargs: Any) -> None:
+            """Hear one."""
+            self.heard.append((token, chunk))
+
     path, model = tmp_path / "text.yaml", Native(world=world)
     heard = []
     for mode in ("all", "none"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 import langchain_core.vectorstores.in_memory  # noqa: F401 - a run inside forgets what it imported: this stays
@@ -73,59 +74,6 @@ def model(prompt):
 def answer(store, question):
     return model(f"{question} {store.as_retriever(search_kwargs={'k': 1}).invoke(question)[0].page_content}")
 """
-CACHED = """
-import pytest
-from knowledge import answer, cached
-
-pytestmark = pytest.mark.cassette
-
-def test_refunds():
-    assert "14 days" in answer(cached(), "refunds")
-    assert len(cached().store) == 3
-
-def test_parcels():
-    assert "two days" in answer(cached(), "parcels")
-    assert len(cached().store) == 3
-"""
-CATS = """
-def test_cats():
-    assert "asleep" in answer({}, "our cats")
-"""
-WIDER = """
-import pytest
-from agenttape_core import use_cassette
-from knowledge import Remote, answer, built, model
-
-@pytest.fixture(scope="session")
-def store():
-    with use_cassette("kb"):
-        return built()
-
-@pytest.fixture(scope="session")
-def remote():
-    with use_cassette("remote"):
-        remote = Remote()
-        remote.add_texts(["refunds take 14 days"])
-    return remote
-
-@pytest.mark.cassette
-def test_refunds(store):
-    assert "14 days" in answer(store, "refunds")
-
-@pytest.mark.cassette
-def test_remote(remote):
-    assert "14 days" in model(str(remote.search("refunds")))
-"""
-
-MORE = """
-@pytest.mark.cassette
-def test_parcels(store):
-    assert "two days" in answer(store, "parcels")
-
-@pytest.mark.cassette
-def test_remote_again(remote):
-    assert "14 days" in model(str(remote.search("refunds take")))
-"""
 
 
 class Suite:
@@ -171,8 +119,27 @@ def suite(pytester: pytest.Pytester) -> Suite:
 
 def test_a_store_behind_a_cache(suite: Suite, pytester: pytest.Pytester) -> None:
     """Whichever test comes first fills it; each is recorded truly, and once failing ones are, any order is green."""
+    cached = dedent("""
+        import pytest
+        from knowledge import answer, cached
+
+        pytestmark = pytest.mark.cassette
+
+        def test_refunds():
+            assert "14 days" in answer(cached(), "refunds")
+            assert len(cached().store) == 3
+
+        def test_parcels():
+            assert "two days" in answer(cached(), "parcels")
+            assert len(cached().store) == 3
+    """)
+    cats = dedent("""
+        def test_cats():
+            assert "asleep" in answer({}, "our cats")
+    """)
+
     refunds, parcels = "test_it.py::test_refunds", "test_it.py::test_parcels"
-    suite.write(CACHED)
+    suite.write(cached)
     suite.run("--cassette-mode=once", online=True).assert_outcomes(passed=2)
     suite.run().assert_outcomes(passed=2)
     alone = suite.run(parcels)  # nobody has filled the store before it, as when it was recorded
@@ -184,7 +151,7 @@ def test_a_store_behind_a_cache(suite: Suite, pytester: pytest.Pytester) -> None
     assert "2 cassettes replayed" in result.stdout.str()
     assert "1 unused" in result.stdout.str()  # the other one has filled the store
 
-    suite.write(CACHED + CATS.format("cached()"))  # one more test, in a suite that is recorded
+    suite.write(cached + cats.format("cached()"))  # one more test, in a suite that is recorded
     suite.run("--cassette-mode=once", online=True).assert_outcomes(passed=3)
     suite.run().assert_outcomes(passed=3)
     assert suite.told(pytester.path) == {
@@ -198,7 +165,42 @@ def test_a_wider_fixture_with_a_cassette(
     suite: Suite, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store in memory serves tests that are recorded later; one elsewhere refuses, and the way out is named."""
-    suite.write(WIDER)
+    wider = dedent("""
+        import pytest
+        from agenttape_core import use_cassette
+        from knowledge import Remote, answer, built, model
+
+        @pytest.fixture(scope="session")
+        def store():
+            with use_cassette("kb"):
+                return built()
+
+        @pytest.fixture(scope="session")
+        def remote():
+            with use_cassette("remote"):
+                remote = Remote()
+                remote.add_texts(["refunds take 14 days"])
+            return remote
+
+        @pytest.mark.cassette
+        def test_refunds(store):
+            assert "14 days" in answer(store, "refunds")
+
+        @pytest.mark.cassette
+        def test_remote(remote):
+            assert "14 days" in model(str(remote.search("refunds")))
+    """)
+    more = dedent("""
+        @pytest.mark.cassette
+        def test_parcels(store):
+            assert "two days" in answer(store, "parcels")
+
+        @pytest.mark.cassette
+        def test_remote_again(remote):
+            assert "14 days" in model(str(remote.search("refunds take")))
+    """)
+
+    suite.write(wider)
     monkeypatch.setenv("AGENTTAPE_MODE", "once")
     suite.run(online=True).assert_outcomes(passed=2)
     monkeypatch.delenv("AGENTTAPE_MODE")
@@ -206,7 +208,7 @@ def test_a_wider_fixture_with_a_cassette(
     told = suite.told(pytester.path)
     assert told["test_refunds"] == ["refunds refunds take 14 days"]
 
-    suite.write(WIDER + MORE)
+    suite.write(wider + more)
     late = suite.run("--cassette-mode=once", online=True)
     late.assert_outcomes(passed=3, failed=1)
     late.stdout.fnmatch_lines(["*IncompleteObjectError: Can't record Remote.search: *"])

@@ -42,15 +42,6 @@ def steps(handler: TapeCallbackHandler) -> list[tuple[str, str, str]]:
     return [(s.kind, s.name, s.address) for s in open_cassette(handler.path).steps() if s.kind != "gap"]
 
 
-class Shelf(BaseRetriever):
-    """Finds one document, never the same."""
-
-    world: Any
-
-    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        return [Document(f"page {self.world.reach('shelf')} on {query}", metadata={"n": 1})]
-
-
 class Scribe(BaseLLM):
     """Completes prompts, never alike; several in one call."""
 
@@ -68,27 +59,6 @@ class Scribe(BaseLLM):
         number = self.world.reach("scribe")
         usage = {"token_usage": {"prompt_tokens": 3, "completion_tokens": number}}
         return LLMResult(generations=[[Generation(text=f"{prompt} {number}")] for prompt in prompts], llm_output=usage)
-
-
-class FlowingScribe(Scribe):
-    """Streams, too."""
-
-    def _stream(
-        self, prompt: str, stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> Iterator[GenerationChunk]:
-        for word in (*prompt.split(), str(self.world.reach("scribe"))):
-            chunk = GenerationChunk(text=word)
-            if run_manager is not None:
-                run_manager.on_llm_new_token(word, chunk=chunk)
-            yield chunk
-
-    async def _astream(
-        self, prompt: str, stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> AsyncIterator[GenerationChunk]:
-        for chunk in self._stream(prompt):
-            if run_manager is not None:
-                await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-            yield chunk
 
 
 # -- the tree ------------------------------------------------------------------------------------------------------
@@ -236,6 +206,35 @@ def test_large_output_is_left_out(world: World, handler: TapeCallbackHandler) ->
 
 async def test_retrievers_and_text_models_replay(world: World, handler: TapeCallbackHandler) -> None:
     """Searches, prompts alone and in batches, streams: what was observed is what a session records, and is replayed."""
+
+    class Shelf(BaseRetriever):
+        """Finds one document, never the same."""
+
+        world: Any
+
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            return [Document(f"page {self.world.reach('shelf')} on {query}", metadata={"n": 1})]
+
+    class FlowingScribe(Scribe):
+        """Streams, too."""
+
+        def _stream(
+            self, prompt: str, stop: Any = None, run_manager: Any = None, **kwargs: Any
+        ) -> Iterator[GenerationChunk]:
+            for word in (*prompt.split(), str(self.world.reach("scribe"))):
+                chunk = GenerationChunk(text=word)
+                if run_manager is not None:
+                    run_manager.on_llm_new_token(word, chunk=chunk)
+                yield chunk
+
+        async def _astream(
+            self, prompt: str, stop: Any = None, run_manager: Any = None, **kwargs: Any
+        ) -> AsyncIterator[GenerationChunk]:
+            for chunk in self._stream(prompt):
+                if run_manager is not None:
+                    await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                yield chunk
+
     shelf, scribe = Shelf(world=world), FlowingScribe(world=world)
 
     async def run(config: Any) -> list[Any]:

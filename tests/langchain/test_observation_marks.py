@@ -151,21 +151,21 @@ def test_a_stream_with_a_hole_is_none(world: World, handler: TapeCallbackHandler
     assert open_cassette(handler.path).entries == ()
 
 
-class Numbers(Embeddings):
-    """Embeds, never alike."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def embed_query(self, text: str) -> list[float]:
-        return [float(self.world.reach("embed"))]
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self.embed_query(text) for text in texts]
-
-
 def test_calls_that_nobody_tells_of(world: World, handler: TapeCallbackHandler) -> None:
     """LangChain fires no callbacks for embeddings. A replay that comes to one learns that it was never observed."""
+
+    class Numbers(Embeddings):
+        """Embeds, never alike."""
+
+        def __init__(self, world: World) -> None:
+            self.world = world
+
+        def embed_query(self, text: str) -> list[float]:
+            return [float(self.world.reach("embed"))]
+
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return [self.embed_query(text) for text in texts]
+
     embed = RunnableLambda(lambda text: Numbers(world).embed_query(text))
     embed.invoke("Hi", {"callbacks": [handler]})
     world.gone = True
@@ -179,16 +179,16 @@ def test_calls_that_nobody_tells_of(world: World, handler: TapeCallbackHandler) 
 # -- calls of which less is known than came back ----------------------------------------------------------------------
 
 
-class Silent(StreamingChat):
-    """Streams, and tells no callback of its chunks."""
-
-    def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Iterator[Any]:
-        yield from self.chunks(messages)
-
-
 @pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
 def test_streams_told_in_events_only(world: World, handler: TapeCallbackHandler) -> None:
     """Of a stream of events (v3) by a model that tells no tokens, only the sum is known; it is replayed on request."""
+
+    class Silent(StreamingChat):
+        """Streams, and tells no callback of its chunks."""
+
+        def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Iterator[Any]:
+            yield from self.chunks(messages)
+
     model = Silent(world=world)
 
     def events(config: Any = None) -> str:

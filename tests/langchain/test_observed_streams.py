@@ -102,41 +102,40 @@ async def test_chunks_of_an_event_loop(seed: int, inside: bool, tmp_path: Path) 
         assert session.report.unobserved in ((), BETWEEN)  # a turnstile takes no time, as no provider does
 
 
-class Provider(BaseChatModel):
-    """Takes some milliseconds for each answer; without a seed, it is gone."""
-
-    draws: Any = None
-
-    @property
-    def _llm_type(self) -> str:
-        return "provider"
-
-    def _generate(self, *_: Any, **__: Any) -> ChatResult:
-        raise AssertionError
-
-    async def _agenerate(self, messages: Any, *_: Any, **__: Any) -> ChatResult:
-        await asyncio.sleep(self.draws.uniform(0.004, 0.03))
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(f"{messages[-1].text}!"))])
-
-
-async def asked(draws: random.Random | None, config: Any = None) -> list[str]:
-    """Ask in five tasks which go on for some steps after each answer, and return what they did in its order."""
-    model, done = Provider(draws=draws), list[str]()
-
-    async def ask(number: int) -> None:
-        for turn in range(3):
-            done.append((await model.ainvoke(f"{number}.{turn}", config)).text)
-            for step in range(4):
-                await asyncio.sleep(0)
-                done.append(f"{number}.{turn}.{step}")
-
-    await asyncio.gather(*map(ask, range(5)))
-    return done
-
-
 @pytest.mark.parametrize("seed", range(3))
 async def test_what_tasks_do_between_answers_comes_in_its_order(seed: int, tmp_path: Path) -> None:
     """Answers come amid the steps of other tasks where they came, or the report names it."""
+
+    class Provider(BaseChatModel):
+        """Takes some milliseconds for each answer; without a seed, it is gone."""
+
+        draws: Any = None
+
+        @property
+        def _llm_type(self) -> str:
+            return "provider"
+
+        def _generate(self, *_: Any, **__: Any) -> ChatResult:
+            raise AssertionError
+
+        async def _agenerate(self, messages: Any, *_: Any, **__: Any) -> ChatResult:
+            await asyncio.sleep(self.draws.uniform(0.004, 0.03))
+            return ChatResult(generations=[ChatGeneration(message=AIMessage(f"{messages[-1].text}!"))])
+
+    async def asked(draws: random.Random | None, config: Any = None) -> list[str]:
+        """Ask in five tasks which go on for some steps after each answer, and return what they did in its order."""
+        model, done = Provider(draws=draws), list[str]()
+
+        async def ask(number: int) -> None:
+            for turn in range(3):
+                done.append((await model.ainvoke(f"{number}.{turn}", config)).text)
+                for step in range(4):
+                    await asyncio.sleep(0)
+                    done.append(f"{number}.{turn}.{step}")
+
+        await asyncio.gather(*map(ask, range(5)))
+        return done
+
     with TapeCallbackHandler(tmp_path / "seen.jsonl") as handler:
         observed = await asked(random.Random(seed), {"callbacks": [handler]})
     with use_cassette(tmp_path / "seen.jsonl") as session:

@@ -64,17 +64,6 @@ def of_anthropic(base: str) -> Any:
     return package.ChatAnthropic(model="claude-sonnet-5", base_url=base, api_key="any-text", max_retries=0)
 
 
-class Watching(BaseCallbackHandler):
-    """Keeps the response of an error that callbacks receive, as tracers show it."""
-
-    def __init__(self) -> None:
-        self.told: list[Any] = []
-
-    def on_llm_error(self, error: BaseException, **kwargs: Any) -> None:
-        """Keep it."""
-        self.told.append(kwargs["response"].model_dump())
-
-
 @pytest.mark.parametrize("status", KINDS)
 @pytest.mark.parametrize("provider", [of_openai, of_anthropic])
 @pytest.mark.parametrize("is_async", [False, True])
@@ -82,6 +71,16 @@ async def test_errors(
     is_async: bool, provider: Callable[[str], Any], status: int, service: Any, tmp_path: Path
 ) -> None:
     """An SDK's error is raised again with all its attributes, and tracers receive the same."""
+
+    class Watching(BaseCallbackHandler):
+        """Keeps the response of an error that callbacks receive, as tracers show it."""
+
+        def __init__(self) -> None:
+            self.told: list[Any] = []
+
+        def on_llm_error(self, error: BaseException, **kwargs: Any) -> None:
+            """Keep it."""
+            self.told.append(kwargs["response"].model_dump())
 
     def seen_of(error: Any) -> dict[str, Any]:
         """The attributes of an SDK's error that programs read."""

@@ -275,7 +275,10 @@ def test_agent_streams_through_the_stand_in(chat: ChatOpenAI, path: Path) -> Non
     assert run(ReplayChatModel(path)) == expected
 
 
-WITHOUT_PROVIDER = """
+@pytest.mark.process
+def test_no_provider_package_is_needed(chat: ChatOpenAI, path: Path) -> None:
+    """The agent runs without a key even if neither `langchain_openai` nor `openai` can be imported."""
+    without_provider = """
     import sys
 
     for name in ("langchain_openai", "openai"):
@@ -292,13 +295,9 @@ WITHOUT_PROVIDER = """
     print(agent.invoke({"messages": [("user", "Paris?")]})["messages"][-1].text)
 """
 
-
-@pytest.mark.process
-def test_no_provider_package_is_needed(chat: ChatOpenAI, path: Path) -> None:
-    """The agent runs without a key even if neither `langchain_openai` nor `openai` can be imported."""
     agent = create_agent(chat, [get_weather])
     expected = recorded(path, lambda: agent.invoke({"messages": [("user", "Paris?")]}))
-    command = [sys.executable, "-c", textwrap.dedent(WITHOUT_PROVIDER), str(path)]
+    command = [sys.executable, "-c", textwrap.dedent(without_provider), str(path)]
     ran = subprocess.run(command, check=False, capture_output=True, text=True, env={})
     assert ran.stdout.strip() == expected["messages"][-1].text, ran.stderr
 

@@ -89,21 +89,21 @@ class Routing(BaseRetriever):
 FAKES = [Plain, Bare, Configurable, Native]
 
 
-async def every_call(retriever: Any) -> list[Any]:
-    """The results of the ways of searching."""
-    return [
-        retriever.invoke("a"),
-        await retriever.ainvoke("b"),
-        retriever.batch(["c", "d"]),
-        [(ev["event"], ev["name"], ev["data"]) async for ev in retriever.astream_events("e", version="v2")],
-        (RunnableLambda(lambda question: question.upper()) | retriever).invoke("f"),
-    ]
-
-
 @pytest.mark.parametrize("way", ["automatic", "taped", "both"])
 @pytest.mark.parametrize("cls", FAKES)
 async def test_retriever_replays(cls: Any, way: str, world: World, tmp_path: Path) -> None:
     """However it is called, the documents come back with ids and metadata, and nothing is searched."""
+
+    async def every_call(retriever: Any) -> list[Any]:
+        """The results of the ways of searching."""
+        return [
+            retriever.invoke("a"),
+            await retriever.ainvoke("b"),
+            retriever.batch(["c", "d"]),
+            [(ev["event"], ev["name"], ev["data"]) async for ev in retriever.astream_events("e", version="v2")],
+            (RunnableLambda(lambda question: question.upper()) | retriever).invoke("f"),
+        ]
+
     real = cls(world=world)
     retriever, automatic = (real if way == "automatic" else tape(real)), way != "taped"
     path = tmp_path / "found.yaml"

@@ -17,22 +17,6 @@ from agenttape_langchain.address import place_in_words
 from .fakes import FakeChat, StreamingChat, World
 
 
-class Chains:
-    """Follows the chains of a session."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def began(self, run_id: Any, parent_run_id: Any, run: Any, facts: Any) -> None:
-        self.seen.append(f"began {facts.name}")
-
-    def ended(self, run_id: Any, output: Any) -> None:
-        self.seen.append("ended")
-
-    def failed(self, run_id: Any, error: BaseException) -> None:
-        self.seen.append("failed")
-
-
 @pytest.fixture
 def own_followers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget after the test what it has registered, but nothing that integrations register when they connect."""
@@ -44,6 +28,22 @@ def own_followers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("own_followers")
 def test_follower_of_a_package_that_is_imported_late(tmp_path: Path) -> None:
     """A package that is imported while a session is open follows its chains, though its tree has begun to grow."""
+
+    class Chains:
+        """Follows the chains of a session."""
+
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def began(self, run_id: Any, parent_run_id: Any, run: Any, facts: Any) -> None:
+            self.seen.append(f"began {facts.name}")
+
+        def ended(self, run_id: Any, output: Any) -> None:
+            self.seen.append("ended")
+
+        def failed(self, run_id: Any, error: BaseException) -> None:
+            self.seen.append("failed")
+
     chains = Chains()
     with use_cassette(tmp_path / "late.yaml", mode="all"):
         RunnableLambda(str, name="early").invoke(1)
@@ -86,19 +86,19 @@ def test_node_in_words(address: str, words: str | None) -> None:
     assert place_in_words(address) == words
 
 
-class Silent(FakeChat):
-    """A model that begins to stream, and never says anything."""
-
-    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-        return self.result(messages)
-
-    async def _astream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-        await asyncio.Event().wait()
-        yield None
-
-
 def test_call_after_a_cancelled_one_has_an_address_of_its_own(world: World, tmp_path: Path) -> None:
     """A model that streams because somebody listens is not taken for the one whose call was cancelled before."""
+
+    class Silent(FakeChat):
+        """A model that begins to stream, and never says anything."""
+
+        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+            return self.result(messages)
+
+        async def _astream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+            await asyncio.Event().wait()
+            yield None
+
     silent, speaking = Silent(world=world), StreamingChat(world=world)
 
     async def body(question: str) -> str:

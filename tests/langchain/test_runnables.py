@@ -233,29 +233,29 @@ def test_errors_are_recorded_attempt_by_attempt(world: World, tmp_path: Path) ->
     assert len(session.report.replayed) == 2
 
 
-class Runs(BaseCallbackHandler):
-    """Hears of outermost runs."""
-
-    def __init__(self) -> None:
-        self.heard: list[Any] = []
-        self._outer: set[Any] = set()
-
-    def on_chain_start(
-        self, serialized: Any, inputs: Any, *, run_id: Any, parent_run_id: Any = None, **kw: Any
-    ) -> None:
-        """Hear of one."""
-        if parent_run_id is None:
-            self._outer.add(run_id)
-            self.heard.append(("start", kw.get("name"), inputs, kw.get("tags")))
-
-    def on_chain_end(self, outputs: Any, *, run_id: Any, **kw: Any) -> None:
-        """Hear of one."""
-        if run_id in self._outer:
-            self.heard.append(("end", outputs))
-
-
 async def test_callbacks_hear_of_the_whole(world: World, tmp_path: Path) -> None:
     """A replayed call is one run, with the name, the tags, the input and the output that the real one has."""
+
+    class Runs(BaseCallbackHandler):
+        """Hears of outermost runs."""
+
+        def __init__(self) -> None:
+            self.heard: list[Any] = []
+            self._outer: set[Any] = set()
+
+        def on_chain_start(
+            self, serialized: Any, inputs: Any, *, run_id: Any, parent_run_id: Any = None, **kw: Any
+        ) -> None:
+            """Hear of one."""
+            if parent_run_id is None:
+                self._outer.add(run_id)
+                self.heard.append(("start", kw.get("name"), inputs, kw.get("tags")))
+
+        def on_chain_end(self, outputs: Any, *, run_id: Any, **kw: Any) -> None:
+            """Hear of one."""
+            if run_id in self._outer:
+                self.heard.append(("end", outputs))
+
     path, taped = tmp_path / "call.yaml", tape(chain(world).with_config(run_name="answering"))
     heard = []
     for mode in ("all", "none"):
@@ -416,18 +416,18 @@ def test_binding_around_a_chain_is_taped_as_a_whole(world: World, tmp_path: Path
     assert [row.kind for row in recording.interactions] == ["call"]
 
 
-class Trip(TypedDict):
-    """A trip to a city."""
-
-    city: str
-
-
 # -- init_chat_model -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["plain", "bound", "configured", "structured", "taped inside"])
 def test_configurable_model(way: str, loopback: OpenAILoopback, tmp_path: Path) -> None:
     """Every model that a configurable model makes is taped, whatever is bound to it or configured later."""
+
+    class Trip(TypedDict):
+        """A trip to a city."""
+
+        city: str
+
     path, settings = tmp_path / "call.yaml", {"base_url": loopback.base_url, "api_key": "x"}
     taped: Any = tape(
         init_chat_model("gpt-5-mini", model_provider="openai", configurable_fields=("model",), **settings)

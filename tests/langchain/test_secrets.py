@@ -159,16 +159,15 @@ async def test_agents(secret: str, world: World, tmp_path: Path) -> None:
         assert await agent.ainvoke(question) == recorded
 
 
-class LoginError(ToolException):
-    """An error that carries more than its text."""
-
-    def __init__(self, text: str, *, header: dict[str, str]) -> None:
-        self.header = header
-        super().__init__(text)
-
-
 def test_exceptions(secret: str, world: World, tmp_path: Path) -> None:
     """A secret in an exception, its arguments and its attributes is not on disk, and its handler sees it again."""
+
+    class LoginError(ToolException):
+        """An error that carries more than its text."""
+
+        def __init__(self, text: str, *, header: dict[str, str]) -> None:
+            self.header = header
+            super().__init__(text)
 
     def login(api_key: str) -> str:
         world.reach("tool")
@@ -258,31 +257,29 @@ def test_another_secret_serves_the_same(world: World, tmp_path: Path) -> None:
     assert second not in str(miss.value)
 
 
-class SpellingChat(SecretChat):
-    """Gives the log probabilities of each character of its answer, as OpenAI does of its tokens."""
-
-    def said(self, messages: Any) -> AIMessage:
-        """The answer of `_generate`."""
-        message = super().said(messages)
-        message.response_metadata["logprobs"] = probabilities(str(message.content))
-        return message
-
-    def chunks(self, messages: Any) -> Any:
-        """The chunks of `_stream`."""
-        for chunk in super().chunks(messages):
-            chunk.message.response_metadata["logprobs"] = probabilities(chunk.text)
-            yield chunk
-
-
-def probabilities(text: str) -> dict[str, Any]:
-    """Return the log probabilities of an answer whose tokens are its characters."""
-    entries = [{"token": each, "bytes": list(each.encode()), "logprob": -0.1} for each in text]
-    return {"content": [{**entry, "top_logprobs": [entry]} for entry in entries]}
-
-
 @pytest.mark.parametrize("streamed", [False, True])
 def test_log_probabilities_spell_no_secret(world: World, tmp_path: Path, *, streamed: bool) -> None:
     """The log probabilities of an answer spell a pseudonym in the cassette, and in a replay what the recording did."""
+
+    class SpellingChat(SecretChat):
+        """Gives the log probabilities of each character of its answer, as OpenAI does of its tokens."""
+
+        def said(self, messages: Any) -> AIMessage:
+            """The answer of `_generate`."""
+            message = super().said(messages)
+            message.response_metadata["logprobs"] = probabilities(str(message.content))
+            return message
+
+        def chunks(self, messages: Any) -> Any:
+            """The chunks of `_stream`."""
+            for chunk in super().chunks(messages):
+                chunk.message.response_metadata["logprobs"] = probabilities(chunk.text)
+                yield chunk
+
+    def probabilities(text: str) -> dict[str, Any]:
+        """Return the log probabilities of an answer whose tokens are its characters."""
+        entries = [{"token": each, "bytes": list(each.encode()), "logprob": -0.1} for each in text]
+        return {"content": [{**entry, "top_logprobs": [entry]} for entry in entries]}
 
     def spelled(value: Any, key: str) -> str:
         """Return all that stands under a key anywhere in a value, joined."""

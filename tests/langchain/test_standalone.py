@@ -310,7 +310,10 @@ def test_stand_ins_are_exported_and_loaded_late() -> None:
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
 
 
-IMPORTS = """
+@pytest.mark.process
+def test_imports_wait_until_they_are_needed(tmp_path: Path) -> None:
+    """Our packages import neither a framework nor core's parts; the first session imports no tools and no stand-ins."""
+    imports = """
 import sys
 import agenttape_langchain
 
@@ -329,14 +332,10 @@ import agenttape_langgraph
 print(loaded("agenttape_langchain.importers", "agenttape_langchain.stand_ins.replay", "langchain.", "langgraph"))
 """
 
-
-@pytest.mark.process
-def test_imports_wait_until_they_are_needed(tmp_path: Path) -> None:
-    """Our packages import neither a framework nor core's parts; the first session imports no tools and no stand-ins."""
     path = tmp_path / "empty.yaml"
     with use_cassette(path, mode="all", check_replay=False):
         pass
-    done = subprocess.run([sys.executable, "-c", IMPORTS, str(path)], check=True, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", imports, str(path)], check=True, capture_output=True, text=True)
     assert done.stdout.splitlines() == ["[]", "['agenttape_core.garbage', 'agenttape_core.on_demand']", "[]", "[]"]
 
 

@@ -24,11 +24,6 @@ pytestmark = pytest.mark.process
 
 SUITES = Path(__file__).with_name("standard_suites")
 ROOT = SUITES.parents[2]
-RUNS = {
-    "plain": ("--snapshot-update",),
-    "recording": (),
-    "replaying": ("--disable-socket", "--allow-unix-socket"),  # an event loop wakes itself by a pair of sockets
-}
 UNNEEDED = "agenttape anyio examples hypothesispytest langsmith_plugin platformdirs randomly xdist xdist.looponfail"
 """Plugins that are installed and that the suites do without: to load them takes as long as many tests."""
 
@@ -38,6 +33,11 @@ LOADED = ("pytest", "langchain_openai", "langchain_core.indexing", "agenttape_la
 
 def test_suites_pass(tmp_path: Path) -> None:
     """All tests pass in all three runs, and what recorded something is replayed from it, with nothing left over."""
+    runs = {
+        "plain": ("--snapshot-update",),
+        "recording": (),
+        "replaying": ("--disable-socket", "--allow-unix-socket"),  # an event loop wakes itself by a pair of sockets
+    }
 
     def counts_of(run: str, folder: Path) -> Any:
         """The number of interactions that each test recorded or was replayed."""
@@ -49,7 +49,7 @@ def test_suites_pass(tmp_path: Path) -> None:
         command += ["-o", "addopts=--import-mode=importlib --strict-markers", "-o", "python_files=suite_*.py"]
         command += [word for plugin in UNNEEDED.split() for word in ("-p", f"no:{plugin}")]
         command += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # for what the fork has loaded
-        command += ["--benchmark-disable", f"--suite-run={run}", f"--suite-folder={folder}", *RUNS[run]]
+        command += ["--benchmark-disable", f"--suite-run={run}", f"--suite-folder={folder}", *runs[run]]
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("AGENTTAPE_", "PYTEST_"))}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{run}:\n{done.stdout[-8000:]}\n{done.stderr[-2000:]}"
@@ -57,7 +57,7 @@ def test_suites_pass(tmp_path: Path) -> None:
 
     passed = {}
     with forks.commands(tmp_path / "commands", LOADED, "pytest") as commands:
-        for run in RUNS:
+        for run in runs:
             (summary,) = re.findall(r"(\d+) passed, (\d+) skipped", outcome_of(run, tmp_path, commands))
             passed[run] = summary
     assert len(set(passed.values())) == 1, passed

@@ -185,21 +185,21 @@ class Scoring(BaseCrossEncoder):
         return [float(len(text)) for _, text in text_pairs]
 
 
-class Reranking(BaseDocumentCompressor):
-    """Keeps the documents that a cross encoder scores above a limit."""
-
-    model: Any
-    limit: float
-
-    def compress_documents(
-        self, documents: Sequence[Document], query: str, callbacks: Any = None
-    ) -> Sequence[Document]:
-        scores = self.model.score([(query, document.page_content) for document in documents])
-        return [document for document, score in zip(documents, scores, strict=True) if score > self.limit]
-
-
 def test_cross_encoders_are_replayed_and_rerankers_run(tmp_path: Path) -> None:
     """A cross encoder isn't called in a replay, while the reranker around it runs with today's limit."""
+
+    class Reranking(BaseDocumentCompressor):
+        """Keeps the documents that a cross encoder scores above a limit."""
+
+        model: Any
+        limit: float
+
+        def compress_documents(
+            self, documents: Sequence[Document], query: str, callbacks: Any = None
+        ) -> Sequence[Document]:
+            scores = self.model.score([(query, document.page_content) for document in documents])
+            return [document for document, score in zip(documents, scores, strict=True) if score > self.limit]
+
     path, model = tmp_path / "c.yaml", Scoring()
 
     def run(limit: float) -> list[str]:

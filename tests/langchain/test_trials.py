@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import langchain.agents  # noqa: F401 - runs in this process forget what only they have imported
@@ -364,51 +365,49 @@ def test_a_candidate_that_cannot_be_tried(single: pytest.Pytester, models: Model
     result.stdout.no_fnmatch_line("*During handling*")
 
 
-PROGRAM = """
-from agenttape_core import boundary, use_cassette
-from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI
-
-
-@tool
-def refund(order: str, amount: int) -> str:
-    "Refund an order."
-    with open("ran", "a") as file:
-        file.write(order)
-    return f"refunded {order}"
-
-
-@boundary("tool")
-def note(text):
-    with open("ran", "a") as file:
-        file.write(text)
-
-
-def main():
-    with use_cassette("notes", mode="all"):  # of its own: with a candidate it only replays
-        note("began")
-    model = ChatOpenAI(model="old", max_retries=0).bind_tools([refund])
-    asked = [("user", "other")]
-    answer = model.invoke(asked)
-    result = refund.invoke(answer.tool_calls[0])
-    print(model.invoke([*asked, answer, result]).text)
-
-
-if __name__ == "__main__":
-    main()
-"""
-
-
 @pytest.mark.process
 def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.CaptureFixture[str]) -> None:
     """`agenttape lab model` tries a model on a command within a limit, and continues from what it did."""
+    program = dedent("""
+        from agenttape_core import boundary, use_cassette
+        from langchain_core.tools import tool
+        from langchain_openai import ChatOpenAI
+
+
+        @tool
+        def refund(order: str, amount: int) -> str:
+            "Refund an order."
+            with open("ran", "a") as file:
+                file.write(order)
+            return f"refunded {order}"
+
+
+        @boundary("tool")
+        def note(text):
+            with open("ran", "a") as file:
+                file.write(text)
+
+
+        def main():
+            with use_cassette("notes", mode="all"):  # of its own: with a candidate it only replays
+                note("began")
+            model = ChatOpenAI(model="old", max_retries=0).bind_tools([refund])
+            asked = [("user", "other")]
+            answer = model.invoke(asked)
+            result = refund.invoke(answer.tool_calls[0])
+            print(model.invoke([*asked, answer, result]).text)
+
+
+        if __name__ == "__main__":
+            main()
+    """)
 
     def tried(model: str, *args: str) -> int:
         capsys.readouterr()
         return run(["lab", "model", model, "--run", "app", *args, "--", sys.executable, "app.py"])
 
     priced(pytester, old=0.0, new=1e6)  # a dollar for each token
-    pytester.makepyfile(app=PROGRAM)
+    pytester.makepyfile(app=program)
     pytester.syspathinsert()
     with use_cassette("app", mode="all"):
         import_module("app").main()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import langchain_openai  # noqa: F401 - what is imported in a session only is forgotten after it
@@ -188,29 +189,28 @@ def test_derived_files_are_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(json.loads(Path("out.json").read_text(encoding="utf-8"))["trials"]) == 1
 
 
-TOOLS = """
-from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI
-import os
-
-
-@tool
-def price(item: str) -> str:
-    "Get a price."
-    return "12"
-
-
-def main():
-    answer = ChatOpenAI(model="old", max_retries=0).invoke("What costs it?").text
-    return price.invoke({"item": answer.split()[0]})
-"""
-
-
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("is_replayed", [False, True])
 def test_an_oracle_answers_for_tools(is_replayed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With an oracle, a call of a tool that this run has no recording of is answered by a file, or by a server."""
-    Path("desk.py").write_text(TOOLS, encoding="utf-8")
+    tools = dedent("""
+        from langchain_core.tools import tool
+        from langchain_openai import ChatOpenAI
+        import os
+
+
+        @tool
+        def price(item: str) -> str:
+            "Get a price."
+            return "12"
+
+
+        def main():
+            answer = ChatOpenAI(model="old", max_retries=0).invoke("What costs it?").text
+            return price.invoke({"item": answer.split()[0]})
+    """)
+
+    Path("desk.py").write_text(tools, encoding="utf-8")
     monkeypatch.delitem(sys.modules, "desk", raising=False)
     with use_cassette("one", mode="all"):
         import_module("desk").main()

@@ -128,16 +128,16 @@ async def test_store_replays(cls: Any, way: str, world: World, tmp_path: Path) -
 
 async def test_taped_store_works_outside_sessions(world: World) -> None:
     """An alias does what the original does, also what the interface decides by which methods a class has."""
+
+    class Nothing(RemoteStore):
+        add_texts = VectorStore.add_texts
+        add_documents = VectorStore.add_documents
+
     for cls in (RemoteStore, DocumentStore):
         results = await every_call(tape(cls(world)))
         assert len(results) == 18
     with pytest.raises(NotImplementedError, match="add_texts"):
-        tape(_Nothing(world)).add_texts(["a"])
-
-
-class _Nothing(RemoteStore):
-    add_texts = VectorStore.add_texts
-    add_documents = VectorStore.add_documents
+        tape(Nothing(world)).add_texts(["a"])
 
 
 def test_request_names_method_arguments_and_collection(world: World, tmp_path: Path) -> None:
@@ -242,19 +242,19 @@ def test_store_made_of_texts(world: World, tmp_path: Path) -> None:
         assert run() == recorded
 
 
-class Client(InMemoryVectorStore):
-    """Derives from a store in memory, and does its work elsewhere."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(CountingEmbeddings(world))
-        self.world = world
-
-    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
-        return [Document(f"{query} {self.world.reach('search')}")]
-
-
 def test_who_derives_from_a_store_in_memory_and_works_elsewhere_is_replayed(world: World, tmp_path: Path) -> None:
     """A leaf that uses no part of the class in memory belongs to something else."""
+
+    class Client(InMemoryVectorStore):
+        """Derives from a store in memory, and does its work elsewhere."""
+
+        def __init__(self, world: World) -> None:
+            super().__init__(CountingEmbeddings(world))
+            self.world = world
+
+        def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+            return [Document(f"{query} {self.world.reach('search')}")]
+
     path = tmp_path / "store.yaml"
     with use_cassette(path, mode="all"):
         recorded = Client(world).similarity_search("q")

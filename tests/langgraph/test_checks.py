@@ -66,14 +66,14 @@ def test_tools_of_one_message_run_side_by_side(tmp_path: Path) -> None:
     assert found.message == "refund was called beside look_up, not after it"
 
 
-class Trip(TypedDict, total=False):
-    """The state of the graph."""
-
-    kind: str
-
-
 def test_coverage_of_a_graph_with_branches(tmp_path: Path) -> None:
     """Coverage names exactly the nodes and edges that no run took, until one takes them."""
+
+    class Trip(TypedDict, total=False):
+        """The state of the graph."""
+
+        kind: str
+
     builder = StateGraph(Trip)
     for name in ("route", "left", "right", "join"):
         builder.add_node(name, lambda state: {"kind": state["kind"]})

@@ -64,14 +64,12 @@ def history(graph: Any) -> Call:
 # -- six branches -----------------------------------------------------------------------------------------------------
 
 
-ORDERS = {
-    "all": [*((1, n) for n in BRANCHES), *((2, n) for n in BRANCHES)],
-    "none": [*((1, n) for n in (5, 1, 0, 4, 2, 3)), *((2, n) for n in (3, 5, 4, 0, 2, 1))],
-}
-
-
 def test_branches(world: World, tmp_path: Path, twice: Twice) -> None:
     """Six `Send` branches that end in another order replay as the same states, history and events of each task."""
+    orders = {
+        "all": [*((1, n) for n in BRANCHES), *((2, n) for n in BRANCHES)],
+        "none": [*((1, n) for n in (5, 1, 0, 4, 2, 3)), *((2, n) for n in (3, 5, 4, 0, 2, 1))],
+    }
 
     def branching(world: World, turns: Turns, saver: Any) -> Any:
         """Six branches that each call a model twice, in an order of the test's, and draw ids."""
@@ -103,7 +101,7 @@ def test_branches(world: World, tmp_path: Path, twice: Twice) -> None:
         return builder.compile(checkpointer=saver)
 
     def drive(mode: str) -> Calls:
-        graph = branching(world, Turns(ORDERS[mode]), InMemorySaver())
+        graph = branching(world, Turns(orders[mode]), InMemorySaver())
         parts = yield streamed(graph, {"n": 0, "found": []})
         return by_task(parts), (yield state(graph)), (yield history(graph))
 
@@ -203,30 +201,29 @@ def test_agents(kind: str, durability: Any, world: World, tmp_path: Path, twice:
 # -- the functional API -----------------------------------------------------------------------------------------------
 
 
-def aflow_of(world: World, turns: Turns, saver: Any) -> Any:
-    model = AsyncChat(world=world)
-
-    @task
-    async def inner(n: int) -> str:
-        return str((await model.ainvoke(f"inner {n}")).text)
-
-    @task
-    async def outer(n: int) -> str:
-        futures = [inner(10 * n), inner(10 * n + 1)]
-        await turns.atake(n)
-        return " and ".join(await asyncio.gather(*futures))
-
-    @entrypoint(checkpointer=saver)
-    async def flow(n: int) -> Any:
-        results = await asyncio.gather(*(outer(each) for each in range(n)))
-        answer = interrupt({"so far": results})
-        return {"results": results, "answer": answer, "last": await outer(99)}
-
-    return flow
-
-
 def test_functional(world: World, tmp_path: Path, twice: Twice) -> None:
     """A workflow of nested, parallel tasks with an interrupt replays its events, state and history."""
+
+    def aflow_of(world: World, turns: Turns, saver: Any) -> Any:
+        model = AsyncChat(world=world)
+
+        @task
+        async def inner(n: int) -> str:
+            return str((await model.ainvoke(f"inner {n}")).text)
+
+        @task
+        async def outer(n: int) -> str:
+            futures = [inner(10 * n), inner(10 * n + 1)]
+            await turns.atake(n)
+            return " and ".join(await asyncio.gather(*futures))
+
+        @entrypoint(checkpointer=saver)
+        async def flow(n: int) -> Any:
+            results = await asyncio.gather(*(outer(each) for each in range(n)))
+            answer = interrupt({"so far": results})
+            return {"results": results, "answer": answer, "last": await outer(99)}
+
+        return flow
 
     def flow_of(world: World, turns: Turns, saver: Any) -> Any:
         model = StreamingChat(world=world)

@@ -103,21 +103,21 @@ def test_ids_of_messages_are_the_recorded_ones_in_each_of_many_replays(
         assert replayed == recorded
 
 
-class Noting(BaseCallbackHandler):
-    """A handler that notes its turn."""
-
-    run_inline = True
-
-    def __init__(self, name: str, turns: list[str]) -> None:
-        self._name, self._turns = name, turns
-
-    def on_chain_start(self, *_: Any, **__: Any) -> None:
-        """Note it."""
-        self._turns.append(self._name)
-
-
 def test_merged_handlers_and_tags_keep_their_order(tmp_path: Path) -> None:
     """Handlers are told in the order in which they were given, and tags come in it, where two managers are merged."""
+
+    class Noting(BaseCallbackHandler):
+        """A handler that notes its turn."""
+
+        run_inline = True
+
+        def __init__(self, name: str, turns: list[str]) -> None:
+            self._name, self._turns = name, turns
+
+        def on_chain_start(self, *_: Any, **__: Any) -> None:
+            """Note it."""
+            self._turns.append(self._name)
+
     turns: list[str] = []
     names = [f"handler {number}" for number in range(12)]
     handlers: list[BaseCallbackHandler] = [Noting(name, turns) for name in names]

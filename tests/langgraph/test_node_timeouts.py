@@ -68,18 +68,18 @@ def test_a_node_times_out_again(kind: str, tmp_path: Path) -> None:
             assert replay.report.nondeterminism == ()
 
 
-class Counting(asyncio.SelectorEventLoop):
-    """A loop that counts its timers."""
-
-    timers = 0
-
-    def call_at(self, *args: Any, **kwargs: Any) -> asyncio.TimerHandle:
-        self.timers += 1
-        return super().call_at(*args, **kwargs)
-
-
 def test_a_replay_passes_the_time_of_an_idle_node(tmp_path: Path) -> None:
     """The watchdog sleeps as often as in the recording, and not again and again until its own clock has come there."""
+
+    class Counting(asyncio.SelectorEventLoop):
+        """A loop that counts its timers."""
+
+        timers = 0
+
+        def call_at(self, *args: Any, **kwargs: Any) -> asyncio.TimerHandle:
+            self.timers += 1
+            return super().call_at(*args, **kwargs)
+
     counts = []
     for mode in ("record", "replay"):
         model = SlowAtFirst(responses=["late", "in time"])

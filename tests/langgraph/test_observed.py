@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 _DRAWN = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{32}\b")
 """An id that the frameworks have drawn: of a message without one, of a run, of a task, of an interrupt."""
 
-REFUSED = {
-    "embedding": "fires callbacks for chat models, text models, tools and retrievers only",
-    "drawing_numbers": "recorded by a handler, which freezes nothing",
-}
-"""The programs that no observer sees enough of, and the reason that a replay gives."""
-
 
 def renamed(value: Any) -> str:
     """Return a value in full, its drawn ids numbered: a handler freezes none, but each must stand where it stood."""
@@ -45,6 +39,12 @@ def renamed(value: Any) -> str:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_observed_programs(name: str, is_async: bool, world: World, tmp_path: Path) -> None:
     """A replay of an observed program gives all that it gave, or says what the handler could not see."""
+    # The programs that no observer sees enough of, and the reason that a replay gives.
+    refused = {
+        "embedding": "fires callbacks for chat models, text models, tools and retrievers only",
+        "drawing_numbers": "recorded by a handler, which freezes nothing",
+    }
+
     program = PROGRAMS[name]
 
     def drive(**config: Any) -> Any:
@@ -55,8 +55,8 @@ def test_observed_programs(name: str, is_async: bool, world: World, tmp_path: Pa
         observed = drive(callbacks=[handler])
     assert handler.errors == []
     world.gone = True
-    if name in REFUSED:
-        with pytest.raises(CassetteMissError, match=REFUSED[name]), use_cassette(tmp_path / "c.jsonl"):
+    if name in refused:
+        with pytest.raises(CassetteMissError, match=refused[name]), use_cassette(tmp_path / "c.jsonl"):
             drive()
         return
     with use_cassette(tmp_path / "c.jsonl") as session:

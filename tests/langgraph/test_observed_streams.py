@@ -51,42 +51,41 @@ class Provider:
         await self._sent[number].get()
 
 
-class Speaker(BaseChatModel):
-    """Streams words of a provider; without one, it is gone."""
-
-    provider: Any = None
-
-    @property
-    def _llm_type(self) -> str:
-        return "speaker"
-
-    def _generate(self, *_: Any, **__: Any) -> ChatResult:
-        raise AssertionError
-
-    async def _astream(self, messages: Any, *_: Any, **__: Any) -> AsyncIterator[ChatGenerationChunk]:
-        for word in range(WORDS):
-            await self.provider.word(int(messages[-1].text))
-            yield ChatGenerationChunk(message=AIMessageChunk(f"{word}"))
-
-
-async def streamed(provider: Provider | None, config: Any = None) -> list[tuple[int, str]]:
-    """Run agents at once, and return what they streamed as it came: words, and updates of their states."""
-    came: list[tuple[int, str]] = []
-
-    async def run(number: int) -> None:
-        agent = create_agent(Speaker(provider=provider), [])
-        said = {"messages": [("user", f"{number}")]}
-        async for mode, part in agent.astream(said, config, stream_mode=["updates", "messages"]):
-            came.append((number, part[0].text if mode == "messages" else mode))
-
-    await asyncio.gather(*map(run, range(AGENTS)), *([provider.send()] if provider is not None else []))
-    return came
-
-
 @pytest.mark.parametrize("rounds", [1, 2, 3, 5, 7])
 @pytest.mark.parametrize("order", ["012012012", "000111222", "210012120", "001122012"])
 async def test_agents_that_stream_at_once(order: str, rounds: int, tmp_path: Path) -> None:
     """Words and updates come in the recorded order, though a handler sees the end of a stream some rounds later."""
+
+    class Speaker(BaseChatModel):
+        """Streams words of a provider; without one, it is gone."""
+
+        provider: Any = None
+
+        @property
+        def _llm_type(self) -> str:
+            return "speaker"
+
+        def _generate(self, *_: Any, **__: Any) -> ChatResult:
+            raise AssertionError
+
+        async def _astream(self, messages: Any, *_: Any, **__: Any) -> AsyncIterator[ChatGenerationChunk]:
+            for word in range(WORDS):
+                await self.provider.word(int(messages[-1].text))
+                yield ChatGenerationChunk(message=AIMessageChunk(f"{word}"))
+
+    async def streamed(provider: Provider | None, config: Any = None) -> list[tuple[int, str]]:
+        """Run agents at once, and return what they streamed as it came: words, and updates of their states."""
+        came: list[tuple[int, str]] = []
+
+        async def run(number: int) -> None:
+            agent = create_agent(Speaker(provider=provider), [])
+            said = {"messages": [("user", f"{number}")]}
+            async for mode, part in agent.astream(said, config, stream_mode=["updates", "messages"]):
+                came.append((number, part[0].text if mode == "messages" else mode))
+
+        await asyncio.gather(*map(run, range(AGENTS)), *([provider.send()] if provider is not None else []))
+        return came
+
     with TapeCallbackHandler(tmp_path / "seen.jsonl") as handler:
         observed = await streamed(Provider([*map(int, order)], rounds), {"callbacks": [handler]})
     assert handler.errors == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -14,22 +15,6 @@ from agenttape_core.cli.running import run_pytest
 from agenttape_core.experiments import mutants
 from agenttape_core.experiments.verify.environment import available
 from agenttape_core.tools.hash_seeds import recorded_seed, seed_of_tests
-
-PROGRAM = """
-import os
-from agenttape_core import boundary
-
-@boundary
-def ask(question):
-    raise AssertionError("really asked")
-
-def answer():
-    assert os.environ["PYTHONHASHSEED"] == "7"
-    return ask("Rain?")
-
-def test_it():
-    assert os.environ["PYTHONHASHSEED"] == "7"
-"""
 
 pytestmark = pytest.mark.skipif(not sys.flags.hash_randomization, reason="this process has the hash seed 0")
 
@@ -94,7 +79,23 @@ def test_a_verb_begins_anew_with_it(seven: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.process
 def test_processes_have_it(folder: Path, seven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That of `adequacy`, and the pytest of `update` and `faults`."""
-    (folder / "test_it.py").write_text(PROGRAM)
+    program = dedent("""
+        import os
+        from agenttape_core import boundary
+
+        @boundary
+        def ask(question):
+            raise AssertionError("really asked")
+
+        def answer():
+            assert os.environ["PYTHONHASHSEED"] == "7"
+            return ask("Rain?")
+
+        def test_it():
+            assert os.environ["PYTHONHASHSEED"] == "7"
+    """)
+
+    (folder / "test_it.py").write_text(program)
     assert mutants("test_it.py:answer", seven, only=["prompts"], runs=1).score.share == 1
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take longer than the runs
     assert run_pytest(["test_it.py"], quietly=True).returncode == 0

@@ -24,10 +24,6 @@ from .callers import CALLERS, Caller, Got, with_aiohttp
 from .faces import settled
 from .service import PNG, Service
 
-PATHS = (
-    *("/plain", "/json", "/chunked", "/sse", "/split", "/gzip", "/binary", "/untyped", "/latin", "/empty"),
-    *("/no-content", "/missing", "/failing", "/moved", "/broken", "/broken-gzip", "/echo?a=1&b=%C3%A9"),
-)
 _WRONG_ENCODING = ("Can not decode content-encoding", "Span callback error in on_body")
 
 
@@ -49,10 +45,14 @@ async def outcome(caller: Caller, url: str, **options: Any) -> Any:
 
 async def test_as_without_a_session(caller: Caller, service: Service) -> None:
     """A client gets the same outside a session, while it is recorded, and from the cassette, errors included."""
+    paths = (
+        *("/plain", "/json", "/chunked", "/sse", "/split", "/gzip", "/binary", "/untyped", "/latin", "/empty"),
+        *("/no-content", "/missing", "/failing", "/moved", "/broken", "/broken-gzip", "/echo?a=1&b=%C3%A9"),
+    )
 
     async def outcomes(caller: Caller, url: str) -> list[Any]:
         """Ask for all paths."""
-        return [await outcome(caller, url + path) for path in PATHS]
+        return [await outcome(caller, url + path) for path in paths]
 
     before = await outcomes(caller, service.url)
     with use_cassette("c", mode="once", http=True):
@@ -62,7 +62,7 @@ async def test_as_without_a_session(caller: Caller, service: Service) -> None:
     with use_cassette("c") as session:
         assert await outcomes(caller, service.url) == recorded
     assert recorded[:-1] == before[:-1]
-    assert recorded[PATHS.index("/binary")].content == PNG
+    assert recorded[paths.index("/binary")].content == PNG
     assert len(session.report.replayed) == asked - asked // 2
 
 

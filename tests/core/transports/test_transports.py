@@ -123,6 +123,12 @@ async def test_redirects(face: Face, service: Service) -> None:
 async def test_auth_and_hooks(face: Face, service: Service) -> None:
     """An auth flow runs as it does without a tape, so do event hooks: they belong to the client."""
 
+    def async_hook(seen: list[Any]) -> Any:
+        async def hook(response: Any) -> None:
+            seen.append(response)
+
+        return hook
+
     class Auth(face.module.Auth):  # type: ignore[misc, name-defined]
         requires_response_body = True
 
@@ -134,7 +140,7 @@ async def test_auth_and_hooks(face: Face, service: Service) -> None:
 
     for mode in ("once", "none"):
         seen: list[Any] = []
-        hook = _async_hook(seen) if face.is_async else seen.append
+        hook = async_hook(seen) if face.is_async else seen.append
         with use_cassette("c", mode=mode) as session:
             async with face.client(auth=Auth(), event_hooks={"response": [hook]}) as client:
                 response = await settled(client.get(service.url + "/guarded"))
@@ -142,13 +148,6 @@ async def test_auth_and_hooks(face: Face, service: Service) -> None:
         assert [each.status_code for each in seen] == [401, 200]
         assert len({item.fingerprint for item in session.interactions}) == 1
         service.stop()
-
-
-def _async_hook(seen: list[Any]) -> Any:
-    async def hook(response: Any) -> None:
-        seen.append(response)
-
-    return hook
 
 
 @ASYNC

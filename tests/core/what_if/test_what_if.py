@@ -61,13 +61,6 @@ def model(prompt: str) -> str:
     return prompt.upper()
 
 
-@boundary("chat")
-def stream(prompt: str) -> Iterator[str]:
-    """Answer in chunks."""
-    SENT.append(prompt)
-    yield from prompt.split()
-
-
 class RateLimitError(Exception):
     """A provider refuses, and says for how long."""
 
@@ -236,6 +229,13 @@ def test_calls_around_a_retry_are_answered_again(path: Path) -> None:
 
 def test_streams(tmp_path: Path) -> None:
     """A stream breaks after so many chunks; one whose answer is chosen brings it; both are as when it was recorded."""
+
+    @boundary("chat")
+    def stream(prompt: str) -> Iterator[str]:
+        """Answer in chunks."""
+        SENT.append(prompt)
+        yield from prompt.split()
+
     path = tmp_path / "s.yaml"
     with use_cassette(path, mode="once"):
         assert list(stream("one two three")) == ["one", "two", "three"]
@@ -257,24 +257,24 @@ def test_streams(tmp_path: Path) -> None:
         what_if(path, reading, {1: cut(after=4)})
 
 
-class Clock(pacing.Waiter):
-    """Takes no time, and adds up what it would have waited."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def now(self) -> float:
-        """Return the time."""
-        return self.time
-
-    def sleep(self, seconds: float) -> None:
-        """Let time pass."""
-        self.time += seconds
-
-
 @pytest.mark.parametrize("options", [{}, {"pace": "recorded"}])
 def test_late(path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
     """The recorded answer comes later by so much, whatever the pace."""
+
+    class Clock(pacing.Waiter):
+        """Takes no time, and adds up what it would have waited."""
+
+        def __init__(self) -> None:
+            self.time = 0.0
+
+        def now(self) -> float:
+            """Return the time."""
+            return self.time
+
+        def sleep(self, seconds: float) -> None:
+            """Let time pass."""
+            self.time += seconds
+
     clock = Clock()
     monkeypatch.setattr(pacing, "waiter", clock)
     what_if(path, agent, {}, **options)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -140,55 +141,54 @@ def test_a_copy_is_encrypted_like_what_it_copies(path: Path) -> None:
         assert saver.local.get_tuple(place()).checkpoint["channel_values"] == {"v": CANARIES[1] * 50}  # type: ignore[union-attr]
 
 
-STRICT = """
-import json, sys
-from dataclasses import dataclass
-from typing import TypedDict
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, StateGraph
-from agenttape_langgraph import TapeSaver
-
-@dataclass
-class Known:
-    it: int
-
-@dataclass
-class Unknown:
-    it: int
-
-class State(TypedDict):
-    known: Known
-    other: object
-
-def node(state: State) -> State:
-    return {"known": Known(state["known"].it + 1), "other": Unknown(1)}
-
-builder = StateGraph(State)
-builder.add_node("node", node)
-builder.add_edge(START, "node")
-builder.add_edge("node", END)
-config = {"configurable": {"thread_id": "1"}}
-found = []
-for name in ("alone", "inner"):
-    saver = TapeSaver(f"{sys.argv[1]}/{name}.sqlite", inner=InMemorySaver() if name == "inner" else None)
-    graph = builder.compile(checkpointer=saver)
-    graph.invoke({"known": Known(1), "other": None}, config)
-    values = graph.get_state(config).values
-    found.append([type(values["known"]).__name__, type(values["other"]).__name__])
-    local = saver.local.with_allowlist({("__main__", "Known")})
-    values = local.get_tuple(config).checkpoint["channel_values"]
-    found.append([type(values["known"]).__name__, type(values["other"]).__name__])
-    saver.close()
-print(json.dumps(found))
-"""
-
-
 @pytest.mark.process
 def test_strict_msgpack_keeps_working(tmp_path: Path) -> None:
     """With LANGGRAPH_STRICT_MSGPACK the types of the graph come back as they are, and others do not."""
+    strict = dedent("""
+        import json, sys
+        from dataclasses import dataclass
+        from typing import TypedDict
+        from langgraph.checkpoint.memory import InMemorySaver
+        from langgraph.graph import END, START, StateGraph
+        from agenttape_langgraph import TapeSaver
+
+        @dataclass
+        class Known:
+            it: int
+
+        @dataclass
+        class Unknown:
+            it: int
+
+        class State(TypedDict):
+            known: Known
+            other: object
+
+        def node(state: State) -> State:
+            return {"known": Known(state["known"].it + 1), "other": Unknown(1)}
+
+        builder = StateGraph(State)
+        builder.add_node("node", node)
+        builder.add_edge(START, "node")
+        builder.add_edge("node", END)
+        config = {"configurable": {"thread_id": "1"}}
+        found = []
+        for name in ("alone", "inner"):
+            saver = TapeSaver(f"{sys.argv[1]}/{name}.sqlite", inner=InMemorySaver() if name == "inner" else None)
+            graph = builder.compile(checkpointer=saver)
+            graph.invoke({"known": Known(1), "other": None}, config)
+            values = graph.get_state(config).values
+            found.append([type(values["known"]).__name__, type(values["other"]).__name__])
+            local = saver.local.with_allowlist({("__main__", "Known")})
+            values = local.get_tuple(config).checkpoint["channel_values"]
+            found.append([type(values["known"]).__name__, type(values["other"]).__name__])
+            saver.close()
+        print(json.dumps(found))
+    """)
+
     environment = {**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true"}
     done = subprocess.run(
-        [sys.executable, "-c", STRICT, str(tmp_path)], capture_output=True, text=True, env=environment, check=True
+        [sys.executable, "-c", strict, str(tmp_path)], capture_output=True, text=True, env=environment, check=True
     )
     found = json.loads(done.stdout)
     assert [known for known, _ in found] == ["Known"] * 4

@@ -110,18 +110,18 @@ def test_what_is_the_inner_savers_is_here_too(path: Path) -> None:
         assert saver.inner is inner
 
 
-class Failing(FullSaver):
-    """A saver whose writing methods raise."""
-
-    def put(self, *_: Any) -> Any:
-        raise ConnectionError("production is down")
-
-    async def aput(self, *_: Any) -> Any:
-        raise ConnectionError("production is down")
-
-
 async def test_a_failure_of_the_inner_saver_is_raised_as_it_is(path: Path) -> None:
     """Its own error arrives, and nothing is copied."""
+
+    class Failing(FullSaver):
+        """A saver whose writing methods raise."""
+
+        def put(self, *_: Any) -> Any:
+            raise ConnectionError("production is down")
+
+        async def aput(self, *_: Any) -> Any:
+            raise ConnectionError("production is down")
+
     with TapeSaver(path, inner=Failing()) as saver:
         with pytest.raises(ConnectionError, match="production is down"):
             saver.put(place(), checkpoint(1, {}), {}, {})

@@ -28,15 +28,14 @@ plain: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@boundary("tool")
-def look(given: Any, answer: Any) -> Any:
-    """Return an answer."""
-    return answer
-
-
 @given(st.lists(st.tuples(plain, plain), min_size=1, max_size=3), st.lists(texts, max_size=1))
 def test_all_three_agree(calls: list[tuple[Any, Any]], tags: list[str]) -> None:
     """A redacted recording has no secret; in any other one, all that is found is replaced, and nothing is left."""
+
+    @boundary("tool")
+    def look(given: Any, answer: Any) -> Any:
+        """Return an answer."""
+        return answer
 
     def leaks(path: Path) -> list[Leak]:
         """Return what `check --only secrets` finds."""

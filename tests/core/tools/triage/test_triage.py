@@ -121,19 +121,17 @@ def test_the_culprit(part: str, verdict: str) -> None:
         assert "1 with another answer, after which something else was asked" in str(found)
 
 
-async def in_order(name: str) -> str:
-    """Answer at once."""
-    return name
-
-
-@boundary("tool")
-async def search(town: str) -> str:
-    """Find something, sooner or later."""
-    return await in_order(f"about {town}")
-
-
 def test_the_order(project: Path) -> None:
     """A program whose outcome depends on which of two calls answers first is named by the order."""
+
+    async def in_order(name: str) -> str:
+        """Answer at once."""
+        return name
+
+    @boundary("tool")
+    async def search(town: str) -> str:
+        """Find something, sooner or later."""
+        return await in_order(f"about {town}")
 
     async def run() -> str:
         done: list[str] = []

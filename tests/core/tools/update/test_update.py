@@ -140,16 +140,15 @@ def test_what_the_program_makes_of_old_answers(agent: Agent) -> None:
     assert [call.number for call in found.changed] == [1]
 
 
-@boundary("tool")
-async def _sleep(what: str) -> str:
-    return what
-
-
 def test_coroutine_functions(tmp_path: Path) -> None:
     """A coroutine function is run to its end; a cassette that is not there is an error."""
 
+    @boundary("tool")
+    async def sleep(what: str) -> str:
+        return what
+
     async def _asynchronous() -> None:
-        await _sleep("x")
+        await sleep("x")
 
     path = tmp_path / "a.yaml"
     with pytest.raises(CassetteNotFoundError):

@@ -63,19 +63,6 @@ def test_script_can_stand_in_a_page() -> None:
     assert "</style" not in (ASSETS / "viewer.css").read_text(encoding="utf-8").lower()
 
 
-def luminance(colour: str) -> float:
-    """Return how light a colour is, as WCAG 2 defines it."""
-    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one: str, other: str) -> float:
-    """Return the contrast of two colours, as WCAG 2 defines it."""
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
-
-
 TEXTS = (
     "text",
     "dim",
@@ -97,6 +84,18 @@ PAIRS = [*product(TEXTS, GROUNDS), *((each, f"{each}-bg") for each in ("failed",
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_colours_can_be_read(theme: int) -> None:
     """Each colour of text has a contrast of 4.5 and more on each ground it stands on, in light and in dark."""
+
+    def luminance(colour: str) -> float:
+        """Return how light a colour is, as WCAG 2 defines it."""
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    def contrast(one: str, other: str) -> float:
+        """Return the contrast of two colours, as WCAG 2 defines it."""
+        dark, light = sorted((luminance(one), luminance(other)))
+        return (light + 0.05) / (dark + 0.05)
+
     styles = (SOURCES / "src" / "style.css").read_text(encoding="utf-8")
     colours = {name: both.split(", ")[theme] for name, both in re.findall(r"--([\w-]+): light-dark\((.+?)\);", styles)}
     assert [(text, ground) for text, ground in PAIRS if contrast(colours[text], colours[ground]) < 4.5] == []
@@ -106,6 +105,15 @@ def test_colours_can_be_read(theme: int) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_accessibility(opened: Opened, support: Path, changed: Path, scheme: str) -> None:
     """Axe finds nothing in a page, in one of two runs, or in its help; roles, names, order and contrast among it."""
+
+    def problems(page: Any, axe: str) -> list[str]:
+        """Return what axe finds, with where it is."""
+        page.evaluate(axe)
+        found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
+        return [
+            f"{each['id']}: {node['html'][:160]} {node['failureSummary']}" for each in found for node in each["nodes"]
+        ]
+
     if not AXE.exists():
         pytest.skip("axe-core is not here; run: make viewer")
     axe = AXE.read_text(encoding="utf-8")
@@ -114,13 +122,6 @@ def test_accessibility(opened: Opened, support: Path, changed: Path, scheme: str
     page.keyboard.press("?")
     assert problems(page, axe) == []
     assert problems(opened(support, changed, color_scheme=scheme, bypass_csp=True), axe) == []
-
-
-def problems(page: Any, axe: str) -> list[str]:
-    """Return what axe finds, with where it is."""
-    page.evaluate(axe)
-    found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
-    return [f"{each['id']}: {node['html'][:160]} {node['failureSummary']}" for each in found for node in each["nodes"]]
 
 
 PARTS = ("calls and steps", "width of the tree", "Differences", "Messages", "Answer", "State of the graph")

@@ -166,23 +166,22 @@ def test_state_of_a_workflow(opened: Opened, tmp_path: Path) -> None:
     expect(state).to_have_text(["plan1 item, written hereone", "topicwritten hererain"])
 
 
-SEARCHES = {
-    "desk lamp": 5,
-    '"broken lamp"': 4,
-    "kind:tool is:failed": 1,
-    "model:gpt-5 kind": 1,
-    "address:policy@2": 3,
-    "tool_call_id": 2,
-    "-0.1337": 1,
-    "offsets": 0,
-    "zebra": 0,
-}
-
-
 def test_search(opened: Opened, support: Path) -> None:
     """A search looks into all fields of all records, takes phrases and facts, and lists what it found."""
+    searches = {
+        "desk lamp": 5,
+        '"broken lamp"': 4,
+        "kind:tool is:failed": 1,
+        "model:gpt-5 kind": 1,
+        "address:policy@2": 3,
+        "tool_call_id": 2,
+        "-0.1337": 1,
+        "offsets": 0,
+        "zebra": 0,
+    }
+
     page = opened(support)
-    for query, found in SEARCHES.items():
+    for query, found in searches.items():
         press(page, "/")
         page.keyboard.type(query)
         expect(page.locator(".found")).to_have_text(f"{found} found")
