@@ -18,10 +18,7 @@ from agenttape_core.errors import CassetteMissError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-
-@pytest.fixture(autouse=True)
-def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("project")
 
 
 @dataclass

@@ -34,13 +34,9 @@ if TYPE_CHECKING:
 
     from agenttape_core.schema import SideEffect
 
+pytestmark = pytest.mark.usefixtures("project")
+
 HERE = Path(__file__).name
-
-
-@pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty project."""
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from agenttape_core.cli.app import run as command
 
 from .conftest import ask
 
+pytestmark = pytest.mark.usefixtures("project")
+
 MAIL = "bob.smith" + "@" + "weather-desk.org"
 PASSWORD = "hunter" + "2-Zebra"
 KEY = "sk-proj-" + "A1b2C3d4" * 6
@@ -26,12 +28,6 @@ KEY = "sk-proj-" + "A1b2C3d4" * 6
 def log_in(mail: str, password: str) -> str:
     """Log somebody in."""
     return "done"
-
-
-@pytest.fixture(autouse=True)
-def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in a folder of the test."""
-    monkeypatch.chdir(tmp_path)
 
 
 def sign_up() -> None:

@@ -37,13 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("project")
+
 REAL: dict[str, Any] = {"datetime": dt.datetime, "date": dt.date}  # a dict, as a session exchanges what is a global
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in an empty project."""
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(params=["clock", "clock:ticking"])

@@ -13,12 +13,9 @@ import pytest
 from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import CassetteMissError
 
+pytestmark = pytest.mark.usefixtures("project")
+
 trio = pytest.importorskip("trio")
-
-
-@pytest.fixture(autouse=True)
-def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @boundary("tool")

@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .world import World
+from agenttape_core import use_cassette
+
+from .world import World, look
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,3 +23,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in an empty project."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def recorded() -> None:
+    """A cassette `c` with one call."""
+    with use_cassette("c", mode="all"):
+        look("Paris")

@@ -23,6 +23,8 @@ import pytest
 from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import NetworkBlockedError
 
+from .world import look
+
 pytestmark = [
     pytest.mark.process,
     pytest.mark.usefixtures("recorded"),
@@ -30,19 +32,6 @@ pytestmark = [
 ]
 
 ECHO = "import sys\nfor line in sys.stdin.buffer:\n    sys.stdout.buffer.write(line)\n    sys.stdout.buffer.flush()\n"
-
-
-@boundary("tool")
-def look(city: str) -> str:
-    """A call that is recorded."""
-    return f"{city}!"
-
-
-@pytest.fixture
-def recorded() -> None:
-    """A cassette with one call."""
-    with use_cassette("c", mode="all"):
-        look("Paris")
 
 
 @pytest.fixture

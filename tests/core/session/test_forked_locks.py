@@ -10,20 +10,16 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import boundary, locks, use_cassette
+from agenttape_core import locks, use_cassette
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissError
+
+from .world import look
 
 pytestmark = [
     pytest.mark.process,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
 ]
-
-
-@boundary("tool")
-def look(city: str) -> str:
-    """A call that is recorded."""
-    return f"{city}!"
 
 
 class Holder:
@@ -90,13 +86,7 @@ def refused(call: Callable[[], object], match: str) -> bool:
     return False
 
 
-@pytest.fixture
-def _recorded() -> None:
-    with use_cassette("c", mode="all"):
-        look("Paris")
-
-
-@pytest.mark.usefixtures("_recorded")
+@pytest.mark.usefixtures("recorded")
 def test_a_child_forked_in_a_replay_is_replayed(holder: Holder) -> None:
     """Its calls are replayed from the cassette, as those of its parent are."""
     with use_cassette("c"):
@@ -104,7 +94,7 @@ def test_a_child_forked_in_a_replay_is_replayed(holder: Holder) -> None:
         look("Paris")
 
 
-@pytest.mark.usefixtures("_recorded")
+@pytest.mark.usefixtures("recorded")
 def test_a_child_forked_in_a_replay_is_refused(holder: Holder) -> None:
     """A miss fails it and its parent, even if it swallows the miss."""
     with pytest.raises(CassetteMissError, match="Rome"), use_cassette("c", on_unused="ignore"):

@@ -20,8 +20,10 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import boundary, use_cassette
+from agenttape_core import use_cassette
 from agenttape_core.errors import NetworkBlockedError, shown_path
+
+from .world import look
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
@@ -29,12 +31,6 @@ pytestmark = [
 ]
 
 interpreters = importlib.import_module("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters")
-
-
-@boundary("tool")
-def look(city: str) -> str:
-    """A call that is recorded."""
-    return f"{city}!"
 
 
 def note(file: str) -> int:
@@ -87,13 +83,6 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Older]:
         made.ends.send("x")
         assert made.ends.recv() == "x"
         assert Path(made.trace).read_text() == "xx"
-
-
-@pytest.fixture
-def recorded() -> None:
-    """A cassette with one call."""
-    with use_cassette("c", mode="all"):
-        look("Paris")
 
 
 WAYS: dict[str, Callable[[Older], object]] = {

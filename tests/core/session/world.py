@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from pathlib import Path
 from typing import Any
 
-from agenttape_core import Session, open_cassette, use_cassette
+from agenttape_core import Session, boundary, open_cassette, use_cassette
 from agenttape_core.integration import (
     Boundary,
     SessionCall,
@@ -21,6 +21,13 @@ from agenttape_core.integration import (
     intercept,
     intercept_stream,
 )
+
+
+@boundary("tool")
+def look(city: str) -> str:
+    """A call that is recorded."""
+    return f"{city}!"
+
 
 CHAT = Boundary("chat", join="".join, split=lambda text: text.split(" "))
 
