@@ -89,7 +89,7 @@ def recorded_body(session: Session, query: str, settings: dict[str, Any]) -> dic
     """Return the request of a search, without its settings if only an observed search was recorded.
 
     Callbacks receive the query, but no settings. An observed search serves every search for the same query, unless the
-    cassette holds one with the same settings. `seen` is the request as callbacks see it.
+    cassette holds one with the same settings.
     """
     body, seen = retrieval_body(query, settings), retrieval_body(query, {})
     if not settings or session.policy.replaces or times_recorded(session, SEARCH, body):

@@ -151,12 +151,7 @@ def _database_leaves() -> dict[str, Leaf]:
 
 
 def _family(base: type, leaves: dict[str, Leaf]) -> Family:
-    """Return a family in which the default methods of the interface count as leaves too.
-
-    `plain_` methods return, each with the names of its positional arguments. A call of a method that is `awaited` is
-    the same as one of its twin, the method without the `a`. `others` are interfaces of LlamaIndex that derive from
-    `base`.
-    """
+    """Return a family in which the default methods of the interface count as leaves too."""
     there = {name: static(base, name) for name in leaves}
     own = frozenset(
         name

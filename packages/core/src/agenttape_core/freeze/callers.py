@@ -48,7 +48,7 @@ ASKING = _Asking()  # its `now` is True if this thread is in the middle of such 
 
 
 def ask(question: Callable[[], Answer]) -> Answer:
-    """Call the question; whatever it calls in turn is not frozen. `of` is the input that it takes, one of `WAYS`."""
+    """Call the question; whatever it calls in turn is not frozen."""
     before = ASKING.now
     ASKING.now = True
     try:

@@ -149,10 +149,7 @@ _OWN = "agenttape_core.freeze"
 
 
 def content_of(module: types.ModuleType) -> dict[str, Any]:
-    """Give the globals of a module without triggering a lazy module.
-
-    The body is as clients of the standard library take it: bytes, a text, a file, or an iterable of either.
-    """
+    """Give the globals of a module without triggering a lazy module."""
     content: dict[str, Any] = object.__getattribute__(module, "__dict__")
     return content
 

@@ -215,10 +215,7 @@ _older = _Older()
 
 
 def look() -> None:
-    """Note the descriptors that are open: a session begins.
-
-    `known` was found before, by the name of its module, and is kept up to date here.
-    """
+    """Note the descriptors that are open: a session begins."""
     found: dict[int, _Identity] = {}
     pipes: dict[int, _Identity] = {}
     standard: set[_Identity] = set()

@@ -73,10 +73,7 @@ def _of_scheme(url: str) -> EventSink:
 
 
 def line_of(event: Event) -> str:
-    """Return an event as a line of JSON, in ASCII: whatever a name holds cannot do anything to a terminal.
-
-    It's a function, a method, or an object that runs a function of the program or has a method for it.
-    """
+    """Return an event as a line of JSON, in ASCII: whatever a name holds cannot do anything to a terminal."""
     return _ENCODER.encode(event) + "\n"
 
 

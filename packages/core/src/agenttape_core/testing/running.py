@@ -76,7 +76,7 @@ def run_conformance(suite: type[CheckSuite], checks: Collection[str] | None = No
 
 
 def checks_of(suite: type[CheckSuite]) -> list[str]:
-    """Return the names of the checks, in the order in which they are written. `word` is `never`, `at_most`, …."""
+    """Return the names of the checks, in the order in which they are written."""
     return list(dict.fromkeys(name for cls in suite.__mro__ for name in vars(cls) if name.startswith("test_")))
 
 

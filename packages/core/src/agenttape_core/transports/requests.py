@@ -168,10 +168,7 @@ def _without_boundary(content_type: str) -> str:
 
 
 def parts_of(content_type: str, data: bytes) -> list[Plain] | None:
-    """Return the parts of a multipart body, or `None` if it is none.
-
-    `encode` encodes the input that wasn't valid, and the subject of an error.
-    """
+    """Return the parts of a multipart body, or `None` if it is none."""
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
         return None

@@ -81,7 +81,7 @@ class RecordedStep:
 
 @dataclass(slots=True)
 class RecordedRun:
-    """A recorded run of a workflow. `thread_id` may be left out if there is only one."""
+    """A recorded run of a workflow."""
 
     address: str
     snapshot: Any = None  # the state that it began with, if it did not begin again

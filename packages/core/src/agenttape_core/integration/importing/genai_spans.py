@@ -135,11 +135,7 @@ def _parts(value: Any) -> list[dict[str, Any]]:
 
 
 def _numbered(told: Mapping[str, Any], prefix: str) -> list[Message]:
-    """Return messages whose parts are attributes one by one: `gen_ai.prompt.0.role`.
-
-    `standing_for` has numbers of parents that aren't entries, with the numbers that they refer to: of records carried
-    over or kept.
-    """
+    """Return messages whose parts are attributes one by one: `gen_ai.prompt.0.role`."""
     messages: list[Message] = []
     while any(f"{prefix}.{len(messages)}.{key}" in told for key in ("role", "content", "tool_calls.0.name")):
         own = f"{prefix}.{len(messages)}"

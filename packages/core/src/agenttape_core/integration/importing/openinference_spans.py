@@ -150,11 +150,7 @@ def _given_tools(given: Any) -> list[Mapping[str, Any]]:
 
 
 def _numbered(told: Mapping[str, Any], prefix: str, each: str) -> list[dict[str, Any]]:
-    """Return the items of a list whose fields are attributes one by one: `prefix.0.each.field`.
-
-    `standing_for` has numbers of parents that aren't entries, with the numbers that they refer to: of records carried
-    over or kept.
-    """
+    """Return the items of a list whose fields are attributes one by one: `prefix.0.each.field`."""
     items: dict[int, dict[str, Any]] = {}
     for name, value in told.items():
         if name.startswith(f"{prefix}."):

@@ -86,10 +86,7 @@ def headline(checked: Sequence[Checked]) -> str:
 
 
 def markdown(checked: Sequence[Checked]) -> str:
-    """Return the report: the runs that have findings first, each with them.
-
-    `changes` includes recordings that are the same; `base` is the revision that they are compared with.
-    """
+    """Return the report: the runs that have findings first, each with them."""
     lines = [f"### AgentTape: {headline(checked)}", ""]
     told = [run for run in checked if run.findings]
     if not told:
