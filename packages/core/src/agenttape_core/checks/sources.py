@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -25,30 +24,14 @@ from agenttape_core.tools.prompt_cache.report import CacheReport
 from agenttape_core.tools.reading.answer import Answer, bare, joined
 from agenttape_core.tools.reading.messages import input_messages
 from agenttape_core.tools.reading.prices import Prices, load_prices
-from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
+from agenttape_core.tools.reading.provider_calls import MODELS, model_call, path_of_model
+from agenttape_core.tools.reading.summary import cost_of, model_of
 from agenttape_core.tools.reading.turns import Turn, conversation_of, is_answer_of_run, turns_of
 
-# -- Requests to models that a program makes over plain HTTP: recorded as bytes, without tokens that anybody counted.
+# -- Requests to models that a program makes over plain HTTP, and whose bodies say nothing of tokens.
 
 
-_PATH = re.compile(
-    r"/(?:completions|responses|messages|embeddings|embed|rerank|converse(?:-stream)?|invoke(?:-with-response-stream)?"
-    r"|api/(?:chat|generate)|v\d+/chat)/?$"
-    r"|:(?:\w*[gG]enerateContent|\w*[eE]mbedContents?|\w*[pP]redict)$"
-)
-"""The ends of the paths at which providers serve models: OpenAI and all that are compatible with it, Anthropic,
-Google (AI Studio, Vertex), Bedrock, Cohere, Ollama. Rather one too many: an unknown budget fails, and you can allow it.
-"""
 _FAILED = 400
-
-
-def path_of_model(item: Interaction) -> str:
-    """Return the path of a request to a model over plain HTTP; empty for any other call."""
-    if item.kind != "http" or str(item.request.get("method")).upper() != "POST":
-        return ""
-    url = item.request.get("url")
-    path = str(url.get("path", "")) if isinstance(url, Mapping) else str(url).partition("?")[0]
-    return path if _PATH.search(path) else ""
 
 
 def was_billed(item: Interaction) -> bool:
@@ -187,7 +170,7 @@ def _cache_report(records: Sequence[Record], prices: Prices) -> CacheReport:
 class _Seen(NamedTuple):
     """A record of a run, with what checks read of it."""
 
-    record: Interaction | Step
+    record: Interaction | Step  # a request to a model over plain HTTP as the call of a model
     timing: Timing | None
     did: list[Call]
     asked: list[Call]
@@ -263,6 +246,15 @@ def _by_turn(seen: Sequence[_Seen], turns: Sequence[Turn]) -> list[list[_Seen]]:
     return found
 
 
+def _with_model_calls(records: Sequence[Record]) -> list[Record]:
+    """Return records, with requests to models over plain HTTP as calls of models where their bodies can be read."""
+    inside = {record.number for record, _ in records if isinstance(record, Interaction) and record.kind in MODELS}
+    return [
+        (record if isinstance(record, Step) or record.parent in inside else model_call(record), timing)
+        for record, timing in records
+    ]
+
+
 def _models_among(items: Sequence[Interaction]) -> list[Interaction]:
     """Return the calls of models. A request over plain HTTP is one, unless it was made inside the call of a model."""
     inside = {item.number for item in items if item.kind in MODELS}
@@ -295,17 +287,18 @@ def redactor_of(cassette: Cassette) -> Redactor | None:
 
 def _seen(records: Sequence[Record]) -> Iterator[_Seen]:
     """Yield the records with their events. A tool that ran unrecorded comes where its model requested it."""
+    originals, records = records, _with_model_calls(records)
     items = [record for record, _ in records if isinstance(record, Interaction)]
     made = {record.name for record, _ in records if record.kind == "tool"}
     models = {item.number for item in _models_among(items)}
     asked = [list(_asked(record)) for record, _ in records]
     answered = _answered(items) if any(call.name not in made for tools in asked for call, _ in tools) else set()
     places = count()
-    for (record, timing), tools in zip(records, asked, strict=True):
+    for (record, timing), (original, _), tools in zip(records, originals, asked, strict=True):
         did = []
-        if isinstance(record, Interaction):
-            did = [_call(record), *(call for call, call_id in tools if call.name not in made and call_id in answered)]
-        elif record.kind in {"node", "tool", "interrupt"}:
+        if isinstance(original, Interaction):
+            did = [_call(original), *(call for call, call_id in tools if call.name not in made and call_id in answered)]
+        elif isinstance(record, Step) and record.kind in {"node", "tool", "interrupt"}:
             did = [Call(record.kind, record.name, number=record.number, address=record.address, is_step=True,
                         error=_said(record), data=_asked_at(record))]  # fmt: skip
         placed = [replace(call, at=at) for call, at in zip(did, places, strict=False)]

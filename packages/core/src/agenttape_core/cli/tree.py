@@ -14,6 +14,7 @@ from agenttape_core.schema import FAKED, MODEL_KINDS, Interaction, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.call_tree import LEFT_OUT, CallTree
+from agenttape_core.tools.reading.provider_calls import model_call
 
 _SHORT = 160
 
@@ -70,7 +71,7 @@ def _step_label(step: Step, label: str) -> str:
 
 
 def _usage(item: Interaction) -> str:
-    usage, chunks = item.outcome.usage, item.outcome.chunks
+    usage, chunks = model_call(item).outcome.usage, item.outcome.chunks
     facts = f"  {counted(len(chunks), 'chunk')}" if chunks is not None else ""
     if usage is not None:
         facts += f"  {usage.input_tokens or 0} + {usage.output_tokens or 0} tokens"
@@ -81,6 +82,7 @@ def _lines(record: Interaction | Step) -> Iterator[tuple[str, str]]:
     if isinstance(record, Step):
         yield from _step_lines(record)
         return
+    record = model_call(record)
     yield _short(f"> {_asked(record)}"), "cyan"
     error = record.outcome.error
     if error is not None:

@@ -22,7 +22,7 @@ from agenttape_core.schema import Interaction, Plain
 from agenttape_core.session import Report, Session, plain_value, runs
 from agenttape_core.storage import SNAPSHOT, is_pending, stem_of
 from agenttape_core.storage.atomic import make_folder, replace_file
-from agenttape_core.tools.reading.summary import MODELS
+from agenttape_core.tools.reading.provider_calls import MODELS
 
 if TYPE_CHECKING:
     from agenttape_core.checks import AnyCheck, Checked

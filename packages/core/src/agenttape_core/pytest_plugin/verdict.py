@@ -12,7 +12,8 @@ from agenttape_core.schema import Interaction
 from agenttape_core.session import Session
 from agenttape_core.storage import is_pending
 from agenttape_core.tools.reading.prices import Prices, load_prices
-from agenttape_core.tools.reading.summary import MODELS, cost_of
+from agenttape_core.tools.reading.provider_calls import MODELS
+from agenttape_core.tools.reading.summary import cost_of
 
 _PREFIX = "cassette."
 _SHOWN = 3  # the most refused calls that are shown of a test

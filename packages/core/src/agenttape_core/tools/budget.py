@@ -12,7 +12,8 @@ from agenttape_core.errors import BudgetExceededError, ConfigurationError
 from agenttape_core.schema import Interaction
 from agenttape_core.session import Session, SessionCall, stop_watching, watch_calls
 from agenttape_core.tools.reading.prices import INSTALL, Prices
-from agenttape_core.tools.reading.summary import MODELS, cost_of, tried_with
+from agenttape_core.tools.reading.provider_calls import MODELS
+from agenttape_core.tools.reading.summary import cost_of, tried_with
 
 
 class Budget:

@@ -13,7 +13,8 @@ from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import IndexRow, Timing
 from agenttape_core.session import Session, Source
 from agenttape_core.tools.reading.prices import Prices, how_to_price, load_prices
-from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
+from agenttape_core.tools.reading.provider_calls import MODELS
+from agenttape_core.tools.reading.summary import cost_of, model_of
 
 # -- The calls below a changed one: those that may have been asked because of its answer.
 

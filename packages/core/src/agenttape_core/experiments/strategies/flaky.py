@@ -26,7 +26,8 @@ from agenttape_core.storage import Cassette
 from agenttape_core.storage.names import stem_of
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading.prices import load_prices
-from agenttape_core.tools.reading.summary import MODELS, cost_of
+from agenttape_core.tools.reading.provider_calls import MODELS
+from agenttape_core.tools.reading.summary import cost_of
 from agenttape_core.tools.reporting.findings import Finding
 
 Part = Literal["code", "order", "tool", "model", "judge", "together"]

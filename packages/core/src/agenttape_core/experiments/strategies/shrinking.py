@@ -34,7 +34,7 @@ from agenttape_core.interventions import GivenOutcome
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.schema import Outcome, Plain
 from agenttape_core.storage import open_cassette
-from agenttape_core.tools.reading.summary import MODELS
+from agenttape_core.tools.reading.provider_calls import MODELS
 
 Unit = TypeVar("Unit")
 

@@ -20,7 +20,7 @@ from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.schema import IndexRow, Interaction, Outcome
 from agenttape_core.storage import Cassette
 from agenttape_core.storage.names import stem_of
-from agenttape_core.tools.reading.summary import MODELS
+from agenttape_core.tools.reading.provider_calls import MODELS
 from agenttape_core.tools.reporting.findings import Finding
 
 RESULT = 0

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from agenttape_core.schema import MODEL_KINDS, Interaction, RecordedError, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import Answer
-from agenttape_core.tools.reading.summary import MODELS, model_of
+from agenttape_core.tools.reading.provider_calls import MODELS
+from agenttape_core.tools.reading.summary import model_of
 from agenttape_core.tools.reading.timeline import Row, Timeline, timeline_of
 
 # -- The provider of a model, in the words of OpenTelemetry's GenAI conventions (`gen_ai.provider.name`).

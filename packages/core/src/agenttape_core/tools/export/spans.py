@@ -23,7 +23,7 @@ from agenttape_core.tools.export.attributes import (
 from agenttape_core.tools.reading.answer import Answer, bare, joined
 from agenttape_core.tools.reading.call_tree import MOMENTS
 from agenttape_core.tools.reading.messages import input_messages, system_instructions, tool_definitions
-from agenttape_core.tools.reading.summary import MODELS
+from agenttape_core.tools.reading.provider_calls import MODELS
 from agenttape_core.tools.reading.timeline import timeline_of
 
 # -- The ids that models gave to the calls of tools.

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from agenttape_core.schema import MODEL_KINDS, Interaction, Timing
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.prompt_cache.parts import Part, Shared, difference, given_by, parts_of, shared
+from agenttape_core.tools.prompt_cache.parts import Part, Shared, difference, parts_of, shared
 from agenttape_core.tools.prompt_cache.report import Break, CachedCall, CacheReport
 from agenttape_core.tools.prompt_cache.rules import CacheRule, rule_for
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.prices import Prices
+from agenttape_core.tools.reading.provider_calls import given_by, model_call
 from agenttape_core.tools.reading.summary import model_of
 
 _LATEST = 16
@@ -92,11 +93,10 @@ def cache_report(calls: Iterable[Asked], prices: Prices) -> CacheReport:
     earlier: dict[tuple[str, str], _Earlier] = {}
     found = []
     for asked in calls:
-        if asked.item.kind not in MODEL_KINDS:
-            continue
         parts = parts_of(asked.item.request)
-        if parts:
-            found.append(_judged(asked, parts, earlier, prices))
+        call = model_call(asked.item)
+        if call.kind in MODEL_KINDS and parts:
+            found.append(_judged(asked, call, parts, earlier, prices))
     return CacheReport(tuple(found))
 
 
@@ -156,14 +156,20 @@ def _prefixes(parts: Sequence[Part]) -> list[int]:
     return found
 
 
-def _judged(asked: Asked, parts: list[Part], earlier: dict[tuple[str, str], _Earlier], prices: Prices) -> CachedCall:
+def _judged(
+    asked: Asked,
+    call_of_model: Interaction,
+    parts: list[Part],
+    earlier: dict[tuple[str, str], _Earlier],
+    prices: Prices,
+) -> CachedCall:
     item = asked.item
-    answer = Answer(item.outcome)
-    tokens, is_counted = _length(item, answer, parts)
-    model = model_of(item) or answer.model or ""
+    answer = Answer(call_of_model.outcome)
+    tokens, is_counted = _length(call_of_model, answer, parts)
+    model = model_of(call_of_model) or answer.model or ""
     rule = rule_for(model)
-    read, written = (answer.tokens.get(f"cache_{what}.input_tokens") for what in ("read", "creation"))
-    call = CachedCall(asked.run, item.number, item.name, item.address, model, tokens, is_counted, read, written)
+    cached, written = (answer.tokens.get(f"cache_{what}.input_tokens") for what in ("read", "creation"))
+    call = CachedCall(asked.run, item.number, item.name, item.address, model, tokens, is_counted, cached, written)
     if rule is None or (unknown := _unknown(given_by(item.request))):
         named = f"no rule of a prompt cache is known for {model}" if model else "the request names no model"
         return replace(call, unknown=named if rule is None else unknown)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from agenttape_core.matching.difference import differing_words
 from agenttape_core.tools.reading.messages import items_of
+from agenttape_core.tools.reading.provider_calls import given_by
 
 _SCHEMAS = ("response_format", "output_schema", "text")
 _SYSTEM = ("instructions", "system", "system_instruction")
@@ -36,12 +37,6 @@ class Part(NamedTuple):
     def identity(self) -> tuple[str, str, str]:
         """The facts that have to be equal."""
         return "tools" if self.group == "tools" else "", self.head, self.text
-
-
-def given_by(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a request gives the model: its fields, and those of the body of an HTTP request."""
-    body = request.get("body")
-    return {**body, **request} if isinstance(body, Mapping) else request
 
 
 def parts_of(request: Mapping[str, Any]) -> list[Part]:

@@ -10,8 +10,7 @@ from agenttape_core.schema import MODEL_KINDS, OWN, Interaction
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.prices import Prices
-
-MODELS = MODEL_KINDS | {"embeddings"}  # the kinds of calls of models, which are billed by the token
+from agenttape_core.tools.reading.provider_calls import MODELS, calls_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +90,8 @@ def overview_of(cassette: Cassette, prices: Prices) -> Overview:
     """Read a whole cassette and return its overview. Raises `CassetteFormatError` if a record is malformed."""
     kinds, tools, models, found = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     dollars = 0.0
-    for item in cassette.interactions():
-        kinds[item.kind] += 1
+    kinds.update(row.kind for row in cassette.entries)
+    for item in calls_in(cassette):
         found["raised"] += item.outcome.error is not None
         found["cancelled"] += item.outcome.status == "cancelled"
         found["refused"] += item.outcome.status == "refused"

@@ -14,7 +14,8 @@ from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.messages import input_messages
 from agenttape_core.tools.reading.prices import Prices
-from agenttape_core.tools.reading.summary import MODELS, cached_tokens, cost_of, model_of
+from agenttape_core.tools.reading.provider_calls import MODELS, calls_in
+from agenttape_core.tools.reading.summary import cached_tokens, cost_of, model_of
 
 
 @dataclass(slots=True)
@@ -188,7 +189,7 @@ def add_to(groups: dict[str, Group], way: str, cassette: Cassette, shown: str, p
     """Add the calls of a cassette to groups. Raises `CassetteFormatError` if a record is malformed."""
     timings = cassette.header.volatile.timings
     records = list(cassette.records())
-    items = [record for record in records if isinstance(record, Interaction)]
+    items = list(calls_in(cassette))
     for item, name in _named(way, items, [record for record in records if isinstance(record, Step)], shown):
         groups.setdefault(name, Group(name)).add(item, timings.get(item.number), prices)
 

@@ -10,7 +10,8 @@ from typing import Any
 from agenttape_core.schema import PURE_KINDS, Interaction
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.prices import Prices
-from agenttape_core.tools.reading.summary import MODELS, cost_of
+from agenttape_core.tools.reading.provider_calls import MODELS, model_call
+from agenttape_core.tools.reading.summary import cost_of
 
 _LONGEST = 120
 
@@ -37,10 +38,11 @@ def path_of(interactions: Iterable[Interaction], prices: Prices) -> Trajectory:
     for item in interactions:
         if item.kind not in PURE_KINDS:
             calls.append(_said(item))
-        if item.kind in MODELS:
-            usage = item.outcome.usage
+        call = model_call(item)
+        if call.kind in MODELS:
+            usage = call.outcome.usage
             tokens += ((usage.input_tokens or 0) + (usage.output_tokens or 0)) if usage is not None else 0
-            dollars += cost_of(item, prices) or 0.0
+            dollars += cost_of(call, prices) or 0.0
     return Trajectory(tuple(calls), tokens, round(dollars, 6))
 
 

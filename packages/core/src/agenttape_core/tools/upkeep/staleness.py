@@ -18,7 +18,8 @@ from agenttape_core.matching.difference import differing_words
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.messages import input_messages, system_instructions, tool_definitions
 from agenttape_core.tools.reading.prices import names_of
-from agenttape_core.tools.reading.summary import MODELS, model_of
+from agenttape_core.tools.reading.provider_calls import MODELS
+from agenttape_core.tools.reading.summary import model_of
 from agenttape_core.tools.upkeep.age import recorded_at
 
 # -- The facts of a cassette about the program it was recorded from, which show whether it is stale.

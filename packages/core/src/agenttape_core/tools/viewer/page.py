@@ -28,6 +28,7 @@ from agenttape_core.storage.writer import stored_records
 from agenttape_core.tools.compare import Compared, Comparison
 from agenttape_core.tools.reading.answer import Answer, pieces_of
 from agenttape_core.tools.reading.prices import Prices
+from agenttape_core.tools.reading.provider_calls import model_call
 from agenttape_core.tools.reading.summary import Overview, overview_of
 from agenttape_core.tools.viewer.rows import page_rows, pairs_in, pairs_of, run_of
 
@@ -114,6 +115,7 @@ def readable(item: Interaction) -> dict[str, Any]:
     `text` is its text and `calls` are its tool calls. For a stream, `pieces` has an item for each chunk: its text, or a
     list of texts and of pieces of tool calls, each with the `call` that it belongs to.
     """
+    item = model_call(item)
     if item.kind not in MODEL_KINDS:
         return {}
     if item.outcome.chunks is not None:

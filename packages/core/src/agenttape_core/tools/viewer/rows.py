@@ -13,7 +13,8 @@ from agenttape_core.tools.prompt_cache.analysis import report_of
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.call_tree import CallTree
 from agenttape_core.tools.reading.prices import Prices
-from agenttape_core.tools.reading.summary import MODELS, cached_tokens, cost_of, model_of
+from agenttape_core.tools.reading.provider_calls import MODELS, model_call
+from agenttape_core.tools.reading.summary import cached_tokens, cost_of, model_of
 from agenttape_core.tools.reading.timeline import timeline_of
 
 # -- The lines of the page's tree: places that hold one thing only share the line of what they hold.
@@ -62,6 +63,7 @@ def summary(record: Interaction | Step) -> str:
         return " → ".join(["cancelled", *filter(None, [_line(_answered(Answer(record.outcome)))])])
     if record.outcome.status == "refused":
         return _line(f"refused → {record.outcome.value}")
+    record = model_call(record)
     if record.kind in MODEL_KINDS:
         return _line(_answered(Answer(record.outcome)))
     given = record.request.get("arguments", record.request.get("input", record.request))
@@ -238,6 +240,7 @@ def _call_facts(item: Interaction, cassette: Cassette, prices: Prices) -> Iterat
     if outcome.chunks is not None:
         yield "chunks", len(outcome.chunks)
         yield "first_chunk", timing.offsets_ms[0] if timing is not None and timing.offsets_ms else None
+    item = model_call(item)
     if item.kind in MODELS:
         yield "model", model_of(item)
         yield "dollars", cost_of(item, prices)
