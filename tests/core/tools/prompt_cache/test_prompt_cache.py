@@ -354,7 +354,7 @@ def test_real_exchanges_agree_with_their_provider(name: str) -> None:
             value = json.loads(row["body"])
             usage = Usage(input_tokens=value["usage"]["input_tokens"], output_tokens=value["usage"]["output_tokens"])
             outcome = Outcome(status="returned", value=value, usage=usage)
-            facts = {"kind": "chat", "name": "Model", "address": "Model", "fingerprint": ""}
+            facts: dict[str, Any] = {"kind": "chat", "name": "Model", "address": "Model", "fingerprint": ""}
             item = Interaction(number=number, request=row["request"], outcome=outcome, **facts)
             calls.append(Asked(item, name, None, None))
     found = cache_report(calls, PRICES).calls

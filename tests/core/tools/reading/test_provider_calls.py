@@ -59,7 +59,7 @@ RESPONSE = {
     ],
     "usage": {"input_tokens": 15, "output_tokens": 9, "input_tokens_details": {"cached_tokens": 4}},
 }
-PIECES = {
+PIECES: dict[str, tuple[str, Iterable[str]]] = {
     "OpenAI": (
         "/v1/chat/completions",
         [json.dumps({**OPENAI, "usage": COUNTS, "choices": [
@@ -135,7 +135,7 @@ def test_an_answer_is_read_in_each_form(form: str) -> None:
     assert answer.finish_reasons
 
 
-REQUESTS = {
+REQUESTS: dict[str, dict[str, Any]] = {
     "OpenAI": {
         "messages": [USER, {"role": "assistant", "content": None, "tool_calls": [OPENAI_CALL]},
                      {"role": "tool", "tool_call_id": "c1", "content": "Sunny"}],
