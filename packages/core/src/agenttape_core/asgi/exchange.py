@@ -46,10 +46,7 @@ class Exchange:
 
     @classmethod
     def of_plain(cls, given: Any, cassette: Cassette) -> Exchange:
-        """Return a recorded request, with the answer that the cassette has.
-
-        Raises `ConfigurationError` if it isn't a request's record.
-        """
+        """Return a recorded request with its recorded answer. Raises `ConfigurationError` for other records."""
         try:
             request = dict(given[REQUEST])
             body = value_codec().decode(request.pop("body"))
@@ -65,10 +62,7 @@ class Exchange:
 
 
 def reading(receive: Receive, exchange: Exchange, calls: Callable[[], int]) -> Receive:
-    """Return what receives for an application, and keeps the body that it reads.
-
-    `calls` returns how many calls have ended.
-    """
+    """Return a `receive` that keeps the body it reads; `calls` returns how many calls have ended."""
 
     async def receiving() -> Message:
         message = await receive()

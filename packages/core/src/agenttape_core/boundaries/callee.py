@@ -199,10 +199,7 @@ class Parameters:
         return None if isinstance(found, type | ModuleType) else found
 
     def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundArguments:
-        """Return all arguments of a call by name, defaults filled in.
-
-        Raises `TypeError` if they do not fit the parameters.
-        """
+        """Return all arguments of a call by name, with defaults. Raises `TypeError` if they don't fit."""
         problems = []
         for signature in self._signatures:
             try:

@@ -40,10 +40,7 @@ def joined(chunks: list[Any]) -> list[Any]:
 
 
 def split(value: Any) -> Sequence[Any]:
-    """Return the chunks of a recorded value for a stream: the items of a list.
-
-    Raises `UnreadableValueError` if the value isn't a list.
-    """
+    """Return a recorded list as chunks of a stream. Raises `UnreadableValueError` if the value isn't a list."""
     if isinstance(value, list):
         return value
     why = "a generator asks for it, and it was recorded by a function that returned no list; record it again"

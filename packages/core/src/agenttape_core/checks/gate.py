@@ -20,10 +20,7 @@ MISSING = "case"  # the word of the finding about a case without a run
 def judge(
     runs: Iterable[tuple[str, Callable[[], Run]]], files: Sequence[CheckFile], more: Callable[[Run], Iterable[Judged]]
 ) -> Iterator[Checked]:
-    """Yield what checks say about each run, then about each case that has none.
-
-    `more` returns further judgements of a run.
-    """
+    """Yield the checks' verdict on each run, with `more`, then on each case that has none."""
     every = [check for file in files for check in file.every]
     cases: dict[str, list[Case]] = {}
     for file in files:

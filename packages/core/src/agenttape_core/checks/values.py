@@ -71,10 +71,7 @@ def forms_of(run: Run, expected: Any) -> list[Any]:
 
 
 def differing(expected: Any, found: Any, path: str = "") -> Iterator[Difference]:
-    """Yield the places where a value is not the expected one.
-
-    A regular expression in `expected` fits a text that it is found in.
-    """
+    """Yield the places where a value isn't the expected one, in which a regular expression fits what it finds."""
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         for key in [*expected, *(key for key in found if key not in expected)]:
             below = f"{path}.{key}" if path else str(key)

@@ -105,10 +105,7 @@ COMMANDS = (
 
 
 class Commands(click.Group):
-    """Commands that are imported when they are used.
-
-    `groups` has their summaries below the headings of help; `package` has a module for each of them.
-    """
+    """Commands, imported when used: a module of `package` each, with summaries below the headings of help."""
 
     def __init__(
         self,

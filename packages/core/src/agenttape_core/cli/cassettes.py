@@ -61,10 +61,7 @@ def found_in(paths: Sequence[str]) -> list[Found]:
 
 
 def runs_in(paths: Sequence[str]) -> list[Found]:
-    """Return the cassettes of runs that paths mean, as `found_in` does.
-
-    A derived one counts only if it or its folder is named, and the folder has no others.
-    """
+    """Return the cassettes that `found_in` does, a derived one only if it or its folder (of no others) is named."""
     runs: dict[str, Found] = {}
     for path in paths or (".",):
         found = found_in([path])
@@ -94,10 +91,7 @@ def found_one(path: str) -> Found:
 
 
 def records_of(found: Found) -> Iterator[Interaction | Step]:
-    """Yield the records of a cassette, after reading its whole header: exhausting it reads the whole file.
-
-    Raises `CassetteError` if a part of it cannot be read.
-    """
+    """Yield the records of a cassette, after reading its whole header. Raises `CassetteError`."""
     cassette = found.open()
     _ = cassette.header  # its volatile block is read lazily
     yield from cassette.records()

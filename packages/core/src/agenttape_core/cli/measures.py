@@ -64,10 +64,7 @@ class Coverage:
     graph_events: tuple[EventType, ...] = ()  # the types of events of a workflow that the runs are held against
 
     def add(self, cassette: Cassette) -> None:
-        """Add the tools and nodes that a recorded run has exercised.
-
-        Raises `CassetteFormatError` if a record is malformed.
-        """
+        """Add the tools and nodes that a recorded run has exercised. Raises `CassetteFormatError`."""
         made, asked = Counter[str](), Counter[str]()
         tasks: list[_Task] = []
         has_ticks = False
@@ -258,10 +255,7 @@ def hash_of(run: Run) -> str:
 
 
 def read_scores(run: Run) -> Scores | None:
-    """Return the scores next to a run; `None` if there are none.
-
-    Raises `ConfigurationError` if the file is malformed.
-    """
+    """Return the scores next to a run, if any. Raises `ConfigurationError` if the file is malformed."""
     path = scores_path(run)
     if not path.exists():
         return None

@@ -147,10 +147,7 @@ def _blanks(width: int, text: str) -> str:
 
 
 def print_text(text: str, style: str = "") -> None:
-    """Print a text that a stranger may have written: what would move the cursor or change colours is escaped.
-
-    `style` is in the words of rich.
-    """
+    """Print a text that a stranger may have written, with control characters escaped, in a style of rich."""
     console().print(printable(text, style))
 
 
@@ -203,10 +200,7 @@ def printable(text: str, style: str = "") -> Text:
 
 
 def unread(count: int, done: str = "read") -> str:
-    """Return the end of a summary that leaves cassettes out; empty if there are none.
-
-    `done` is the participle of what could not be done with them.
-    """
+    """Return the end of a summary that leaves out cassettes that couldn't be `done`; empty if there are none."""
     return f", {counted(count, 'cassette')} could not be {done}" if count else ""
 
 

@@ -137,10 +137,7 @@ def _name(found: Found) -> str:
 
 
 def _target(output: str | None, found: list[Found]) -> Path | None:
-    """Return the file to write; None for standard output.
-
-    Raises `UsageError` if there is another file or a folder in its place.
-    """
+    """Return the file to write; None for standard output. Raises `UsageError` if another file or a folder is there."""
     if output == STDIN:
         return None
     names = "-".join(_stem(_name(each)) for each in found)

@@ -31,10 +31,7 @@ _OF_VCR = {"none": Mode.REPLAY, "new_episodes": Mode.ADD, "all": Mode.RECORD}
 
 
 def parse_mode(word: str | Mode) -> Mode:
-    """Return the mode that a word names: one of ours, or VCR's word for it.
-
-    Raises `ConfigurationError` if it isn't the name of a mode.
-    """
+    """Return the mode that a word, ours or VCR's, names. Raises `ConfigurationError` if it names none."""
     if word in _OF_VCR:
         return _OF_VCR[word]
     try:

@@ -104,10 +104,7 @@ class Policy:
 
 
 def parse_match_on(chosen: object) -> MatchOn:
-    """Return the ways that an option names: a word, a function, or several of them.
-
-    Raises `ConfigurationError` if one is neither.
-    """
+    """Return the ways that an option names: words or functions. Raises `ConfigurationError` for others."""
     several = tuple(chosen) if isinstance(chosen, list | tuple) else (chosen,)
     for way in several:
         if not callable(way) and way not in WAYS:

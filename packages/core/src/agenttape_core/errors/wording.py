@@ -9,10 +9,7 @@ if TYPE_CHECKING:
 
 
 def shown_path(path: Path | str) -> str:
-    """Return a path for a message: relative to the working directory, if it is below that.
-
-    `path` may be the URL of a cassette.
-    """
+    """Return a path or URL for a message: relative to the working directory, if it is below that."""
     from pathlib import Path  # late, as `git diff` imports the errors in a process for each side of each file
 
     try:
@@ -41,10 +38,7 @@ def _spelled(char: str) -> str:
 
 
 def how_to_recover(path: Path) -> str:
-    """Return the command that makes a cassette of a journal.
-
-    `path` is the journal, or the cassette that it was to become.
-    """
+    """Return the command that makes a cassette of a journal, named by itself or by the cassette."""
     import shlex
 
     return f"agenttape cassette recover {shlex.quote(shown_path(path))}"

@@ -87,10 +87,7 @@ def names_assets(record: dict[str, Any]) -> bool:
 
 
 def detach(record: Stored, assets: dict[str, bytes]) -> Stored:
-    """A record with references instead of its large binary parts.
-
-    The record isn't changed; its files are added to `assets`.
-    """
+    """Return a record, unchanged itself, with references for its large binary parts, which go to `assets`."""
     if isinstance(record, WrittenStep):
         if len(record.text) < _SHORTEST_TEXT and ASSET not in record.text:
             return record

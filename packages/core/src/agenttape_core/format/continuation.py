@@ -186,10 +186,7 @@ def _digest_of(content: tuple[tuple[str, str], ...] | bytes) -> bytes:
 
 
 def resolve(base: dict[str, Any], delta: Delta) -> dict[str, Any]:
-    """The whole request of a record, given the whole request that it continues.
-
-    Raises `Malformed` if the two do not fit.
-    """
+    """Return a whole request, given the one that it continues. Raises `Malformed` if they don't fit."""
     unknown = [key for key in delta.without if key not in base]
     if unknown:
         raise Malformed(f"`without` names {unknown[0]!r}, which record {delta.continues} does not have")

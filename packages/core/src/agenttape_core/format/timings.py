@@ -47,11 +47,7 @@ def _lines(entries: list[str]) -> str:
 
 
 def load_timings(text: str) -> dict[int, Timing]:
-    """Parse the text.
-
-    Raises `Malformed` if a line is not a number and one or more times, the first of them perhaps a start and a
-    duration.
-    """
+    """Parse the text. Raises `Malformed` if a line isn't a number and times, the first perhaps with a duration."""
     timings: dict[int, Timing] = {}
     for position, line in _entries(text):
         if not _LINE.fullmatch(line):

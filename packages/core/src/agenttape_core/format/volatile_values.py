@@ -263,10 +263,7 @@ class Stamps:
             raise Malformed("the last stamps have no end of line", len(lines))
 
     def filled(self, value: Any) -> Any:
-        """Return a value with the volatile values instead of the references to them.
-
-        Raises `Malformed` if the volatile value doesn't exist.
-        """
+        """Return a value with the volatile values for its references. Raises `Malformed` if one is missing."""
         if isinstance(value, str):
             return self.text(value) if _MARK in value else value
         if isinstance(value, dict):

@@ -58,10 +58,7 @@ def ask(question: Callable[[], Answer]) -> Answer:
 
 
 def calling_module(passing: Collection[str]) -> str:
-    """Return the top-level name of the module whose code asks.
-
-    `passing` are full names of modules that only pass the question on; ours among them.
-    """
+    """Return the top-level name of the module that asks, skipping the modules in `passing`, ours too."""
     frame = calling_frame(passing)
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] if frame is not None else ""
 

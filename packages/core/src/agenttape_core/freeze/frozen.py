@@ -289,10 +289,7 @@ class Frozen:
 
     @property
     def clock(self) -> float:
-        """The frozen moment in seconds since the epoch.
-
-        The clock of a test that travels in time wins over the frozen one.
-        """
+        """The frozen moment in seconds since the epoch, unless a test travels in time by its own clock."""
         travelled = travelled_time()
         if travelled is not None:
             return travelled

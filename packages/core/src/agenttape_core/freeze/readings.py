@@ -146,10 +146,7 @@ class ReadingLog:
         """True if a branch waited while another one ran, so that its readings depend on which was faster."""
 
     def readings(self, place: str = "") -> Readings:
-        """Return the readings of a clock.
-
-        `place` is the address of the tool whose clock it is; empty for the session's.
-        """
+        """Return the readings of a clock: of a tool's, by its address, or of the session's (empty)."""
         readings = Readings(self, place)
         self._clocks.append(readings.made)
         return readings

@@ -45,10 +45,7 @@ class Wait(NamedTuple):
     seconds: float  # the time after which it times out, rounded up
 
     def timed_out(self, *, is_own: bool = True) -> None:
-        """Let the clock pass, unless a call is under way, or was meanwhile.
-
-        `is_own` is false for a timer, for which the branch itself didn't wait.
-        """
+        """Let the clock pass unless a call is or was under way. A timer's wait isn't the branch's own."""
         if self.begun.calls == self.frozen.calls and not self.frozen.is_under_way():
             self.frozen.end_wait(self.begun, self.seconds, is_own=is_own)
 

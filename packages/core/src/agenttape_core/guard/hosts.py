@@ -90,10 +90,7 @@ def of_program(entries: Collection[str]) -> tuple[str, ...]:
 
 
 def check_hosts(entries: Iterable[str]) -> None:
-    """Check entries of `allow_hosts`.
-
-    Raises `ConfigurationError` if one isn't a host, with or without a port, nor a word.
-    """
+    """Check entries of `allow_hosts`. Raises `ConfigurationError` if one is neither a host (with port) nor a word."""
     for entry in entries:
         parsed(entry)
 

@@ -89,10 +89,7 @@ class Guard:
         return "by code outside of the live calls while {} is replayed" if self._has_live else _OFFLINE
 
     def entry_for(self, host: str, port: int | None) -> str:
-        """Return the entry of `allow_hosts` that would allow the caller what this guard refuses.
-
-        `port` is `None` if it isn't known.
-        """
+        """Return the entry of `allow_hosts` that would allow the caller what this guard refuses."""
         entry = LOOPBACK if is_loopback(normal(host)) else host
         if port is not None and (self._named.ports(normal(host)) | self._of_program.ports(normal(host))) - {None, port}:
             entry = f"[{entry}]:{port}" if ":" in entry else f"{entry}:{port}"  # other ports of it are open already

@@ -155,10 +155,7 @@ class Family:
         self.__module__ = sys._getframe(2).f_globals.get("__name__", "__main__")  # noqa: SLF001
 
     def __reduce__(self) -> str:
-        """Pickle the family as the name it has in its module, as functions and classes are.
-
-        Raises `PicklingError` if the module has no name for it.
-        """
+        """Pickle the family as its name in its module, as functions are. Raises `PicklingError` if it has none."""
         names = (name for name, value in vars(sys.modules[self.__module__]).items() if value is self)
         name = next(names, None)
         if name is None:

@@ -245,10 +245,7 @@ def always(change: Change) -> Change:
 
 
 def checked(change: Any, what: str) -> Change:
-    """Return a change that was given.
-
-    `what` names its target in words. Raises `ConfigurationError` if it is none.
-    """
+    """Return a given change; `what` names its target in words. Raises `ConfigurationError` if it is none."""
     if isinstance(change, Change):
         return change
     raise ConfigurationError(

@@ -37,10 +37,7 @@ def checked_on_new_call(on_new_call: object) -> OnNewCall:
 
 
 def policy_after_change(policy: Policy, on_new_call: OnNewCall, rows: Sequence[IndexRow]) -> Policy:
-    """Return the policy of a session after a change was reached.
-
-    `on_new_call` is the answer to calls without a recording.
-    """
+    """Return the policy of a session after a change was reached, given its option `on_new_call`."""
     if on_new_call == "stop":
         return policy
     if on_new_call == "address":

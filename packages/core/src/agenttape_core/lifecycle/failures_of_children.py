@@ -47,10 +47,7 @@ class FailuresOfChildren:
         """True if the parent's main thread was interrupted, as it would wait for ever for a process that has ended."""
 
     def note(self, failure: AgentTapeError | AgentTapeHalt, ending: str = ".json") -> None:
-        """Keep a failure for the parent, if this is another process.
-
-        `ending` is the ending of the file that holds it.
-        """
+        """Keep a failure for the parent, in a file with this ending, if this is another process."""
         if os.getpid() == self.parent:
             return
         folder = Path(self.folder)
@@ -131,10 +128,7 @@ _sessions: weakref.WeakSet[Session] = weakref.WeakSet()  # the replays of this p
 
 
 def watch_draws(session: Session, *, is_new: bool) -> None:
-    """Let a replay report the program's draws in other processes.
-
-    If not `is_new`, this process may be forked, and not spawned within a replay.
-    """
+    """Report the program's draws in child processes to the replay; if not `is_new`, they may be forked."""
     if is_new:
         _tell(session, is_of_pool=True)
     else:

@@ -191,10 +191,7 @@ def with_environment(header: Header, learned: Mapping[str, str | None], redactor
 
 
 def with_beginning(header: Header, run_id: str, begun: RunInput | None, redactor: Redactor, *, anew: bool) -> Header:
-    """Return a header that holds which run was recorded, and its input.
-
-    With `anew`, the input replaces the one of an earlier recording.
-    """
+    """Return a header with the recorded run and its input, which with `anew` replaces an earlier one."""
     update: dict[str, Any] = {"run_id": run_id}
     changes: dict[str, Any] = {}
     if begun is not None and (header.input is None or anew):
@@ -230,9 +227,6 @@ def with_readings(header: Header, readings: Mapping[str, str]) -> Header:
 def finished_header(
     header: Header, timings: Mapping[int, Timing], steps: Mapping[int, StepTiming] | None = None
 ) -> Header:
-    """Return the header of a session that has ended.
-
-    `timings` and `steps` are of earlier recordings and steps that stay, by their numbers.
-    """
+    """Return the header of an ended session, with the `timings` and `steps` of earlier records that stay."""
     update = {"packages": package_versions(), "timings": dict(timings), "steps": dict(steps or {})}
     return header.model_copy(update={"volatile": header.volatile.model_copy(update=update)})

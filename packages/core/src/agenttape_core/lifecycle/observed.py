@@ -344,10 +344,7 @@ class _Written:
         self.size = self._state[1] if self._state is not None else size
 
     def read(self) -> Cassette | None:
-        """Open it again; return `None` if it is gone.
-
-        Raises `CassetteLockedError` if another recording has replaced it.
-        """
+        """Open it again, if it's there. Raises `CassetteLockedError` if another recording has replaced it."""
         try:
             cassette = open_cassette(self._path)
         except CassetteNotFoundError:

@@ -214,10 +214,7 @@ def _broken(request: SessionRequest, path: Location, error: CassetteFormatError)
 
 
 def recoverable(journal: Path, unkept: int = 0) -> str:
-    """Return how to make a cassette of a journal that was left.
-
-    `unkept` is the number of records that it could not hold.
-    """
+    """Return how to make a cassette of a left journal, which could not hold `unkept` records."""
     return (
         f"an unfinished recording is kept; to make a cassette of it:  {how_to_recover(journal)}{lost_records(unkept)}"
     )

@@ -86,10 +86,7 @@ def _recorded_in(request: SessionRequest, recorded: Session) -> str | Path:
 
 
 def refuse_block(request: SessionRequest) -> None:
-    """Refuse to check a block of code, which cannot be run again.
-
-    Raises `ConfigurationError` if the check was requested explicitly.
-    """
+    """Refuse, with `ConfigurationError`, to check a block of code if requested: it can't be run again."""
     if checks_replay(request):
         raise ConfigurationError(
             "check_replay: a block of code can't run again to check its recording\n"

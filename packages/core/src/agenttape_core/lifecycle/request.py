@@ -43,10 +43,7 @@ def unchanged(step: Step) -> Step | None:
 
 
 def checked_fakes(fakes: Mapping[str, Callable[..., Any]]) -> Mapping[str, Callable[..., Any]]:
-    """Return the functions that answer calls without a recording.
-
-    Raises `ConfigurationError` if one isn't a function that returns right away.
-    """
+    """Return the functions that answer unrecorded calls. Raises `ConfigurationError` if one is asynchronous."""
     if not isinstance(fakes, Mapping):
         raise ConfigurationError(f"fakes={fakes!r}: expected a mapping of names of tools to functions")
     for name, fake in fakes.items():
@@ -71,10 +68,7 @@ class Derivation(NamedTuple):
 
 
 def checked_target(to: str | Path | None, mode: str | Mode | None) -> str | Path | None:
-    """Return the file of a derived cassette, which no recording has.
-
-    Raises `ConfigurationError` if the mode only records.
-    """
+    """Return the file of a derived cassette, which no recording has. Raises `ConfigurationError` if it records."""
     if to is not None and mode is not None and (given := parse_mode(mode)).always_records:
         raise ConfigurationError(
             f"to={str(to)!r}: only a replay derives a cassette\n"

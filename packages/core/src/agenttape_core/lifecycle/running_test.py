@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 
 class FailedBlock(NamedTuple):
-    """A block with a cassette that has failed, or could not begin.
-
-    It does not hold the error, which would keep alive all that the block has made.
-    """
+    """A block with a cassette that failed, without the error, which would keep all that it made alive."""
 
     cassette: str
     session: Session | None  # the session of the block; `None` if it could not be opened

@@ -20,10 +20,7 @@ _LEFT_OUT = "left_out"
 
 
 class WithoutContent:
-    """Keeps the kinds, names, places, times, endings and tokens of calls, and no byte of their texts.
-
-    `ignored` request paths are not compared.
-    """
+    """Keeps kinds, names, places, times, endings and tokens of calls, and none of their texts."""
 
     def __init__(self, sink: Sink, ignored: Ignored) -> None:
         self._sink = sink

@@ -166,10 +166,7 @@ def _nothing() -> None:
 
 
 class ToFile:
-    """Adds a line to a file for each event, right away: several processes may share it.
-
-    Raises `ConfigurationError` if it cannot be written.
-    """
+    """Adds a line to a file for each event right away, as processes may share it. Raises `ConfigurationError`."""
 
     def __init__(self, path: Path) -> None:
         self.dropped = 0

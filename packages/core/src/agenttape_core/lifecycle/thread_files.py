@@ -47,10 +47,7 @@ def is_thread_file(path: Path) -> bool:
 
 
 def stored_in(path: Path) -> Iterator[Stored]:
-    """Yield all that a file of threads holds.
-
-    Raises `AgentTapeError` if it cannot be read, or no integration that reads it is installed.
-    """
+    """Yield all that a file of threads holds. Raises `AgentTapeError` if no integration can read it."""
     for framework in sorted(installed_names()):
         if not _readers:
             load_integration(framework)

@@ -93,10 +93,7 @@ class IdMap:
 
 
 def ids_held(ids: Sequence[str], values: Sequence[Plain], chunks: Sequence[Plain]) -> list[str]:
-    """Return ids with an empty text for each run-specific one that occurs in no answer.
-
-    An id may be split between chunks of a stream.
-    """
+    """Return ids with an empty text for each run-specific one in no answer; chunks may split one."""
     made = [one for one in dict.fromkeys(ids) if RUN_SPECIFIC_ID.search(one)]
     if not made:
         return list(ids)

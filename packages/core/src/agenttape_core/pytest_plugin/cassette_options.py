@@ -93,10 +93,7 @@ def places_among(fixtures: Mapping[str, Any]) -> dict[str, str]:
 
 
 def own_cassette(item: pytest.Item) -> Location:
-    """Return the file of a test without a name in its marker.
-
-    Raises `ConfigurationError` if there are several of its name, in several formats.
-    """
+    """Return the file of a test whose marker has no name. Raises `ConfigurationError` if several have its name."""
     chain = item.listchain()
     inside = [node.name for node in chain[:-1] if node.path == item.path and "::" in node.nodeid]
     return cassette_of(module_folder(item), (*inside, item.name))
@@ -163,10 +160,7 @@ def too_old(path: Location | str, limit: str) -> timedelta | None:
 
 
 def failed_last_time(config: pytest.Config) -> Mapping[str, bool]:
-    """Return the tests that failed in the last run, as pytest's own cache has them.
-
-    Raises `ConfigurationError` if the cache doesn't exist.
-    """
+    """Return the tests that failed last, by pytest's cache. Raises `ConfigurationError` without one."""
     if getattr(config, "cache", None) is None:
         raise ConfigurationError("--rerecord=failed needs pytest's cache of the last run; it is switched off here")
     failed: Mapping[str, bool] = config.cache.get("cache/lastfailed", {})

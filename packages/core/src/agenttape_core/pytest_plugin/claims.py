@@ -36,10 +36,7 @@ def claim(path: Path | str, request: pytest.FixtureRequest) -> None:
 
 
 def refuse_twin(path: Path) -> None:
-    """Refuse a cassette that does not exist while another one does whose name differs in case only.
-
-    Raises `ConfigurationError` if there is such a file.
-    """
+    """Refuse, with `ConfigurationError`, a new cassette whose name differs from another's in case only."""
     with contextlib.suppress(FileNotFoundError):
         names = os.listdir(path.parent)  # noqa: PTH208 - names as they are spelled, on every system
         alike = [name for name in names if name.casefold() == path.name.casefold()]

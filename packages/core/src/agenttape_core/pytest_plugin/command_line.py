@@ -143,10 +143,7 @@ _OF_ONE_TEST = frozenset({"faults", "flaky", "why", "model"})
 
 
 def choose_experiments(config: pytest.Config) -> None:
-    """Set what each experiment of the run varies.
-
-    Raises `pytest.UsageError` if the experiment or its option doesn't exist.
-    """
+    """Set what each experiment varies. Raises `pytest.UsageError` if it or its option doesn't exist."""
     option = config.option
     option.cassette_drift, option.cassette_candidate = False, []
     option.candidate_options, option.cassette_experiments = {}, {}
@@ -224,10 +221,7 @@ def _number(text: str, value: str) -> int:
 
 
 def refuse(config: pytest.Config) -> None:
-    """Refuse options that have no effect, or exclude each other.
-
-    Raises `pytest.UsageError` if there are such options.
-    """
+    """Refuse options that have no effect, or exclude each other, with a `pytest.UsageError`."""
     choose_experiments(config)
     option = config.option
     if option.rerecord == "stale" and option.cassette_max_age is None:

@@ -21,10 +21,7 @@ _COSTS: pytest.StashKey[RememberedPrices] = pytest.StashKey()
 
 
 class RememberedPrices:
-    """List prices that are looked up once, and kept in pytest's cache for as long as the list is the same.
-
-    `cache` is `None` if it is switched off.
-    """
+    """List prices, looked up once, and kept in pytest's cache, if that is on, until the list changes."""
 
     are_there = True
 

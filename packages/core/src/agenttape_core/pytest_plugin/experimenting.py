@@ -53,10 +53,7 @@ _FINDS_ALWAYS = frozenset({"shrink", "bisect"})
 
 
 def refuse_unknown(config: pytest.Config) -> None:
-    """Refuse kinds of faults that don't exist, orders that aren't any, and a report of faults that isn't one.
-
-    Raises `pytest.UsageError` if there is one.
-    """
+    """Refuse, with `pytest.UsageError`, unknown kinds of faults, malformed orders and reports of faults."""
     option = config.option
     wanted: Mapping[str, Mapping[str, Any]] = option.cassette_experiments
     if "faults" in wanted:

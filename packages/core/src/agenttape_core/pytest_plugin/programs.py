@@ -54,10 +54,7 @@ class TestProgram:
 
     @property
     def cassette(self) -> Path | None:
-        """The cassette that is varied, or the one of the test's own marker; `None` if it has none.
-
-        Raises `ConfigurationError` if it isn't a local file.
-        """
+        """The varied cassette, or the test's own, if any. Raises `ConfigurationError` if it isn't a local file."""
         if self.varied is not None:
             path = self.varied.path
         elif self.item.get_closest_marker("cassette") is not None:
@@ -130,10 +127,7 @@ class TestProgram:
 
 
 def replays_of(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> list[TestProgram]:
-    """Return a test that has passed as programs: one for each cassette that it has replayed.
-
-    For the arguments, see `look_at`.
-    """
+    """Return a passed test as programs, one for each cassette that it replayed. Arguments: see `look_at`."""
     test = this_test()
     sessions = test.sessions if test is not None and test.sessions is not None else []
     replayed = {one.path: one for one in sessions if one.is_replay and one.report.replayed and not one.report.recorded}
@@ -157,10 +151,7 @@ def _case_of(item: Any) -> dict[str, int]:
 
 
 def tests_in(target: str) -> list[str]:
-    """Return the ids of the tests with a cassette in a file or a folder, as pytest collects them.
-
-    Raises `ConfigurationError` if there is none.
-    """
+    """Return the ids of the tests with a cassette in a file or folder. Raises `ConfigurationError` if there's none."""
     collecting, said = _Collecting(), io.StringIO()
     with contextlib.redirect_stdout(said):
         pytest.main([target, "--collect-only", *_QUIETLY], plugins=[collecting])

@@ -72,10 +72,7 @@ class TestReports:
             self._checked[report.nodeid] = Checked(report.nodeid, verdict.path, "", (own, *judged))
 
     def write(self, paths: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
-        """Write the reports, and the summary of the job on GitHub. Yield what could not be written.
-
-        `lines` are the last lines of those that people read.
-        """
+        """Write the reports, ending with `lines`, and GitHub's job summary; yield those that failed."""
         checked = list(self._checked.values())
         for path in paths:
             form = FORMS.get(Path(path).suffix, _as_json)

@@ -89,10 +89,7 @@ def tear_down_for(nextitem: pytest.Item | None, item: pytest.Item) -> None:
 
 
 def run_again(item: pytest.Item, nextitem: pytest.Item | None) -> Excinfo | None:
-    """Run a test again whose own fixtures have been torn down, and tear them down again.
-
-    Returns the first exception raised, if any; a skip counts as one.
-    """
+    """Run a test again, and tear its own fixtures down again; return the first exception raised (or skip), if any."""
     again: Any = item
     if isinstance(item.parent, pytest.Class) and again.__dict__.get("_instance") is not None:
         again.__dict__.pop("_instance")  # each run of a method has an instance of its own

@@ -51,10 +51,7 @@ if TYPE_CHECKING:
 
 
 def run_inside(item: pytest.Item, session: Session) -> Callable[[], None]:
-    """Wrap the innermost part of the call of a test, inside everything that other plugins do around it.
-
-    Returns a function that undoes it.
-    """
+    """Wrap the innermost part of a test's call, inside all that other plugins do; return a function to undo it."""
     test: Any = item
     runtest = test.runtest
 

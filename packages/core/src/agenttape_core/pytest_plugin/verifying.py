@@ -31,10 +31,7 @@ _OF_A_RUN = frozenset({"id", "tool_call_id"})
 
 
 def verify(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
-    """Run a test that has passed once more, for real, and fail it if that run differs from its recording.
-
-    For the arguments, see `look_at`.
-    """
+    """Run a passed test once more, for real; fail it if that differs from its recording. Arguments: see `look_at`."""
     first = item.stash[key]
     session: Session = first.session
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:

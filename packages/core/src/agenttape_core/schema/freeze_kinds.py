@@ -20,10 +20,7 @@ TICKING: Kind = "clock:ticking"
 
 
 def check_kinds(kinds: Collection[str]) -> None:
-    """Refuse unknown kinds of frozen values.
-
-    Raises `ConfigurationError` if a kind is not known, or two of them exclude each other.
-    """
+    """Refuse, with `ConfigurationError`, unknown kinds of frozen values, and two that exclude each other."""
     unknown = sorted(set(kinds) - set(KINDS))
     if unknown:
         raise ConfigurationError(f"cannot freeze {', '.join(unknown)}; expected only: {', '.join(KINDS)}")
@@ -36,10 +33,7 @@ def check_kinds(kinds: Collection[str]) -> None:
 
 @lru_cache(maxsize=16)
 def families(kinds: tuple[str, ...]) -> frozenset[str]:
-    """Return the kinds that stand-ins ask for. Remembered, as each session asks.
-
-    Raises as `check_kinds` does.
-    """
+    """Return the kinds that stand-ins ask for, remembered. Raises as `check_kinds` does."""
     check_kinds(kinds)
     return frozenset(map(family, kinds))
 

@@ -64,10 +64,7 @@ def replaced_in_chunk(chunk: Plain, on_text: OnText, path: Path = ()) -> Plain:
 
 
 def place_below_tag(tag: str, body: Plain) -> Path:
-    """Return the step of a path to the body of a tag.
-
-    A tagged text is the short form of a tagged dict that only has `content`; streams mix the two.
-    """
+    """Return the step from a tag to its body: streams mix tagged texts with dicts that have `content`."""
     return (tag, "content") if isinstance(body, str) else (tag,)
 
 

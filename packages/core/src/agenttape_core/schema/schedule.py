@@ -150,10 +150,7 @@ def written(deliveries: Iterable[Delivery]) -> str:
 
 
 def of_at_once(calls: Sequence[tuple[str, int]]) -> Scheduled:
-    """Return the schedule of calls that answered without yielding to the loop.
-
-    Each call has its address, and the number of its chunks.
-    """
+    """Return the schedule of calls (address, chunks) that answered without yielding to the loop."""
     answers = (
         Delivery("call", place, at_once=True) for place, (_, chunks) in enumerate(calls) for _ in range(chunks + 1)
     )

@@ -69,17 +69,11 @@ class ValueCodec:
         return ValueCodec(self._types, last_resort)
 
     def encode(self, value: Any) -> Plain:
-        """Return a deep copy of `value` as plain data.
-
-        Raises `UnrecordableValueError` if a nested value has no codec, or the nesting is deeper than `MAX_DEPTH`.
-        """
+        """Return a copy of `value` as plain data. Raises `UnrecordableValueError` without a codec, or if too deep."""
         return self._encode(value, "$", MAX_DEPTH)
 
     def decode(self, plain: Plain) -> Any:
-        """Return a fresh value for plain data made by `encode`.
-
-        Raises `UnreadableValueError` if a tag is unknown, or a type's class is not loaded.
-        """
+        """Return a fresh value of what `encode` made. Raises `UnreadableValueError` for unknown tags or classes."""
         kind = type(plain)
         if kind is list:
             return [self.decode(item) for item in plain]

@@ -42,10 +42,7 @@ class ChangedCall:
         self.error: Exception | None = None
 
     def answer(self) -> Any:
-        """Return the recorded answer as programs of the framework know it, a fresh object.
-
-        Raises `ConfigurationError` if the recorded call brought none.
-        """
+        """Return a fresh recorded answer in the framework's form. Raises `ConfigurationError` without one."""
         value = recorded_value(self._call, self.outcome)
         if value is None and self.outcome.status not in {"returned", "streamed"}:
             raise ConfigurationError(f"it has no recorded answer: it {self.outcome.status}")
@@ -168,10 +165,7 @@ class AnsweredCall(Call):
     # -- when its answer comes ---------------------------------------------------------------------------------
 
     def paced(self) -> Paced | None:
-        """Begin to answer in the time that the recording took, if the session is to.
-
-        Raises `ConfigurationError` if that time cannot be held here.
-        """
+        """Begin to answer in the recorded time, if requested. Raises `ConfigurationError` if that's impossible."""
         session, number = self.session, self.recording
         change = session.source.change_of(number) if isinstance(session.source, Edited) else None
         late = change.delay if change is not None else 0.0

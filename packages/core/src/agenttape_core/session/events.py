@@ -38,10 +38,7 @@ class EventSink(Protocol):
 
 
 class Events:
-    """The events of one session, numbered in their order. Thread-safe.
-
-    `cassette` is as messages name it; `when` returns whether events are sent here.
-    """
+    """The events of one session, numbered in order. Thread-safe. `when` returns whether events are sent here."""
 
     def __init__(
         self, sink: EventSink, run_id: str, cassette: str, *, is_replay: bool, when: Callable[[], bool] = lambda: True

@@ -46,10 +46,7 @@ class Ledger:
         self._lock = Lock()
 
     def stepped_into(self, number: int, recorded: int, order: Order) -> None:
-        """Note a call that is stepped into.
-
-        `recorded` is the number of its recording, and `order` its place in this run.
-        """
+        """Note a call that is stepped into, with its recording's number and its place in this run."""
         self.replayed_at.setdefault(recorded, order)
         self.standing_for[number] = recorded
 

@@ -53,10 +53,7 @@ _LOGS = ("Message", "History", "Memory", "Saver", "Store", "Cache")
 
 
 class ModuleDates:
-    """Looks for today's date in the requests that a session records. Thread-safe.
-
-    `warn` ignores the second warning of the same words.
-    """
+    """Looks for today's date in recorded requests, and warns once in the same words. Thread-safe."""
 
     def __init__(self, warn: Callable[[Warning], object], shown: str) -> None:
         self._warn = warn
@@ -68,10 +65,7 @@ class ModuleDates:
         self._holders: dict[str, list[tuple[str, str]]] = {}
 
     def look(self, written: bytes) -> None:
-        """Look for today's date in the JSON of a new text, and warn if a module of the program holds it.
-
-        The JSON is in ASCII.
-        """
+        """Look for today's date in new JSON (ASCII), and warn if a module of the program holds it."""
         for sign in self._signs:  # a hundred times as fast as the expression
             if written.rfind(sign) >= 0:
                 break

@@ -31,10 +31,7 @@ def is_validation_error(cls: type | None) -> bool:
 
 
 def parts_of(error: ValidationError, encode: Callable[[Any], Plain]) -> dict[str, Plain]:
-    """Return the fields of a validation error.
-
-    `encode` encodes the input that wasn't valid, and the subject of an error.
-    """
+    """Return the fields of a validation error; `encode` encodes the invalid input, and the subject."""
     reduced: Any = error.__reduce__()
     others = dict(zip(_USUAL, reduced[1][2:], strict=False))
     lines: Any = error.errors(include_url=False)
@@ -46,10 +43,7 @@ def parts_of(error: ValidationError, encode: Callable[[Any], Plain]) -> dict[str
 
 
 def validation_error(parts: dict[str, Plain], decode: Callable[[Plain], Any]) -> ValidationError | None:
-    """Return the validation error of a record; `None` if there is none in these parts.
-
-    `decode` decodes the input, and the subject of an error.
-    """
+    """Return the validation error of a record, if any; `decode` decodes the input, and the subject."""
     lines = parts.get("line_errors")
     if not isinstance(lines, list):
         return None

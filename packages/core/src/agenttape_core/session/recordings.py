@@ -35,10 +35,7 @@ def only_replays(setup: Setup) -> bool:
 
 
 class Recordings:
-    """The recordings of a session, each of which answers one call. Thread-safe.
-
-    `setup` is all that the session is made of.
-    """
+    """The recordings of a session, each of which answers one call. Thread-safe."""
 
     def __init__(self, setup: Setup) -> None:
         self._source = source = setup.source

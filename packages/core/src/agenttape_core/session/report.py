@@ -184,10 +184,7 @@ def answered_without(recorded: Interaction) -> str:
 
 
 def side_effects_skipped(tools: Iterable[object]) -> str:
-    """Return the line that names the tools whose code did not run in a replay, with each reason once.
-
-    Texts without a reason are listed alone.
-    """
+    """Return the line with the tools whose code didn't run in a replay, with each reason once, if any."""
     names: dict[str, list[str]] = {}
     for tool in tools:
         name, bracket, why = str(tool).partition(" (")

@@ -30,10 +30,7 @@ class HeldSecrets:
         self._lock = Lock()
 
     def note(self, address: str, body: Mapping[str, Any], *, begins_run: bool) -> None:
-        """Note the secrets in a request.
-
-        With `begins_run`, the code of the call is run, so that it is a run if none is around it.
-        """
+        """Note the secrets in a request; with `begins_run`, the call's code is a run if none is around it."""
         run = _run(address) or (address if begins_run else _NO_RUN)
         self._of(run).value({name: self._plain(value) for name, value in body.items()})
 

@@ -85,10 +85,7 @@ def faked(facts: Facts, fake: Callable[..., Any], body: Mapping[str, Any]) -> An
 
 
 def missed(facts: Facts, refusal: Refuse) -> AnsweredCall:
-    """Begin a call that may be neither answered nor executed, in a run that lives on with an error result.
-
-    Raises `CassetteMissError` if a miss ends the run.
-    """
+    """Begin a call that is neither answered nor executed, in a run that continues. Else raises `CassetteMissError`."""
     session, boundary, request, position, number, owner, parent = facts
     known = len(session.recordings.index.numbers(request.fingerprint))
     reason = refusal_reason(refusal, known, _bar(session, request.kind, request.name, position.address))

@@ -42,10 +42,7 @@ class AssetFolder:
         self._held: dict[str, bytes] | None = None
 
     def hold(self) -> None:
-        """Read all assets into memory now, because there will be no way to them later.
-
-        Raises `Malformed` if they cannot be read, or are too many.
-        """
+        """Read all assets into memory while there's a way to them. Raises `Malformed` if that's impossible."""
         held: dict[str, bytes] = {}
         left = limits.MAX_FILE_BYTES
         for name in filter(is_file_name, self._names()):
@@ -56,10 +53,7 @@ class AssetFolder:
         self._held = held
 
     def read(self, name: str, size: int) -> bytes:
-        """The content of an asset, not yet verified.
-
-        `is_file_name` holds for `name`. Raises `Malformed` if it is not there, or cannot be read.
-        """
+        """Return the unverified content of an asset whose name is valid. Raises `Malformed` if it's unreadable."""
         if self._held is None:
             return self._fetch(name, size)
         if name not in self._held:
@@ -67,10 +61,7 @@ class AssetFolder:
         return self._held[name]
 
     def save(self, assets: Mapping[str, bytes], *, kept_in: Path | None) -> None:
-        """Write assets that are not there yet, before the cassette that refers to them is written.
-
-        Raises `CassetteWriteError` if one could not be written.
-        """
+        """Write new assets, before the cassette that refers to them. Raises `CassetteWriteError`."""
         for name, data in assets.items():
             if not _is_there(self._store, f"{self._folder}/{name}", data):
                 self._store.save(f"{self._folder}/{name}", data, kept_in=kept_in)
@@ -128,10 +119,7 @@ def _said(error: OSError) -> str:
 
 
 def reader_of_assets(location: Location) -> AssetFolder:
-    """Return the assets of a cassette for reading; a remote one's assets are read right away.
-
-    Raises `Malformed` if they cannot be read, or are too many.
-    """
+    """Return a cassette's assets for reading, a remote one's now. Raises `Malformed` if that's impossible."""
     assets = AssetFolder(location)
     if isinstance(location, CassetteUrl):
         assets.hold()

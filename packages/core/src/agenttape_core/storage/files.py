@@ -56,10 +56,7 @@ class Stream(Protocol):
 
 @functools.lru_cache(maxsize=128)
 def file_kind(path: Location) -> FileKind:
-    """Read the suffix of a path or URL.
-
-    Raises `ConfigurationError` if AgentTape doesn't know it, or it needs a module that isn't installed.
-    """
+    """Read the suffix of a path or URL. Raises `ConfigurationError` if it's unknown, or needs a missing module."""
     if "\0" in str(path):
         raise ConfigurationError(f"{str(path)!r}: the name of a file holds no NUL character")
     suffixes = [suffix.lower() for suffix in PurePath(path.name).suffixes]

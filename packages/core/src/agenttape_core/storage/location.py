@@ -40,10 +40,7 @@ Location = Path | CassetteUrl
 
 
 def refuse_read_only(location: Location) -> None:
-    """Refuse a URL that can be read and not written, before something is recorded for it.
-
-    Raises `ConfigurationError` if it is one of a web server.
-    """
+    """Refuse, with `ConfigurationError`, to record to a URL of a web server, which can't be written."""
     match = _URL.fullmatch(location) if isinstance(location, CassetteUrl) else None
     if match is not None and match["scheme"].lower() in {"http", "https"}:
         raise ConfigurationError(

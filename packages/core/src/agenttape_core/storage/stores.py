@@ -46,10 +46,7 @@ class Store(Protocol):
 
 
 class LocalStore:
-    """A folder on the local disk. No symbolic link leads out of a folder of assets.
-
-    `root` has no symbolic links in it.
-    """
+    """A folder on the local disk. No symbolic link is in its `root`, or leads out of a folder of assets."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -122,10 +119,7 @@ def store_of(location: Location) -> tuple[Store, str]:
 
 
 def exists(location: Location) -> bool:
-    """Return True if there is a cassette.
-
-    Raises `CassetteFormatError` if that cannot be found out, and `ConfigurationError` as `store_of` does.
-    """
+    """Return True if there is a cassette. Raises `CassetteFormatError` if that's unknown, and as `store_of`."""
     store, key = store_of(location)
     try:
         return store.exists(key)

@@ -271,10 +271,7 @@ _FASTEST = 1
 
 
 class Shelf(Collection[Stored]):
-    """Stored records, each of which is unpacked again every time it is read. They are not to be changed.
-
-    The records may be made one by one.
-    """
+    """Stored records, unpacked again at each reading, perhaps made one by one. They are not to be changed."""
 
     def __init__(self, records: Iterable[Stored]) -> None:
         coming = iter(records)

@@ -74,10 +74,7 @@ class Branch:
 
 
 class Turns:
-    """Lets branches continue one after the other, once all of them wait.
-
-    `order` has the indices of the branches, the one that ends first first.
-    """
+    """Lets branches continue in `order`, by their indices, once all of them wait."""
 
     def __init__(self, order: Sequence[int]) -> None:
         self._order = order

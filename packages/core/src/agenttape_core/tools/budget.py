@@ -93,10 +93,7 @@ class Budget:
         return cost if cost is not None else self._recorded(session, item.address, item.metadata)
 
     def _recorded(self, session: Session, address: str, metadata: Mapping[str, Any]) -> float:
-        """Return the price of the recording at a place with the candidate of a call, if it has one.
-
-        It is 0 if there is none, or its cost is not known.
-        """
+        """Return the price of the recording at a place with the candidate of a call; 0 if none or unknown."""
         number = next((row.number for row in session.source.entries if row.address == address), None)
         if number is None:
             return 0.0

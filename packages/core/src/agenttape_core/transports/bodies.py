@@ -31,10 +31,7 @@ def is_text(content_type: str) -> bool:
 
 
 def charset_of(content_type: str) -> str:
-    """Return the charset to read text of a content type with.
-
-    Bytes that are not of it become lone surrogates (PEP 383), so none is lost.
-    """
+    """Return the charset of a content type; other bytes become lone surrogates (PEP 383), so none is lost."""
     declared = _CHARSET.search(content_type)
     try:
         name = codecs.lookup(declared[1]).name if declared else "utf-8"
@@ -139,10 +136,7 @@ class BodyReader:
         return self._ending.reached or (self._left is not None and self._left <= 0)
 
     def data(self, chunk: Plain) -> bytes:
-        """Return the next piece.
-
-        Raises `UnreadableValueError` if the chunk is none of a body, because someone has edited the cassette.
-        """
+        """Return the next piece. Raises `UnreadableValueError` if an edited chunk isn't one of a body."""
         try:
             data = bytes(chunk[BYTES]) if BYTES in chunk else self._encoded(chunk)
         except (AttributeError, LookupError, TypeError, ValueError):

@@ -45,10 +45,7 @@ def automatic_session(destination: Destination, headers: Mapping[str, str]) -> S
 
 
 def session_call_of(session: Session, request: Request, names: tuple[str, ...] = ASKED_HEADERS) -> SessionCall:
-    """Begin a request.
-
-    `names` are the headers that take part. Raises `CassetteMissError` if it was not recorded, and may not be sent.
-    """
+    """Begin a request with the headers `names`. Raises `CassetteMissError` if it may not be sent."""
     host = request.destination.host
     return session.cross(HTTP, host, request.question(names), position=below(session, host))
 
@@ -91,10 +88,7 @@ def _reader(request: Request, head: Head) -> BodyReader:
 
 
 def chunks_of(head: Head, pieces: Iterable[bytes]) -> Generator[Plain, None, None]:
-    """Yield the chunks of a real response, while its body is read.
-
-    The body `pieces` have no content encoding if the head has none.
-    """
+    """Yield the chunks of a real response, read from pieces without a content encoding if the head has none."""
     yield head.chunk()
     body = BodyWriter(head.content_type)
     for data in pieces:

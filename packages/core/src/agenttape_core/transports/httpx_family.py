@@ -92,10 +92,7 @@ class _Sending:
             await response.aclose()
 
     def _head(self, response: Any) -> Head:
-        """Return the head of a real response; its body is recorded as the client decompresses it.
-
-        The redactor could not read it else.
-        """
+        """Return the head of a real response. Its body is recorded decompressed, for the redactor."""
         head = Head(response.status_code, list(response.headers.raw), response.extensions)
         # The headers of an answer to HEAD describe the body that GET would have.
         has_body = self._request.method != "HEAD"
@@ -230,10 +227,7 @@ class _AsyncStream:
 
 
 def sync_client(module: ModuleType) -> Client:
-    """Return the classes of a client of the family of `httpx`, for sync transports.
-
-    `module` is `httpx`, or a module with the same names.
-    """
+    """Return the classes of a client for sync transports, of `httpx` or a module with the same names."""
     stream = type("Stream", (_Stream, module.SyncByteStream), {})
     return Client(module.Response, stream, module.DecodingError, module.HTTPTransport)
 

@@ -57,10 +57,7 @@ class Head:
 
     @classmethod
     def read(cls, chunk: Plain) -> Head:
-        """Return the head that a chunk holds.
-
-        Raises `UnreadableValueError` if it holds none, because someone has edited the cassette.
-        """
+        """Return the head that a chunk holds. Raises `UnreadableValueError` if an edited one holds none."""
         try:
             headers = [_header(item) for item in chunk["headers"]]
             extensions = {name: _bytes(chunk[name]) for name in _KEPT if name in chunk}
@@ -70,10 +67,7 @@ class Head:
 
 
 def _recorded(raw_name: bytes, raw_value: bytes) -> Plain:
-    """Return a header as a dict, since the redactor goes by its name.
-
-    In a cookie, only the value is secret: a client must find the cookie in a replay.
-    """
+    """Return a header as a dict, for the redactor. In a cookie, only the value is secret: clients look it up."""
     name, value = _text(raw_name), _text(raw_value)
     pair, semicolon, attributes = value.partition(";")
     cookie, equals, secret = pair.partition("=")

@@ -19,10 +19,7 @@ _PIECE = 65536
 
 
 def head_of(response: Any, headers: Iterable[tuple[str, str]]) -> Head:
-    """Return the head of a real response.
-
-    The response has `status`, `reason` and `version`, as `http.client` has them; the headers are as sent.
-    """
+    """Return the head of a real response of `http.client`, with its headers as sent."""
     extensions = {"http_version": _VERSIONS.get(response.version, b"HTTP/1.1")}
     if response.reason is not None:
         extensions["reason_phrase"] = response.reason.encode("latin-1", "replace")
@@ -119,10 +116,7 @@ def request_of(method: str, destination: Destination, fields: dict[str, str], co
 
 
 def exchanged(session: Session, asked: Request, send: Callable[[], Any]) -> HTTPResponse:
-    """Replay a request of the standard library, or send and record it.
-
-    `send` really sends it, and returns a response of `http.client`.
-    """
+    """Replay a request of the standard library, or `send` it for a response of `http.client`, and record it."""
     return response_of(asked.method, exchange(session, asked, session_call_of(session, asked), lambda: _chunks(send)))
 
 

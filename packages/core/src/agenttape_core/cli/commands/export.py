@@ -153,10 +153,7 @@ def _listed(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
 
 
 def write_trace(found: Sequence[Found], output: str) -> int:
-    """Write the JSONL trace of cassettes, and return the number of its lines.
-
-    `-` is standard output. Raises `CassetteWriteError` if it cannot be written.
-    """
+    """Write the JSONL trace of cassettes to a file or `-`, and return its number of lines."""
     return _write(output, _trace(found, output))
 
 

@@ -117,10 +117,7 @@ def target_of(source: Source, out: str | None, cassette_dir: str) -> Path:
 
 
 def check_targets(planned: Sequence[Planned]) -> None:
-    """Refuse to write two files into one cassette, or a cassette over its own source.
-
-    Raises `ConfigurationError` for such targets.
-    """
+    """Refuse, with `ConfigurationError`, two files into one cassette, or a cassette over its own source."""
     taken: dict[Path, Path] = {}
     for plan in planned:
         if plan.target.resolve() == plan.source.resolve():

@@ -153,20 +153,14 @@ with_plan: Option = click.option("--dry-run", is_flag=True, help="Show what it w
 
 
 def recording_of(cassette: str | None) -> str | Path | None:
-    """Return the recording that a command line names; `None` if it names none.
-
-    Raises `UsageError` if it is standard input.
-    """
+    """Return the recording that a command line names, if any. Raises `UsageError` if it's standard input."""
     if cassette == STDIN:
         raise click.UsageError("a cassette that is replayed many times can't be read from standard input")
     return (found_one(cassette).path or cassette) if cassette is not None else None
 
 
 def finished(found: Result, reports: tuple[str, ...], *, as_json: bool, text: str | None = None) -> int:
-    """Print the result of an experiment, write it to files, and return the exit code.
-
-    `text` is printed instead of the result's.
-    """
+    """Print the result of an experiment, or `text`, write it to files, and return the exit code."""
     text = str(found) if text is None else text
     if as_json:
         print_json(found.to_dict())

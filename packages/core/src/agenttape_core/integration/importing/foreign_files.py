@@ -46,10 +46,7 @@ def read_source(path: Path) -> bytes:
 
 
 def parse_yaml(path: Path, data: bytes) -> Any:
-    """Return the one document of a YAML file. JSON is valid YAML.
-
-    Raises `CassetteFormatError` if it isn't YAML, or has a tag for a Python object.
-    """
+    """Return the document of a YAML or JSON file. Raises `CassetteFormatError`, even for tags of Python objects."""
     try:
         return _load_yaml(_text(path, data))
     except _MalformedYamlError as error:

@@ -108,10 +108,7 @@ def _pairs(path: Path, data: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]
 
 
 def _exchange(path: Path, place: str, where: str, request: dict[str, Any], response: dict[str, Any]) -> Exchange:
-    """Return one exchange.
-
-    Raises `CassetteFormatError` if it has not the form of vcrpy, and `ValueError` if a body cannot be decoded.
-    """
+    """Return one exchange. Raises `CassetteFormatError` if it isn't vcrpy's, and `ValueError` for a bad body."""
     if not isinstance(request.get("uri"), str) or not isinstance(request.get("method"), str):
         raise malformed(path, f"{where}.request", "a method and a uri", request.get("uri"))
     sent, got = _headers(path, where, request), _headers(path, where, response)

@@ -87,10 +87,7 @@ class ObservedFile:
             _log.warning("%s(%s) observed no call, so it wrote no file: %s", self._shown, path, unseen.note)
 
     def all_ended(self) -> None:
-        """Write the cassette when no run is open, if there is enough to write or a `flush` waits for it.
-
-        Raises `CassetteError` as `flush` does.
-        """
+        """Write the cassette when no run is open, if enough is there or a `flush` waits. Raises as `flush` does."""
         write = self.observation.flush if self._must_flush else self.observation.run_ended
         self._must_flush = False
         write()
@@ -99,10 +96,7 @@ class ObservedFile:
 
     @contextmanager
     def noting(self, *, again: bool = False) -> Iterator[None]:
-        """Keep our errors out of the observed run, and not lose them.
-
-        With `again`, a failure here is one that was noted before.
-        """
+        """Keep our errors out of the observed run, and note them, unless they come `again`."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - whatever it is, it is ours and not the run's

@@ -195,10 +195,7 @@ def _target(suite: Bench) -> Target:
 
 
 class _Child:
-    """A child process: started with the first replay, and again after one that failed; it ends with the block.
-
-    `seed` is its `PYTHONHASHSEED`.
-    """
+    """A child process, started with the first replay and after failures; `seed` is its `PYTHONHASHSEED`."""
 
     def __init__(self, seed: str) -> None:
         self.seed = seed

@@ -23,11 +23,7 @@ from agenttape_core.tools.compare.sameness import (
 
 
 def named_cassette(cassette: str | Location | Cassette) -> Cassette:
-    """Return the opened cassette of a name.
-
-    Raises `CassetteError` if the cassette doesn't exist, or can't be read, and `ConfigurationError` if the name is
-    malformed.
-    """
+    """Return the opened cassette of a name. Raises `CassetteError`, or `ConfigurationError` if it's malformed."""
     if isinstance(cassette, Cassette):
         return cassette
     project = this_project()

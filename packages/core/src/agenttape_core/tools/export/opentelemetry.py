@@ -127,10 +127,7 @@ class Collector:
 
 
 def sdk_spans(spans: Iterable[Span]) -> Iterator[ReadableSpan]:
-    """Yield our spans as spans of the SDK, in their order; none is kept.
-
-    A parent comes before its children. Raises `ConfigurationError` if the SDK is switched off.
-    """
+    """Yield our spans as the SDK's, parents first; none is kept. Raises `ConfigurationError` if it's switched off."""
     tracer, ids = _tracer()
     for span in spans:
         ids.current = span

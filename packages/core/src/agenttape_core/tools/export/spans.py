@@ -69,10 +69,7 @@ _DOCUMENT = {"id": ("id", "id_", "node_id"), "content": ("page_content", "text")
 
 
 def content_of(record: Interaction | Step, order: int) -> dict[str, str]:
-    """Return the content of a record by the names of its attributes.
-
-    `order` is its place among the records of the cassette.
-    """
+    """Return the content of a record by the names of its attributes; `order` is its place in the cassette."""
     if isinstance(record, Step):
         content = {"agenttape.input": record.input, "agenttape.output": record.output, "agenttape.data": record.data}
     else:

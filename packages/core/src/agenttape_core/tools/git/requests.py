@@ -8,11 +8,7 @@ from agenttape_core.errors import ConfigurationError
 
 
 class Revision:
-    """A revision that an option names.
-
-    `name` is in git's words, and `option` is such as `--base`. Raises `ConfigurationError` if the name would be an
-    option of git.
-    """
+    """A revision in git's words, of `option`. Raises `ConfigurationError` if it would be an option of git."""
 
     def __init__(self, name: str, option: str) -> None:
         if name.startswith("-"):
@@ -21,10 +17,7 @@ class Revision:
         self._option = option
 
     def ask(self, *words: str) -> bytes:
-        """Return what git prints.
-
-        Raises `ConfigurationError` if git can't find the revision, or this isn't a repository.
-        """
+        """Return what git prints. Raises `ConfigurationError` if it can't find the revision or a repository."""
         try:
             ended = subprocess.run(["git", *words], capture_output=True, check=False)  # noqa: S603, S607
         except FileNotFoundError:

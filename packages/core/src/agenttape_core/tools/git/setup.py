@@ -183,10 +183,7 @@ _UNKNOWN = "Add what your tests import besides: the files of the project do not 
 
 
 def install_steps(project: Path) -> list[str]:
-    """Return the lines of a workflow's steps that install a project with its tests.
-
-    Raises `ConfigurationError` if a file of it cannot be read.
-    """
+    """Return the lines of steps that install a project and its tests. Raises `ConfigurationError` for a bad file."""
     files = {}
     for name in _FILES:
         try:
@@ -359,10 +356,7 @@ def write_files(changes: Sequence[Change]) -> None:
 
 
 def set_clone_settings(root: Path) -> list[Change]:
-    """Set what this clone of a repository needs, and return what became of each setting.
-
-    Raises `ConfigurationError` if git does not take it.
-    """
+    """Set what a clone needs; return what became of each setting. Raises `ConfigurationError` if git refuses."""
     changes = []
     for name, value in settings.clone_settings().items():
         before = settings.setting(root, name)
@@ -373,10 +367,7 @@ def set_clone_settings(root: Path) -> list[Change]:
 
 
 def folder_name(cassette_dir: str) -> str:
-    """Return what folders with cassettes are called: the last part of the setting.
-
-    Raises `ConfigurationError` if git's patterns could not name it.
-    """
+    """Return the name of folders with cassettes. Raises `ConfigurationError` if git's patterns could not name it."""
     name = PurePath(cassette_dir).name
     if "://" in cassette_dir or not _FOLDER.fullmatch(name):
         raise ConfigurationError(

@@ -45,10 +45,7 @@ class Command(NamedTuple):
 
 
 def refuse_cassette(words: Sequence[str]) -> None:
-    """Refuse a cassette in place of a command, or of the first test.
-
-    Raises `ConfigurationError` if the first of them is a cassette.
-    """
+    """Refuse a cassette in place of a command, or of the first test, with a `ConfigurationError`."""
     first = next(iter(words), "")
     if first and is_cassette(Path(first)):
         rest = shown_command([word for word in words[1:] if word != "--"]) or "COMMAND"

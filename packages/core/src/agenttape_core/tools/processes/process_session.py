@@ -309,10 +309,7 @@ def _held_to(max_usd: float | None, request: SessionRequest) -> Budget | None:
 
 
 def open_process_session(process: Process) -> ProcessSession:
-    """Open the session of a process.
-
-    A process without one ends right away, because it would run unrecorded or unguarded.
-    """
+    """Open the session of a process. Without one, it ends: it would run unrecorded or unguarded."""
     run_folder = RunFolder(Path(process.folder))
     try:
         session = ProcessSession(run_folder, process)

@@ -384,10 +384,7 @@ class Findings(NamedTuple):
 
 
 def findings_of(reports: Sequence[ProcessReport], recorded: Mapping[str, Sequence[tuple[int, str, str]]]) -> Findings:
-    """Judge a replay.
-
-    `recorded` has, by address, the recordings of its cassette: number, fingerprint, and a line about each.
-    """
+    """Judge a replay; `recorded` has, by address, its recordings: number, fingerprint, and a line about each."""
     by_address: dict[str, list[ProcessReport]] = {}
     for report in reports:
         by_address.setdefault(report.address, []).append(report)

@@ -135,10 +135,7 @@ class RunFolder:
                 return number
 
     def write_report(self, name: str, report: ProcessReport) -> None:
-        """Write a report, whole or not at all: the process may be killed meanwhile.
-
-        It replaces an earlier report of that name.
-        """
+        """Write or replace a report, whole or not at all: the process may be killed meanwhile."""
         if not (self.folder / _REPORTS).is_dir():
             return  # the command ended before this process, and nobody reads its folder any more
         unfinished = self.folder / _REPORTS / f"{name}.tmp"
@@ -178,10 +175,7 @@ def folder_of(cassette: Path) -> Path:
 
 
 def cassette_of(cassette: Path, address: str) -> Path:
-    """Return the cassette of a process of a run.
-
-    `cassette` is the main process's, whose layout and compression it has too.
-    """
+    """Return the cassette of a process of a run, with the layout and compression of the main one's, `cassette`."""
     if not address:
         return cassette
     suffix = cassette.name.removeprefix(stem_of(cassette))

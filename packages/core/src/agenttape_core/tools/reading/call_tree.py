@@ -96,10 +96,7 @@ class CallTree:
         return place
 
     def walk(self) -> Iterator[tuple[Node, int]]:
-        """Yield each place after the one around it, with its depth.
-
-        Without recursion: addresses in a stranger's cassette can be of any depth.
-        """
+        """Yield each place after the one around it, with its depth; without recursion, as it may be of any depth."""
         waiting = [(place, 0) for place in reversed(self.run.below)]
         while waiting:
             place, depth = waiting.pop()

@@ -77,10 +77,7 @@ def model_of(item: Interaction) -> str | None:
 
 
 def tried_with(item: Interaction, candidate: object) -> Interaction:
-    """Return a recorded call as one that a candidate was asked.
-
-    If `candidate` isn't a label, or is the program's own model, the call stays.
-    """
+    """Return a recorded call as one that a candidate was asked; unchanged for the program's own model."""
     if not isinstance(candidate, str) or candidate == OWN:
         return item
     return item.model_copy(update={"metadata": {**item.metadata, "candidate": candidate}})

@@ -78,10 +78,7 @@ class Timeline:
 
 
 def timeline_of(cassette: Cassette) -> Timeline:
-    """Return the timeline of a cassette. No request is parsed.
-
-    Raises `CassetteFormatError` if its timings, a step or an outcome are malformed.
-    """
+    """Return the timeline of a cassette without parsing requests. Raises `CassetteFormatError` if it's malformed."""
     records = list(cassette.rows())
     tree = CallTree(records)
     return Timeline(tuple(_rows(cassette, records, tree)), tree)

@@ -134,10 +134,7 @@ _MOST = 65_000  # the most characters of a comment: GitHub takes 65,536
 
 
 def markdown(changes: Sequence[Change], base: str) -> str:
-    """Return the report.
-
-    `changes` includes recordings that are the same; `base` is the revision that they are compared with.
-    """
+    """Return the report. `changes` includes recordings that are the same; `base` is the earlier revision."""
     totals = Totals.of(changes)
     different = [one for one in changes if one.state != "same"]
     lines = [f"### AgentTape: {_headline(totals)}", ""]

@@ -101,10 +101,7 @@ def sort_of(path: str) -> Sort:
 
 
 def calls_of(shown: str, compared: Iterable[Compared], before: Cassette, now: Cassette) -> list[PendingCall]:
-    """Return the calls that have changed, in the order of the run.
-
-    `shown` is the cassette, as the calls' keys begin.
-    """
+    """Return the calls that have changed, in the order of the run. Their keys begin with `shown`."""
     return list(_calls(shown, compared, before, now))
 
 

@@ -158,10 +158,7 @@ def reject(pending: Pending, keys: Collection[str] | None = None) -> Decided:
 
 
 def decide(pending: Pending, accepted: Collection[str] = (), rejected: Collection[str] = ()) -> Decided:
-    """Accept calls, and reject others. What is in one group is rejected if any of it is.
-
-    Raises `CassetteError` as for `accept`.
-    """
+    """Accept calls, and reject others; a group is rejected if any of it is. Raises as `accept` does."""
     dropped = pending.with_dependents([key for key in rejected if key in pending.dependents])
     taken = [
         call

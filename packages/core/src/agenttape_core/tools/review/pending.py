@@ -292,10 +292,7 @@ class Pending:
 
 
 def pending_of(path: Path) -> Pending:
-    """Read what waits for review beside a cassette.
-
-    Raises `CassetteError` if no recording waits, or a file can't be read.
-    """
+    """Read the recording that waits beside a cassette. Raises `CassetteError` if there's none, or it's unreadable."""
     path = waits_for(path) if is_pending(path.name) else path
     waiting = pending_path(path)
     if not waiting.is_file():

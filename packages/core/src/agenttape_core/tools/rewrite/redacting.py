@@ -44,10 +44,7 @@ UNREADABLE = "unreadable"  # the kind of a file whose contents are unknown
 
 
 class Proof:
-    """Looks for the secrets that a redactor has replaced, and for values that are secret in any context.
-
-    `values` had to go in any case.
-    """
+    """Looks for the secrets that a redactor has replaced, and for `values` that are secret in any context."""
 
     def __init__(self, redactor: Redactor, values: Sequence[str]) -> None:
         self._secrets = {*values, *filter(is_telling, redactor.secrets)}
@@ -55,10 +52,7 @@ class Proof:
         self._replacing = redactor
 
     def of_records(self, header: Header, records: Iterable[Record]) -> list[Leak]:
-        """Return the secrets left in records that aren't written yet.
-
-        `header` is the one that will be written before them.
-        """
+        """Return the secrets left in records that aren't written yet, and in the header that will be."""
         return list(Scan(self._redactor()).leaks(header, records))
 
     def of_files(self, path: Location) -> list[Leak]:
@@ -127,10 +121,7 @@ class _Plan(NamedTuple):
 
 
 def check_values(values: Sequence[str]) -> None:
-    """Refuse values that would be found everywhere.
-
-    Raises `ConfigurationError` if one is too short; the error does not tell it.
-    """
+    """Refuse values that would be found everywhere: too short. The `ConfigurationError` doesn't show it."""
     if any(len(value) < _SHORTEST for value in values):
         problem = f"a value to redact has less than {_SHORTEST} characters, so it would be found everywhere"
         raise ConfigurationError(f"{problem}\n  give the whole secret, one in a line")

@@ -138,10 +138,7 @@ def binary_redacted(text: str, change: Callable[[str], str]) -> str:
 
 
 class Values:
-    """Takes values out of plain data, wherever they stand and however they are written.
-
-    The redactor has a rule for each.
-    """
+    """Takes values out of plain data, wherever and however they are written. The redactor has a rule for each."""
 
     def __init__(self, values: Iterable[str], redactor: Redactor) -> None:
         pairs = {form: redactor.pseudonym(SECRET, value) for value in values for form in written_forms(value)}

@@ -76,10 +76,7 @@ def _system_prompt(request: Mapping[str, Any]) -> str:
 
 
 class Retirements:
-    """The dates on which models were or will be retired.
-
-    A key names a model and its dated snapshots, as in a table of prices.
-    """
+    """The dates on which models retire, keyed like a table of prices: a model and its dated snapshots."""
 
     def __init__(self, table: Mapping[str, date]) -> None:
         self._table = {name.lower(): day for name, day in table.items()}

@@ -244,10 +244,7 @@ _PUNCTUATION = "();<>|&\n"
 
 
 def _commands(text: str) -> Iterator[list[str]]:
-    """Yield the words of each simple command in the text of a shell.
-
-    Raises `ValueError` if it has parts that can't be read in this way.
-    """
+    """Yield the words of each simple command in the text of a shell. Raises `ValueError` if it's unreadable."""
     import shlex  # only here: few processes start a shell
 
     lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=_PUNCTUATION)
