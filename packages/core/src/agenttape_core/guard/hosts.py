@@ -84,9 +84,17 @@ def parsed(entry: str) -> Entry:
     return Entry(spelled, int(port) if port is not None else None, is_of_program)
 
 
-def of_program(entries: Collection[str]) -> tuple[str, ...]:
-    """Return the entries that are open to the whole program while calls are live, as plain entries."""
-    return tuple(entry.strip()[len(OF_PROGRAM) :] for entry in entries if parsed(entry).is_of_program)
+def of_program(entries: Collection[str], *, has_live: bool) -> tuple[str, ...]:
+    """Return the entries that are open to the whole program, as plain entries.
+
+    Args:
+        entries: The entries of `allow_hosts`.
+        has_live: Whether calls may be live. Only entries that begin with `program:` are open to the program then.
+    """
+    marked = [(entry.strip(), parsed(entry).is_of_program) for entry in entries]
+    return tuple(
+        entry[len(OF_PROGRAM) :] if is_marked else entry for entry, is_marked in marked if is_marked or not has_live
+    )
 
 
 def check_hosts(entries: Iterable[str]) -> None:

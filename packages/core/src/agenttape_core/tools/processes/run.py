@@ -308,8 +308,8 @@ def _run_command(command: Command, config: RunConfig, settings: Settings, *, apa
             else _watched(settings, Path(config.cassette), needs_clients=needs_clients)
         )
         is_replay = config.options["mode"] == Mode.REPLAY.value
-        is_partly_live = is_replay and (settings.live or settings.candidate)
-        hosts = of_program(settings.hosts) if is_partly_live else settings.hosts
+        is_partly_live = is_replay and bool(settings.live or settings.candidate)
+        hosts = of_program(settings.hosts, has_live=is_partly_live)
         run_folder.write_config(config, allow_hosts=hosts, watched=watched, command=command.words)
         extra = {HASH_SEED: str(_hash_seed(Path(config.cassette)))}
         run_id = extra["AGENTTAPE_RUN_ID"] = settings.run_id or secrets.token_hex(16)  # one for all its processes
