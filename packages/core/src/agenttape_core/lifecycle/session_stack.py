@@ -113,7 +113,8 @@ class SessionStack:
             lasting.callback(connected.disconnect)
         lasting.enter_context(REMEMBERED_THREADS)
         lasting.enter_context(REMEMBERING_POOLS)
-        lasting.enter_context(session.scheduler.following())
+        for followed in session.scheduler.followed:
+            lasting.enter_context(followed)
         lasting.enter_context(carrying_halts)
         presence = session.extension(PRESENCE)
         self._membership = presence.enter()

@@ -18,8 +18,7 @@ import asyncio
 import sys
 from asyncio import Handle, timeouts
 from asyncio.selector_events import BaseSelectorEventLoop
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from types import SimpleNamespace
 from typing import Any
@@ -438,22 +437,25 @@ _lock = Lock()
 _uses: list[None] = []
 
 
-@contextmanager
-def following_loops() -> Iterator[None]:
-    """Follow the event loops of the process while inside."""
-    with _lock:
-        _uses.append(None)
-        if len(_uses) == 1:
-            _follow_uvloop()
-            gc_state.swap_in("loops")
-            task_sets.swap_in()
-            for owner, name, real, seam in _SEAMS:
-                if vars(owner)[name] is real:
-                    setattr(owner, name, seam)
-    generators.follow_running(_REAL_FOUND)
-    try:
-        yield
-    finally:
+class _FollowedLoops:
+    """Follows the event loops of the process while entered.
+
+    It isn't a generator: those that are still open are closed when Python has cleared this module at its end.
+    """
+
+    def __enter__(self) -> None:
+        with _lock:
+            _uses.append(None)
+            if len(_uses) == 1:
+                _follow_uvloop()
+                gc_state.swap_in("loops")
+                task_sets.swap_in()
+                for owner, name, real, seam in _SEAMS:
+                    if vars(owner)[name] is real:
+                        setattr(owner, name, seam)
+        generators.follow_running(_REAL_FOUND)
+
+    def __exit__(self, *_: object) -> None:
         with _lock:
             _uses.pop()
             if not _uses:
@@ -462,3 +464,6 @@ def following_loops() -> Iterator[None]:
                 for owner, name, real, seam in _SEAMS:
                     if vars(owner)[name] is seam:
                         setattr(owner, name, real)
+
+
+FOLLOWED_LOOPS = _FollowedLoops()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, NamedTuple
 from weakref import ref
 
 from agenttape_core.scheduling.blocking import TURNS
 from agenttape_core.scheduling.choices import Choices
-from agenttape_core.scheduling.loop_seams import following_loops
+from agenttape_core.scheduling.loop_seams import FOLLOWED_LOOPS
 from agenttape_core.scheduling.loops import Rooms
 from agenttape_core.scheduling.participants import Key, in_loop
 from agenttape_core.scheduling.strategies import AsTheyCome, ByTime, Chosen, OfAnswers, Recorded
@@ -66,6 +66,9 @@ class Scheduler:
         is_paced: Whether calls take the time that they took in the recording.
         is_virtual: Whether time passes only in idle loops.
     """
+
+    followed: ClassVar[Sequence[AbstractContextManager[Any]]] = (FOLLOWED_LOOPS, TURNS)
+    """They follow the event loops and the threads of this process while entered."""
 
     def __init__(
         self,
@@ -163,12 +166,6 @@ class Scheduler:
     def belongs_to(self, session: Any) -> None:
         """Belong to a session, which is not kept alive."""
         self._session = ref(session)
-
-    @contextmanager
-    def following(self) -> Iterator[None]:
-        """Follow the event loops and the threads of this process, while inside."""
-        with following_loops(), TURNS:
-            yield
 
     def enter(self) -> None:
         """Let the caller's thread be that of the session."""
