@@ -41,11 +41,11 @@ def loaded_class(name: str, below: type = object) -> type | None:
 
 def _last_defined(module: str, qualname: str, below: type) -> type | None:
     found = None
-    seen, left = {below}, [below]
+    seen, left = {id(below)}, [below]  # by id, as a metaclass may compare its classes otherwise
     for cls in left:  # it grows
         for each in _derived(cls):
-            if each not in seen:
-                seen.add(each)
+            if id(each) not in seen:
+                seen.add(id(each))
                 left.append(each)
                 if each.__qualname__ == qualname and each.__module__ == module:
                     found = each
