@@ -339,7 +339,7 @@ def test_a_stream_over_a_socket(stack: contextlib.ExitStack) -> None:
     listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
     client = stack.enter_context(socket.create_connection(listener.getsockname()))
     stream = stack.enter_context(client.makefile("w"))
-    assert not judged(lambda: stream.write("x" * 10_000))[0]
+    assert not judged(lambda: stream.write("x" * (io.DEFAULT_BUFFER_SIZE + 1)))[0]
 
 
 def test_what_stays_in_the_process_or_is_only_shown(
