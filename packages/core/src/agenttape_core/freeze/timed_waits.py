@@ -17,9 +17,11 @@ import _thread
 import asyncio
 import asyncio.base_events
 import asyncio.futures
+import functools
 import math
 import select
 import subprocess
+import sys
 import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -314,13 +316,27 @@ LOCKS = tuple(
     if owner.__module__ == _thread.__name__
 )
 """The classes of locks for which threads can wait. Those that gevent puts in their place are waited for by its loop."""
+_REAL: dict[type, list[Any]] = {owner: [vars(owner)[name] for name in ("acquire", "release")] for owner in LOCKS}
 _METHODS = Exchange([*map(_acquiring, LOCKS), _getting()])
 _users: set[str] = set()
+
+
+def _spare_coverage() -> None:
+    """Give coverage's tracers the real methods of its locks: they take them at any line, those of a wait among them.
+
+    A tracer looks the methods up when its thread starts. https://github.com/coveragepy/coveragepy
+    """
+    collector = getattr(sys.modules.get("coverage.collector"), "Collector", None)
+    for each in getattr(collector, "_collectors", ()):
+        if (real := _REAL.get(type(each.data_lock))) is not None:
+            acquire, release = (functools.partial(method, each.data_lock) for method in real)
+            each.data_lock = types.SimpleNamespace(acquire=acquire, release=release)
 
 
 def use_waits(user: str) -> None:
     """Exchange the methods that wait for locks and simple queues, as someone needs it."""
     if not _users:
+        _spare_coverage()
         _METHODS.swap_in()
     _users.add(user)
 
