@@ -71,6 +71,10 @@ class Other(Event):
     """Work for another step."""
 
 
+class Sleep(Event):
+    """A pause of a step."""
+
+
 class Said(Event):
     """Something that is never said."""
 
@@ -217,7 +221,7 @@ async def test_racing_work(program: Any, seed: int, tmp_path: Path) -> None:
 
 
 async def test_a_slow_answer_is_waited_for(tmp_path: Path) -> None:
-    """A step whose model took more than a second ends before one whose work takes no time in the replay."""
+    """Steps that took more than a second, asking or sleeping, end before one whose work takes no time in the replay."""
 
     async def slow() -> None:
         await asyncio.sleep(1.1)
@@ -227,14 +231,20 @@ async def test_a_slow_answer_is_waited_for(tmp_path: Path) -> None:
 
         class Both(Workflow):
             @step
-            async def begin(self, ctx: Context, ev: StartEvent) -> One | Other | None:
+            async def begin(self, ctx: Context, ev: StartEvent) -> One | Other | Sleep | None:
                 ctx.send_event(One())
                 ctx.send_event(Other())
+                ctx.send_event(Sleep())
                 return None
 
             @step
             async def one(self, ev: One) -> Done:
                 return Done(text=(await llm.acomplete("one")).text)
+
+            @step
+            async def sleep(self, ev: Sleep) -> Done:
+                await asyncio.sleep(1.05)
+                return Done(text="slept")
 
             @step
             async def other(self, ev: Other) -> Done:
@@ -243,7 +253,7 @@ async def test_a_slow_answer_is_waited_for(tmp_path: Path) -> None:
 
             @step
             async def join(self, ctx: Context, ev: Done) -> StopEvent | None:
-                done = ctx.collect_events(ev, [Done] * 2)
+                done = ctx.collect_events(ev, [Done] * 3)
                 return StopEvent(result=[each.text for each in done]) if done else None
 
         found: list[str] = await Both(timeout=20).run()
@@ -251,8 +261,9 @@ async def test_a_slow_answer_is_waited_for(tmp_path: Path) -> None:
 
     with TapeEventHandler(tmp_path / "seen.jsonl"):
         observed = await ended(slow, 1.3)
-    with use_cassette(tmp_path / "seen.jsonl"):
-        assert await ended(at_once, 0) == observed
+    for pace in ("none", "virtual"):
+        with use_cassette(tmp_path / "seen.jsonl", pace=pace):
+            assert await ended(at_once, 0) == observed
 
 
 async def test_a_changed_workflow_goes_on(tmp_path: Path) -> None:
