@@ -163,9 +163,10 @@ def test_memory_that_is_mapped_from_a_file(stack: contextlib.ExitStack) -> None:
     assert judged(lambda: only_read[:10])[0]
     numpy = pytest.importorskip("numpy")
     array = numpy.memmap("map", dtype="u1", mode="r+", shape=(100,))
-    plain = numpy.asarray(array)[5:]
+    plain, of_buffer = numpy.asarray(array)[5:], numpy.frombuffer(mapped, "u1")[5:]
     assert not judged(lambda: array.__setitem__(0, 2))[0]
     assert not judged(lambda: plain.__setitem__(0, 2))[0]
+    assert not judged(lambda: of_buffer.__setitem__(0, 2))[0]
 
 
 def test_a_bare_descriptor(stack: contextlib.ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,10 +110,17 @@ def inside(value: Any) -> Iterator[Any]:
     elif isinstance(value, types.AsyncGeneratorType):
         yield from _paused(value.ag_frame)
     elif type(value).__module__.partition(".")[0] == "numpy":
-        while (value := getattr(value, "base", None)) is not None:
-            yield value
+        yield from _bases(value)
     elif not type(value).__flags__ & _IS_HEAP_TYPE or type(value).__module__.startswith("_"):
         yield from (held for held in gc.get_referents(value) if not isinstance(held, type | types.ModuleType))
+
+
+def _bases(array: Any) -> Iterator[Any]:
+    """Yield what an array of numpy is a view of, such as memory that is mapped from a file."""
+    with contextlib.suppress(ValueError):  # a view is released
+        while array is not None:
+            array = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
+            yield array
 
 
 _IS_HEAP_TYPE = 1 << 9
