@@ -156,14 +156,14 @@ def test_memory_that_is_mapped_from_a_file(stack: contextlib.ExitStack) -> None:
     file = stack.enter_context(Path("map").open("r+b"))
     mapped = stack.enter_context(mmap.mmap(file.fileno(), 100))
     only_read = stack.enter_context(mmap.mmap(file.fileno(), 100, access=mmap.ACCESS_READ))
-    view = stack.enter_context(memoryview(mapped))
+    view, below = stack.enter_context(memoryview(mapped)), mmap.mmap(file.fileno(), 100)
     file.close()
     assert not judged(lambda: mapped.write_byte(1))[0]
     assert not judged(lambda: view.__setitem__(0, 2))[0]
     assert judged(lambda: only_read[:10])[0]
     numpy = pytest.importorskip("numpy")
     array = numpy.memmap("map", dtype="u1", mode="r+", shape=(100,))
-    plain, of_buffer = numpy.asarray(array)[5:], numpy.frombuffer(mapped, "u1")[5:]
+    plain, of_buffer = numpy.asarray(array)[5:], numpy.frombuffer(below, "u1")[5:]
     assert not judged(lambda: array.__setitem__(0, 2))[0]
     assert not judged(lambda: plain.__setitem__(0, 2))[0]
     assert not judged(lambda: of_buffer.__setitem__(0, 2))[0]
