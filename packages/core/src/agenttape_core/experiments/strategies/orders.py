@@ -58,14 +58,20 @@ class Replay:
             return "result"
         return "miss" if CassetteMissError.__name__ in self.ending.outcome.partition("\n")[0] else "exception"
 
+    @property
+    def kind(self) -> tuple[What, str]:
+        """The identity of that change: its sort, and the exception."""
+        return self.what, "" if self.what == "result" else self.ending.outcome.partition("\n")[0]
+
 
 def replay_of(ending: Ending, imposed: Imposing) -> Replay:
     """Return a replay in an order that has ended."""
     if imposed.redactor is None:
         return Replay(ending, has_opened=False)
     text, plain = imposed.redactor.text(ending.outcome), imposed.redactor.value(ending.value)
-    numbered = _numbered(json.dumps([text, plain, imposed.redactor.text(ending.missed)], sort_keys=True))
-    outcome, value, missed = json.loads(numbered)
+    made = json.dumps([text, plain, imposed.redactor.text(ending.missed)], sort_keys=True)
+    ids: dict[str, str] = {}  # are numbers, as the order decides which task gets which of them
+    outcome, value, missed = json.loads(_ID.sub(lambda one: ids.setdefault(one[0], f"id {len(ids) + 1}"), made))
     redacted, choices = Ending(outcome, ending.failed, value, missed), imposed.choices
     if choices is None:
         return Replay(redacted, rows=imposed.rows)
@@ -80,24 +86,20 @@ def replay_of(ending: Ending, imposed: Imposing) -> Replay:
     )
 
 
-def _numbered(text: str) -> str:
-    """Return a text in which ids of the run are numbers: which task got which of them depends on the order."""
-    known: dict[str, str] = {}
-    return _ID.sub(lambda match: known.setdefault(match[0], f"id {len(known) + 1}"), text)
-
-
 ORDERS = 200
 """Orders that are tried by default."""
 _SHRINKING = 40
 """Replays that make an order smaller, at most."""
 
 
+@dataclass(slots=True)
 class _Found:
     """A sort of change, and the smallest order for it so far."""
 
-    def __init__(self, tried: Tried, replay: Replay, told: str) -> None:
-        self.tried, self.replay, self.told = tried, replay, told
-        self.times = 0
+    tried: Tried
+    replay: Replay
+    told: str
+    times: int = 0
 
 
 _Script = Generator[Variation, Run | Ending, Returned]
@@ -117,10 +119,7 @@ class Exploring:
         *,
         holds_threads: bool = True,
     ) -> None:
-        self._name = name
-        self._cassette = cassette
-        self._plain = plain
-        self._again = again
+        self._name, self._cassette, self._plain, self._again = name, cassette, plain, again
         self._holds_threads = holds_threads
         self._base = Replay(Ending("", False, None))
         self._rows: dict[int, IndexRow] = {}
@@ -130,8 +129,7 @@ class Exploring:
         self._overlapping: set[int] = set()
 
     def _replay(self, order: Order = (), pick: Pick | None = None, *, is_recorded: bool = False) -> _Script[Replay]:
-        pick = pick or recorded_first
-        imposed = Imposing(order, pick, holds_threads=self._holds_threads, is_recorded=is_recorded)
+        imposed = Imposing(order, pick or recorded_first, holds_threads=self._holds_threads, is_recorded=is_recorded)
         ended = yield replace(self._plain, order=imposed)
         replay = replay_of(ending_of(ended) if isinstance(ended, Run) else ended, imposed)
         self._know(replay.rows)
@@ -163,7 +161,7 @@ class Exploring:
     def search(self, orders: int, seed: int) -> _Script[Exploration]:
         """Replay in many orders; an interruption by the keyboard ends it, and the result so far is returned."""
         if unstable := (yield from self._begin()):
-            return self._result([], 0, seed, is_exhaustive=False, unstable=unstable)
+            return self._result([], 0, seed, unstable=unstable)
         search, found = Search(orders, seed, self._branches), dict[tuple[What, str], _Found]()
         findings: list[Finding] = []
         tried, is_whole = 0, True
@@ -184,18 +182,18 @@ class Exploring:
     def in_order(self, order: Order) -> _Script[Exploration]:
         """Replay in the recorded order and in another one, and compare."""
         if unstable := (yield from self._begin()):
-            return self._result([], 0, SEED, is_exhaustive=False, unstable=unstable)
+            return self._result([], 0, SEED, unstable=unstable)
         replay = yield from self._replay(order)
         told, text = change_of(self._base.ending, replay.ending), ",".join(map(str, order))
         found = [self._shown(replay, told, 1, order)] if told else []
-        return self._result(found, 1, SEED, is_exhaustive=False, order=text, unreachable=replay.unreachable)
+        return self._result(found, 1, SEED, order=text, unreachable=replay.unreachable)
 
     def _note(self, each: Tried, replay: Replay, found: dict[tuple[What, str], _Found]) -> None:
         """Note the change of the outcome in an order, if there is one, and the smallest order of its sort."""
         told = change_of(self._base.ending, replay.ending)
         if not told:
             return
-        known = found.setdefault(self._kind(replay), _Found(each, replay, told))
+        known = found.setdefault(replay.kind, _Found(each, replay, told))
         known.times += 1
         if (each.overtaken, len(each.order)) < (known.tried.overtaken, len(known.tried.order)):
             known.tried, known.replay, known.told = each, replay, told
@@ -219,11 +217,6 @@ class Exploring:
             return recorded.ending.outcome
         return ""
 
-    @staticmethod
-    def _kind(replay: Replay) -> tuple[What, str]:
-        """Return the identity of a change: its sort, and the exception."""
-        return replay.what, "" if replay.what == "result" else replay.ending.outcome.partition("\n")[0]
-
     def _finding(self, kind: tuple[What, str], found: _Found) -> _Script[Finding]:
         points = found.replay.points
         script = smaller(found.tried.order, points, _SHRINKING)
@@ -240,40 +233,23 @@ class Exploring:
         return self._shown(last, change_of(self._base.ending, last.ending), found.times, order)
 
     def _is_alike(self, replay: Replay, kind: tuple[What, str]) -> bool:
-        return bool(change_of(self._base.ending, replay.ending)) and self._kind(replay) == kind
+        return bool(change_of(self._base.ending, replay.ending)) and replay.kind == kind
 
     def _shown(self, replay: Replay, told: str, times: int, order: Order) -> Finding:
         text = ",".join(map(str, order))
         return Finding(replay.what, told, times, text, overtaken(replay.points), self._again(text))
 
-    def _result(
-        self,
-        findings: list[Finding],
-        tried: int,
-        seed: int,
-        *,
-        is_exhaustive: bool,
-        unstable: str = "",
-        order: str = "",
-        unreachable: Sequence[int] = (),
-        is_whole: bool = True,
-    ) -> Exploration:
+    def _result(self, findings: list[Finding], orders: int, seed: int, **facts: Any) -> Exploration:
         return Exploration(
-            function=self._name,
-            cassette=self._cassette,
-            seed=seed,
-            orders=tried,
-            is_exhaustive=is_exhaustive,
-            overlapping=[self._call(number) for number in sorted(self._overlapping)],
-            findings=sorted(findings, key=lambda finding: (finding.overtaken, len(finding.order))),
-            unstable=unstable,
-            order=order,
-            unreachable=unreachable,
-            is_whole=is_whole,
+            self._name,
+            self._cassette,
+            seed,
+            orders,
+            facts.pop("is_exhaustive", False),
+            [Call.of(self._rows[number]) for number in sorted(self._overlapping)],
+            sorted(findings, key=lambda finding: (finding.overtaken, len(finding.order))),
+            **facts,
         )
-
-    def _call(self, number: int) -> Call:
-        return Call.of(self._rows[number])
 
 
 @takes_tests
