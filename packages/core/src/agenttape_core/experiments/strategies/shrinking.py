@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path as File
 from typing import Any, NamedTuple, TypeVar
@@ -121,52 +121,47 @@ RESERVE = 6
 """The replays that are left when the search ends: to write the result, and to prove it."""
 
 
+@dataclass(slots=True)
 class ReplayedRun:
     """A run of a program that fails."""
 
-    def __init__(
-        self,
-        program: Program,
-        cassette: File,
-        failure: Failure,
-        *,
-        folder: File,
-        name: str,
-        says_which: bool,
-        limit: int,
-        options: Mapping[str, Any],
-        on_run: Callable[[], object],
-    ) -> None:
-        self._program = program
-        self._failure = failure
-        self._said = _skeleton(failure.message) if says_which else ""
-        self._folder = folder
-        self._name = name
-        self._scrap = folder / "scrap" / name  # with a file to write to, no order of threads is waited for
+    program: Program
+    cassette: File  # the smallest one so far
+    failure: Failure
+    folder: File  # for the cassettes in between
+    name: str  # the name of their files
+    limit: int  # the most replays
+    options: Mapping[str, Any]  # of `use_cassette`, for each replay
+    on_run: Callable[[], object]
+    says_which: bool = False  # whether the message of the failure is the same each time, so that it tells which it is
+    replays: int = 0  # the number of replays so far
+    trees: Trees = field(default_factory=dict)  # the outcomes of its calls
+    like_last: list[int] = field(default_factory=list)
+    """The numbers of the calls of the boundary that answered last, in their order."""
+    _outcomes: dict[int, Outcome] = field(default_factory=dict)
+    _kept: int = 0
+
+    def __post_init__(self) -> None:
+        """Read the cassette."""
         self._scrap.parent.mkdir()
-        self._limit = limit
-        self._options = options
-        self._on_run = on_run
-        self._kept = 0
-        self.replays = 0
-        """The number of replays so far."""
-        self._take(cassette)
+        self._take(self.cassette)
+
+    @property
+    def _scrap(self) -> File:
+        return self.folder / "scrap" / self.name  # with a file to write to, no order of threads is waited for
 
     def _take(self, cassette: File) -> None:
         opened = open_cassette(cassette)
         self.cassette = cassette
-        """The smallest cassette so far."""
-        self._outcomes: dict[int, Outcome] = {row.number: opened.outcome(row.number) for row in opened.entries}
+        self._outcomes = {row.number: opened.outcome(row.number) for row in opened.entries}
         models = [row for row in opened.entries if row.kind in MODELS] or list(opened.entries)
         last = [(row.kind, row.name) for row in models[-1:]]
         self.like_last = [row.number for row in models if (row.kind, row.name) in last]
-        """The numbers of the calls of the boundary that answered last, in their order."""
-        self.trees: Trees = {number: tree_of(outcome) for number, outcome in self._outcomes.items()}
-        """The outcomes of its calls."""
+        self.trees = {number: tree_of(outcome) for number, outcome in self._outcomes.items()}
 
     def fails(self, changed: Trees) -> bool:
         """Return whether the failure is the same with other outcomes."""
-        if self.replays + RESERVE >= self._limit:
+        if self.replays + RESERVE >= self.limit:
             raise SpentError
         outcomes = self._with(changed)
         return outcomes is not None and self.is_alike(
@@ -176,7 +171,7 @@ class ReplayedRun:
     def keep(self, changed: Trees) -> bool:
         """Write the run with these outcomes, and continue from it if it can be replayed strictly."""
         outcomes = self._with(changed)
-        target = self._folder / str(self._kept) / self._name
+        target = self.folder / str(self._kept) / self.name
         self._kept += 1
         target.parent.mkdir()
         if outcomes is None or not self.is_alike(self.run(self.opening(self.cassette, outcomes, target))):
@@ -189,15 +184,15 @@ class ReplayedRun:
     def opening(self, cassette: File, outcomes: Mapping[int, Outcome] = {}, *rest: Any, **more: Any) -> Variation:
         """Return a replay of a cassette, with the options of each."""
         changes = {number: GivenOutcome(given=outcome) for number, outcome in outcomes.items()}
-        return replace(Variation(cassette, self._options, changes, *rest, **more), on_new_call="address")
+        return replace(Variation(cassette, self.options, changes, *rest, **more), on_new_call="address")
 
     def run(self, opening: Variation) -> Run:
         """Replay it once."""
         self.replays += 1
         try:
-            return self._program.run(opening)
+            return self.program.run(opening)
         finally:
-            self._on_run()
+            self.on_run()
 
     def is_alike(self, ending: Run) -> bool:
         """Return whether a replay ended with the failure.
@@ -206,11 +201,11 @@ class ReplayedRun:
         one holds data, and an assertion's shows what it compared.
         """
         failure = ending.failure
-        if failure is None or not self._failure.is_like(failure):
+        if failure is None or not self.failure.is_like(failure):
             return False
-        if not self._said or len(self._said) > _SHORT or self._failure.name == AssertionError.__name__:
-            return True
-        return _skeleton(failure.message) == self._said
+        said = _skeleton(self.failure.message) if self.says_which else ""
+        is_data = len(said) > _SHORT or self.failure.name == AssertionError.__name__
+        return not said or is_data or _skeleton(failure.message) == said
 
     def _with(self, changed: Trees) -> dict[int, Outcome] | None:
         """Return the outcomes; `None` if a call can have no such outcome."""
