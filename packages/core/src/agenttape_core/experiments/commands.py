@@ -7,17 +7,16 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import ConfigurationError, counted
-from agenttape_core.experiments.program import COMMAND, ExitError, Failure, Run
+from agenttape_core.experiments.program import COMMAND, ExitError, Failure, ReportedSession, Run
 from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.chosen_order import Imposing
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.redaction import Redactor, new_key
 from agenttape_core.session import Report
-from agenttape_core.storage import Cassette, open_cassette
+from agenttape_core.storage import open_cassette
 from agenttape_core.tools.processes.command import Command, command_of
 from agenttape_core.tools.processes.report import Outcome
 from agenttape_core.tools.processes.run import path_of, run
@@ -36,18 +35,6 @@ def command_in(target: str) -> Command:
     if not words:
         raise ConfigurationError("expected a command after --, such as: -- python agent.py")
     return command_of(words)
-
-
-class _EndedSession(NamedTuple):
-    """The session of another process, as far as experiments look at it."""
-
-    report: Report
-    failure: BaseException | None
-    source: Cassette
-    path: Path
-    written: Path | None
-    redactor: Redactor
-    policy: Policy = Policy(Mode.REPLAY, recorded=True)  # its variations step into no call
 
 
 class CommandProgram:
@@ -84,7 +71,7 @@ class CommandProgram:
             variation.order.choices, variation.order.rows = end.choices, end.rows
             variation.order.redactor = redactor
         error = end.failure or (ExitError(_failure(ended)) if ended.code else None)
-        session = _EndedSession(end.report, end.failure, open_cassette(path), path, to, redactor)
+        session = ReportedSession(end.report, end.failure, open_cassette(path), path, to, redactor)
         failed = tuple(_others(ended, end.report, judges_unused=varied.options.get("on_unused") == "fail"))
         return Run(session, ended.output[0], error, failed, end.changes)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol, Self
 
-from agenttape_core.engine import Policy
+from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError, SessionStateError, shown_path
 from agenttape_core.guard.caller import is_library, is_own
 from agenttape_core.lifecycle.contained import ContainedBlock
@@ -25,7 +25,7 @@ from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import IndexRow, Interaction
 from agenttape_core.session import Report, Session, current_session
-from agenttape_core.session.ports import Source as Recordings
+from agenttape_core.storage import Cassette
 from agenttape_core.tools.target import Target, awaited, load, run_to_end, target_of
 
 COMMAND = "-- "
@@ -168,36 +168,16 @@ class Source(NamedTuple):
         return self.module if root is None or is_below or self.file.name == "__init__.py" else self.file.stem
 
 
-class EndedSession(Protocol):
-    """The session of a run, which has ended: of this process, or as far as another process has reported it."""
+class ReportedSession(NamedTuple):
+    """The session of another process, as far as it has reported it."""
 
-    @property
-    def report(self) -> Report:
-        """The fate of each call."""
-
-    @property
-    def failure(self) -> BaseException | None:
-        """Its failure."""
-
-    @property
-    def source(self) -> Recordings:
-        """Its recordings."""
-
-    @property
-    def path(self) -> Path | str:
-        """Their file."""
-
-    @property
-    def written(self) -> Path | str | None:
-        """The derived cassette."""
-
-    @property
-    def policy(self) -> Policy:
-        """The part that decides whether a replayed call would be replayed again."""
-
-    @property
-    def redactor(self) -> Redactor:
-        """Hides secrets in texts of the run."""
+    report: Report
+    failure: BaseException | None
+    source: Cassette
+    path: Path
+    written: Path | None
+    redactor: Redactor
+    policy: Policy = Policy(Mode.REPLAY, recorded=True)  # its variations step into no call
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +193,7 @@ class Run:
         is_assertion: Whether the error is an assertion: of a test, by its own words.
     """
 
-    session: EndedSession
+    session: Session | ReportedSession
     result: Any = None
     error: BaseException | None = None
     failed: tuple[str, ...] = ()

@@ -60,12 +60,16 @@ def _causes(program: Program, opening: Variation) -> list[str]:
     source = program.source
     if source is None or source.is_test:
         return ["it keeps something from run to run: in a global, in a module or in a file"]
+    alone = "in processes of its own it is the same: it keeps something from run to run in this one, as in a global"
+    return cause_of(f"{source.file}:{source.name}", opening.cassette) or [alone]
+
+
+def cause_of(function: str, cassette: str | Path | None) -> list[str]:
+    """Return why the replays of a function differ in new processes, and the remedy; empty if they don't."""
     try:
-        found = verify(f"{source.file}:{source.name}", opening.cassette, runs=_TIMES, timeout=60, on_unused="ignore")
+        found = verify(function, cassette, runs=_TIMES, timeout=60, on_unused="ignore")
     except AgentTapeError as error:
-        return [f"verify could not find why: {error}"]
+        return [f"verify could not find why: {str(error).partition(chr(10))[0]}"]
     if found.first is None:
-        return [
-            "in processes of its own it is the same: it keeps something from run to run in this one, as in a global"
-        ]
+        return []
     return [f"verify: {found.first.what}: {found.first.cause.name}: {found.first.cause.why}", found.first.cause.remedy]

@@ -96,8 +96,9 @@ def available(vary: Collection[str], times: int, recorded_seed: int | None = Non
     if isinstance(vary, str) or (unknown := sorted(set(vary) - set(EVERY_FACTOR))):
         found = repr(vary) if isinstance(vary, str) else ", ".join(map(repr, unknown))
         raise ConfigurationError(f"vary: expected a collection of {', '.join(EVERY_FACTOR)}; found {found}")
+    first = [recorded_seed] if recorded_seed is not None else []
     choices: dict[Factor, Sequence[Any]] = {
-        "hash_seed": _hash_seeds(times, recorded_seed),
+        "hash_seed": [*first, *(seed for seed in range(times) if seed not in first)][:times],
         "time_zone": time_zones(),
         "locale": locales(),
         "working_directory": [f"run-{run}" for run in range(1, times + 1)],
@@ -115,12 +116,6 @@ def available(vary: Collection[str], times: int, recorded_seed: int | None = Non
     return {**around, **{factor: values for factor, values in within.items() if factor in vary}}
 
 
-def _hash_seeds(times: int, recorded: int | None) -> Sequence[int]:
-    if recorded is None:
-        return range(times)
-    return [recorded, *(seed for seed in range(times) if seed != recorded)][:times]
-
-
 def time_zones() -> Sequence[str]:
     """Return the names of time zones far apart; in the form of POSIX, where the system has no database of them."""
     import zoneinfo
@@ -133,21 +128,15 @@ def locales() -> Sequence[str]:
     """Return the installed locales whose conventions differ most, UTF-8 ones and `C`; at least `C`."""
     try:
         # S607: where the command is depends on the system, and only its answer is used.
-        listed = subprocess.run(["locale", "-a"], capture_output=True, check=True, env=_plain())  # noqa: S607
+        listed = subprocess.run(["locale", "-a"], capture_output=True, check=True, env={**os.environ, "LC_ALL": "C"})  # noqa: S607
     except (OSError, subprocess.CalledProcessError):
         return ("C",)
-    installed = {_normal(name): name for name in listed.stdout.decode("ascii", "replace").split()}
+    installed = {
+        name.lower().replace("utf-8", "utf8"): name for name in listed.stdout.decode("ascii", "replace").split()
+    }
     wanted = [name for name in _LOCALES if name in installed]
     others = sorted(name for name in installed if name.endswith(".utf8") and name not in wanted)
     return [installed[name] for name in [*wanted, *others]] or ("C",)
-
-
-def _normal(name: str) -> str:
-    return name.lower().replace("utf-8", "utf8")
-
-
-def _plain() -> dict[str, str]:
-    return {**os.environ, "LC_ALL": "C"}
 
 
 # -- Causes of differences between replays, and remedies: of each factor, and where there is none.

@@ -10,6 +10,7 @@ import threading
 import time
 import types
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from importlib.util import decode_source
@@ -161,7 +162,7 @@ class Reached:
         """Begin another part of the run: a test, by its id."""
         self._part = part
 
-    def start(self) -> None:
+    def __enter__(self) -> None:
         """Trace from now on, in all threads that begin from now on."""
         monitoring: Any = getattr(sys, "monitoring", None)
         if monitoring is None:
@@ -172,7 +173,7 @@ class Reached:
         monitoring.register_callback(_TOOL, monitoring.events.LINE, self._monitored)
         monitoring.set_events(_TOOL, monitoring.events.LINE)
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Trace no more."""
         monitoring: Any = getattr(sys, "monitoring", None)
         if monitoring is None:
@@ -229,7 +230,7 @@ TESTS = "agenttape_core.pytest_plugin.mutated"
 class Reply:
     """The outcome of one run."""
 
-    facts: Mapping[str, Facts]  # the facts by the tests, or of the function
+    facts: Mapping[str, Facts] = field(default_factory=dict)  # the facts by the tests, or of the function
     problem: str = ""  # why it couldn't be run; empty if it could
     ended: str = ""  # why the run was ended by force; empty if it wasn't
     is_loaded: bool = True  # whether the edited file was imported
@@ -271,8 +272,7 @@ class Job:
             edit = {"id": one.id, "file": one.file, "path": str(path), "is_test": is_test}
         request = {"program": program, "root": str(self.root), "trace": trace, "mutant": edit}
         plain = workers.run(__name__, request, hash_seed=self.hash_seed, seconds=limits[0], cpu=limits[1])
-        facts = {name: read(Facts, one) for name, one in plain.pop("facts", {}).items()}
-        return Reply(facts, **plain)
+        return read(Reply, plain)
 
 
 def _edit(mutant: Mapping[str, Any]) -> list[bool]:
@@ -301,13 +301,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     loaded = _edit(mutant) if mutant is not None else [True]
     reached = Reached(Path(request["root"])) if request["trace"] else None
     runner = import_module(TESTS).run if "tests" in program else _function
-    if reached is not None:
-        reached.start()
-    try:
+    with reached or nullcontext():
         found = runner(program, begin=reached.begin if reached is not None else str, stops=mutant is not None)
-    finally:
-        if reached is not None:
-            reached.stop()
     facts: dict[str, Facts] = found["facts"]
     return {
         **found,

@@ -11,10 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agenttape_core.errors import AgentTapeError, CassetteError, ConfigurationError, counted, shown_path
+from agenttape_core.errors import CassetteError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import SEED, Jobs, refuse_below_one
 from agenttape_core.experiments.program import is_command
 from agenttape_core.experiments.result import earlier
+from agenttape_core.experiments.steady import cause_of
 from agenttape_core.experiments.strategies.mutants.edits import Mutant, mutants_of, read_source
 from agenttape_core.experiments.strategies.mutants.result import Judged, MutationScore, verdict_of
 from agenttape_core.experiments.strategies.mutants.running import Facts, Job, Reply, changed_lines, root_of
@@ -223,7 +224,7 @@ class _Search:
     def _steady(self, first: dict[str, Facts]) -> tuple[dict[str, Facts], Reply]:
         """Return the tests that are the same in two runs, and the second of these, which is traced."""
         tests = list(first) if self._job.has_tests else None
-        again = self._job.run(self._workers, tests, trace=True) if first else Reply({})
+        again = self._job.run(self._workers, tests, trace=True) if first else Reply()
         found = {}
         for name, one in first.items():
             other = again.facts.get(name)
@@ -245,14 +246,9 @@ class _Search:
         """Return why a function is not the same, as far as `verify` finds it."""
         if self._job.has_tests:
             return "; mend that first"
-        from agenttape_core.experiments.verify import verify
-
-        program = self._job.program
-        try:
-            found = verify(program["function"], program["cassette"], runs=3, timeout=60, on_unused="ignore")
-        except AgentTapeError as error:
-            return f"; verify could not find why: {str(error).partition(chr(10))[0]}"
-        return f"; verify: {found.first.cause.name}: {found.first.cause.why}" if found.first is not None else ""
+        return "".join(
+            f"; {line}" for line in cause_of(self._job.program["function"], self._job.program["cassette"])[:1]
+        )
 
     def _reaching(self, evidence: _Evidence) -> list[_Reaching]:
         """Return the mutants with the tests that reach them."""
