@@ -47,7 +47,6 @@ class Facts:
     """The calls that were replayed or stepped into: the cassette, the number, the address and the match_rule."""
     unused: tuple[str, ...] = ()  # the recordings that were not used: their addresses
     unrecorded: tuple[str, ...] = ()  # the calls that got an error result, as they weren't recorded
-    executed: int = 0  # the number of calls that were executed
     not_run: tuple[str, ...] = ()  # the tools that were replayed, each with the reason why its code was not run
     ignored: tuple[str, ...] = ()  # the paths of requests that were not compared
     value: str = ""  # the value that a function returned, as a text; empty for a test
@@ -77,7 +76,6 @@ class Facts:
             ),
             unused=tuple(each.address for one in replays for each in one.report.judged),
             unrecorded=tuple(_first([str(each)]) for one in replays for each in one.report.unrecorded),
-            executed=sum(len(one.report.recorded) for one in sessions),
             not_run=tuple(dict.fromkeys(str(tool) for one in replays for tool in one.report.not_run)),
             ignored=tuple(dict.fromkeys(path for one in replays for path in one.setup.ignored.spelled)),
             value=_ADDRESS.sub("0x…", value),
