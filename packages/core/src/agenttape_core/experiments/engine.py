@@ -21,8 +21,7 @@ Answer = TypeVar("Answer")
 Answer_co = TypeVar("Answer_co", covariant=True)
 
 
-SEED = 7
-"""The seed of all that is drawn at random, unless another one is given."""
+SEED = 7  # the seed of all that is drawn at random, unless another one is given
 _FREE = "it only replays, which costs nothing"
 SHARED: Mapping[str, str] = {
     "runs": "how often it replays follows from what is recorded, or from the samples",

@@ -28,8 +28,7 @@ from agenttape_core.session import Report, Session, current_session
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.target import Target, awaited, load, run_to_end, target_of
 
-COMMAND = "-- "
-"""The beginning of a target that is a command."""
+COMMAND = "-- "  # the beginning of a target that is a command
 _COMMANDS = "agenttape_core.experiments.commands"
 """The module of programs that are commands. It imports this one, which only has its name."""
 
@@ -286,8 +285,7 @@ class FunctionProgram:
     ) -> None:
         self.function = function
         self.given = given
-        self.cassette: Path | None = None
-        """None, as one is opened around it."""
+        self.cassette: Path | None = None  # `None`, as one is opened around it
         self._main = main
         self._warns = warns
         self._is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)

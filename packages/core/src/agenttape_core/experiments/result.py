@@ -43,8 +43,7 @@ class Result(ABC):
     """
 
     __slots__ = ()
-    experiment: ClassVar[str]
-    """The name of the experiment, which is the rule of its findings."""
+    experiment: ClassVar[str]  # the name of the experiment, which is the rule of its findings
 
     @abstractmethod
     def summary(self) -> Summary:

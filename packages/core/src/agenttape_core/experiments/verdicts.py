@@ -28,21 +28,16 @@ from typing import Literal, NamedTuple
 Verdict = Literal["WORSE", "BETTER", "SAME", "UNCLEAR"]
 """The candidate passes less often, more often, as often within `MARGIN`; or the samples do not tell."""
 
-ALPHA = 0.05
-"""The probability with which a verdict is wrong, at most."""
+ALPHA = 0.05  # the probability with which a verdict is wrong, at most
 MARGIN = 0.1
 """The difference of the shares that pass below which two models are the same: the smallest drop worth finding."""
 _BETS = (0.25, 0.5, 0.75, 1.0)
 """The fractions of the capital that are bet. With the last, a certain difference is found in the fewest pairs."""
-_BETS_ON_A_SHARE = (1 / 64, 1 / 16, *_BETS)
-"""The same, with small ones, for a share that may be close to 0 or 1."""
-_MOST = 2000
-"""The most pairs that are foretold."""
-_STEP = 1e-6
-"""The distance from a bound at which its search ends."""
+_BETS_ON_A_SHARE = (1 / 64, 1 / 16, *_BETS)  # the same, with small ones, for a share that may be close to 0 or 1
+_MOST = 2000  # the most pairs that are foretold
+_STEP = 1e-6  # the distance from a bound at which its search ends
 
-_Counts = Sequence[tuple[float, float]]
-"""Values from 0 to 1, and how often each came."""
+_Counts = Sequence[tuple[float, float]]  # values from 0 to 1, and how often each came
 
 
 class Pairs(NamedTuple):

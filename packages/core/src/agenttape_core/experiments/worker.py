@@ -42,10 +42,8 @@ from agenttape_core.experiments.worker import run
 run(request, channel)
 """
 _OWN = "agenttape_"
-_GRACE_S = 60.0
-"""Seconds for the worker's own work: it imports the libraries of the runs."""
-SECONDS = 600.0
-"""The seconds that a run may take, unless another number is given."""
+_GRACE_S = 60.0  # seconds for the worker's own work: it imports the libraries of the runs
+SECONDS = 600.0  # the seconds that a run may take, unless another number is given
 
 
 class Workers:

@@ -33,8 +33,7 @@ from agenttape_core.tools.reporting.findings import Finding
 Part = Literal["code", "order", "tool", "model", "judge", "together"]
 """The part that varies in a group: the code and its environment, the order of answers, a tool, the model, the judge, or
 tools, model and judge together."""
-End = Literal["passed", "failed", "left"]
-"""The end of a sample: well, by a failure, or by leaving the recorded world."""
+End = Literal["passed", "failed", "left"]  # the end of a sample: well, by a failure, or by leaving the recorded world
 
 
 class Sample(NamedTuple):
@@ -186,10 +185,8 @@ class FlakyParts(Result):
         )
 
 
-SAMPLES = 10
-"""The samples of each group, unless another number is given."""
-PROCESSES = 3
-"""The replays in processes whose environment differs."""
+SAMPLES = 10  # the samples of each group, unless another number is given
+PROCESSES = 3  # the replays in processes whose environment differs
 _SHOWN = 3
 _INTERRUPTED = "interrupted"
 _BY_ADDRESS = ("exact", "request", "address")

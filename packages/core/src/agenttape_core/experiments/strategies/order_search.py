@@ -17,8 +17,7 @@ from agenttape_core.tools.reporting import findings as reporting
 
 Order = tuple[int, ...]
 Pick = Callable[[Sequence[int]], int]
-_CHANGES = 2
-"""The moments of a random run at which a priority is lowered: races of three branches need no more."""
+_CHANGES = 2  # the moments of a random run at which a priority is lowered: races of three branches need no more
 
 
 class Tried(NamedTuple):
@@ -35,8 +34,7 @@ class Search:
         self._most = most
         self._random = random.Random(seed)  # noqa: S311 - no secret
         self._branches = branches
-        self.is_exhaustive = False
-        """True once all orders have been tried."""
+        self.is_exhaustive = False  # true once all orders have been tried
         self._ahead: list[tuple[int, int, int, Order]] = [(0, 0, 0, ())]
         self._ties = itertools.count(1)
         self._tried: set[Order] = set()

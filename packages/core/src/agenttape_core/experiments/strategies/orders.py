@@ -86,10 +86,8 @@ def replay_of(ending: Ending, imposed: Imposing) -> Replay:
     )
 
 
-ORDERS = 200
-"""Orders that are tried by default."""
-_SHRINKING = 40
-"""Replays that make an order smaller, at most."""
+ORDERS = 200  # orders that are tried by default
+_SHRINKING = 40  # replays that make an order smaller, at most
 
 
 @dataclass(slots=True)
@@ -123,8 +121,7 @@ class Exploring:
         self._holds_threads = holds_threads
         self._base = Replay(Ending("", False, None))
         self._rows: dict[int, IndexRow] = {}
-        self._branches: dict[int, Hashable] = {}
-        """The branch of each call, to which priorities belong."""
+        self._branches: dict[int, Hashable] = {}  # the branch of each call, to which priorities belong
         self._know(rows)
         self._overlapping: set[int] = set()
 

@@ -11,14 +11,10 @@ from agenttape_core.schema.plain import Path as Place
 from agenttape_core.schema.plain import leaves, replaced_in_chunk
 
 Path = tuple[Any, ...]
-Way = Literal["drop", "empty"]
-"""The ways in which a part becomes smaller: it's removed, or emptied."""
-JSON = "<json>"
-"""The step of a path from a text into the JSON that it holds."""
-_COVERS = frozenset({"message"})
-"""Keys of recorded objects whose value is an object that is always there."""
-_KINDS = frozenset({"type", "role", "status"})
-"""Keys of recorded objects whose text is one of a few words."""
+Way = Literal["drop", "empty"]  # the ways in which a part becomes smaller: it's removed, or emptied
+JSON = "<json>"  # the step of a path from a text into the JSON that it holds
+_COVERS = frozenset({"message"})  # keys of recorded objects whose value is an object that is always there
+_KINDS = frozenset({"type", "role", "status"})  # keys of recorded objects whose text is one of a few words
 _STRUCTURE = frozenset({"type", "role", "id", "status", "message", "messages", "generations", "content"})
 """Keys of recorded objects that objects of frameworks can hardly be without."""
 
@@ -190,8 +186,7 @@ def _tag(plain: Mapping[str, Plain]) -> str | None:
     return None
 
 
-Tree = dict[str, Plain]
-"""The fields of an outcome that have content, as plain data."""
+Tree = dict[str, Plain]  # the fields of an outcome that have content, as plain data
 
 _OF_ERRORS = ("message", "args", "attributes")
 
@@ -242,8 +237,7 @@ def smaller_tree(tree: Tree, smaller: Callable[[Plain], Plain]) -> Tree:
 _FORM = frozenset({"type", "role", "status", "id", "name", "tool_call_id", "index", "call_id"})
 """Keys of recorded objects that name their type and owner: with other values, the program would take another path."""
 
-Change = Callable[[Plain], Plain]
-"""Returns another text or number."""
+Change = Callable[[Plain], Plain]  # returns another text or number
 
 
 def turned(leaf: Plain) -> Plain:

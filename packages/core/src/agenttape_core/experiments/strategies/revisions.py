@@ -77,8 +77,7 @@ def target_and_recording(target: str, cassette: str | Path | None) -> tuple[str,
     return target, path.resolve()
 
 
-_TREES = 2
-"""The most worktrees: of the base, and of the changed revision."""
+_TREES = 2  # the most worktrees: of the base, and of the changed revision
 
 
 class Revisions:
@@ -91,10 +90,8 @@ class Revisions:
         self._workers = Workers()
         self._lock = Lock()
         self._folder = tempfile.TemporaryDirectory(prefix="agenttape-")
-        self._trees: dict[str, Path] = {}
-        """By the commit that is checked out there."""
-        self.replays = 0
-        """The number of replays so far."""
+        self._trees: dict[str, Path] = {}  # by the commit that is checked out there
+        self.replays = 0  # the number of replays so far
 
     def __enter__(self) -> Self:
         return self

@@ -125,8 +125,7 @@ class _Taking:
         self._prices = load_prices(project_settings().prices)
         self._spent = 0.0
         self._lock = Lock()
-        self.is_over = False
-        """True once no more are taken."""
+        self.is_over = False  # true once no more are taken
 
     def pair(self, which: tuple[int, int]) -> None:
         """Take a pair, by its number and the place of its case, unless there's a verdict on the case."""

@@ -96,8 +96,7 @@ class Shrunk(Result):
         return Summary(self.program, cassette, line, lines, [Finding(str(self.failure))])
 
 
-MAX_REPLAYS = 300
-"""The replays that a search may take, unless more are allowed."""
+MAX_REPLAYS = 300  # the replays that a search may take, unless more are allowed
 _FEWEST = RESERVE + 4
 
 

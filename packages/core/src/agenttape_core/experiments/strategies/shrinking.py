@@ -38,8 +38,7 @@ from agenttape_core.tools.reading.provider_calls import MODELS
 
 Unit = TypeVar("Unit")
 
-_FEW = 4
-"""So many units are searched one by one, if there are more."""
+_FEW = 4  # so many units are searched one by one, if there are more
 
 
 def ddmin(units: Sequence[Unit], fails: Callable[[Sequence[Unit]], bool]) -> list[Unit]:
@@ -106,8 +105,7 @@ def _rests(chunks: list[list[Unit]]) -> list[list[Unit]]:
     return [[unit for other in chunks if other is not left_out for unit in other] for left_out in chunks]
 
 
-Trees = Mapping[int, Tree]
-"""The outcomes of calls, by the numbers of these."""
+Trees = Mapping[int, Tree]  # the outcomes of calls, by the numbers of these
 
 
 class SpentError(Exception):
@@ -115,10 +113,8 @@ class SpentError(Exception):
 
 
 _NUMBER = re.compile(r"\d+")
-_SHORT = 100
-"""The most characters of a message that identifies a failure, rather than its data."""
-RESERVE = 6
-"""The replays that are left when the search ends: to write the result, and to prove it."""
+_SHORT = 100  # the most characters of a message that identifies a failure, rather than its data
+RESERVE = 6  # the replays that are left when the search ends: to write the result, and to prove it
 
 
 @dataclass(slots=True)
@@ -236,8 +232,7 @@ class Shrinking:
 
     def __init__(self, run: ReplayedRun) -> None:
         self._run = run
-        self._changed: dict[int, Tree] = {}
-        """The outcomes that are known to keep the failure, beside the run's own."""
+        self._changed: dict[int, Tree] = {}  # the outcomes that are known to keep the failure, beside the run's own
         self._known: dict[str, bool] = {}
 
     def shrink(self) -> bool:

@@ -30,8 +30,7 @@ from agenttape_core.experiments.verdicts import (
 from agenttape_core.tools.report.trajectory import Trajectory
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 
-_SHOWN = 100
-"""The most characters of an answer in a line."""
+_SHOWN = 100  # the most characters of an answer in a line
 Group = Literal["baseline", "candidate"]
 
 NO_CALL = "made no call"

@@ -182,8 +182,7 @@ class Why(Result):
         return f"{number} {row.kind} {row.name} at {row.address}"
 
 
-MAX_REPLAYS = 500
-"""The replays that a question may take, unless more are allowed."""
+MAX_REPLAYS = 500  # the replays that a question may take, unless more are allowed
 _CHANGES: tuple[Change, ...] = (turned, longer)
 """Each answer is changed in both ways: a program may look only at the form of a value, or only at its content."""
 _STEADY = 2

@@ -22,14 +22,11 @@ from agenttape_core.session.shared_texts import REFERENCE
 # -- Comparison of what the graphs, nodes and steps of a replay have written with what its recording says of that.
 
 
-_MOST = 5
-"""Places that are reported of one session: those after them mostly differ because of them."""
-_COMMAND = "$command"
-"""The tag of an input that answers questions, by ids that differ in each recording."""
+_MOST = 5  # places that are reported of one session: those after them mostly differ because of them
+_COMMAND = "$command"  # the tag of an input that answers questions, by ids that differ in each recording
 _SCRIPT = "__main__"
 
-Pairs = dict[str, list[str]]
-"""The recorded and the present state of each place, by its name."""
+Pairs = dict[str, list[str]]  # the recorded and the present state of each place, by its name
 
 
 def written_otherwise(session: Session) -> Pairs:
@@ -122,18 +119,15 @@ def _written(value: Plain) -> str:
 # -- The calls of a process, and the order of answers, what threads did when, and the times read, beside the recording.
 
 
-_SAME_MOMENT_MS = 1.0
-"""Milliseconds within which two moments of the recording are in no order: it holds them rounded."""
+_SAME_MOMENT_MS = 1.0  # milliseconds within which two moments of the recording are in no order: it holds them rounded
 _CALLED, _ANSWERED = "asks", "is answered"
 _MAX_REQUEST = 1000
 """Characters of a request that are reported: an agent sends its whole history each time. The fingerprint covers all."""
-CAUGHT_FAILURE = "failure that the program caught"
-"""The name of the divergence of a session that has failed."""
+CAUGHT_FAILURE = "failure that the program caught"  # the name of the divergence of a session that has failed
 
 
 class _Moment(NamedTuple):
-    address: str
-    """That of the recording."""
+    address: str  # that of the recording
     what: str
     number: int
 
@@ -144,10 +138,8 @@ class _Made:
     def __init__(self) -> None:
         self.calls: dict[str, list[str]] = {}
         """The request of each and what answered it, and the fingerprint, by the address."""
-        self.branches: dict[Any, list[str]] = {}
-        """The addresses of the calls in each branch, in their order."""
-        self.in_loops: list[str] = []
-        """The addresses of calls in event loops, in the order of their answers."""
+        self.branches: dict[Any, list[str]] = {}  # the addresses of the calls in each branch, in their order
+        self.in_loops: list[str] = []  # the addresses of calls in event loops, in the order of their answers
         self.in_threads: list[_Moment] = []
 
 

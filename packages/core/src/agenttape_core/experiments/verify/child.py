@@ -48,18 +48,13 @@ from agenttape_core.tools.target import Target, awaited, load, run_to_end
 _THRESHOLDS = (10, 100, 5_000, 50_000)
 _OBJECTS = 20_000
 _FIRST = 2_000
-_BYTES = 500
-"""The most that one small object takes: those that are larger come from elsewhere."""
-_LARGE = 4_000
-"""The most that a larger one takes, such as a class."""
-_LATE = 0.002
-"""Seconds by which something is late at most."""
+_BYTES = 500  # the most that one small object takes: those that are larger come from elsewhere
+_LARGE = 4_000  # the most that a larger one takes, such as a class
+_LATE = 0.002  # seconds by which something is late at most
 
-_ROUNDS = 5
-"""Rounds that a loop makes more for a call, at most."""
+_ROUNDS = 5  # rounds that a loop makes more for a call, at most
 
-_LINES = 12
-"""The most lines of a change."""
+_LINES = 12  # the most lines of a change
 
 _sleep = time.sleep  # the real one, taken before any session
 

@@ -25,8 +25,7 @@ from agenttape_core.tools.reporting.findings import Finding
 
 ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 _ID = re.compile(r"\b[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}\b")
-TAG = re.compile(r"\.\$(?!\$)\w+")
-"""A tag of a value, such as `$tuple`: no step of the path that a reader would take."""
+TAG = re.compile(r"\.\$(?!\$)\w+")  # a tag of a value, such as `$tuple`: no step of the path that a reader would take
 _MAX_PLACES = 20
 _MAX_SHOWN = 2000
 _MAX_VALUE = 300
@@ -37,8 +36,7 @@ _HIDDEN = "(differs only in what is redacted)"
 # -- The output of one replay, as plain data that can be compared.
 
 
-_MAX_TEXT = 1_000_000
-"""Bytes of a file beyond which it is compared by its hash and shown as that."""
+_MAX_TEXT = 1_000_000  # bytes of a file beyond which it is compared by its hash and shown as that
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +127,7 @@ class Place:
     noise: Noise = ""  # what the only difference of two texts is: a memory address, an id, or something else
 
 
-Pair = tuple[str, str, str, Noise]
-"""The place, both values, and the noise."""
+Pair = tuple[str, str, str, Noise]  # the place, both values, and the noise
 
 
 def places(first: Output, other: Output, redactor: Redactor) -> list[Place]:
@@ -284,8 +281,7 @@ def _shown(value: Plain) -> str:
 
 
 _MOST_PLACES = 6
-RECORDING = 0
-"""The number of the run that was recorded."""
+RECORDING = 0  # the number of the run that was recorded
 
 
 class Run(NamedTuple):

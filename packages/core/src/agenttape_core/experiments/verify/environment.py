@@ -142,8 +142,7 @@ def locales() -> Sequence[str]:
 # -- Causes of differences between replays, and remedies: of each factor, and where there is none.
 
 
-Noise = Literal["address", "id", ""]
-"""The only difference of two texts, if it is a memory address or an id."""
+Noise = Literal["address", "id", ""]  # the only difference of two texts, if it is a memory address or an id
 
 
 class Cause(NamedTuple):

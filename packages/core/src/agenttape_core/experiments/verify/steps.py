@@ -56,8 +56,7 @@ from agenttape_core.tools.hash_seeds import recorded_seed
 from agenttape_core.tools.target import Target, target_of
 
 Returned = TypeVar("Returned")
-_Script = Generator[Variation, Output, Returned]
-"""A part of the experiment."""
+_Script = Generator[Variation, Output, Returned]  # a part of the experiment
 
 # -- The job of a child process: the function, the cassette, and the settings that make it a Python like this one.
 
@@ -117,8 +116,7 @@ class _InProcesses:
 
     def __init__(self, job: _Job, timeout: float) -> None:
         self.job, self._timeout = job, timeout
-        self._project = Path.cwd()
-        """The folder whose settings hold, and that relative paths of cassettes start from."""
+        self._project = Path.cwd()  # the folder whose settings hold, and that relative paths of cassettes start from
         self._around, self._children = ExitStack(), Children()
         self._root: Path
 
@@ -323,8 +321,7 @@ def _in_other_orders(first: Environment, redactor: Redactor) -> _Script[list[Run
 
 
 _NO_CALL = "it made no recorded call, so there is nothing to verify"
-_ORDERS = 20
-"""Orders that are tried in one process."""
+_ORDERS = 20  # orders that are tried in one process
 _MAX_JOBS = 4
 _MIN_RUNS = 2
 

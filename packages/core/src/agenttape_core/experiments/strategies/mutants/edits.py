@@ -227,10 +227,8 @@ def _property(node: ast.Dict) -> Iterator[tuple[str, ast.Dict]]:
                 yield "drop_value", with_fields(node, values=[*node.values[:at], other_list, *node.values[at + 1 :]])
 
 
-_SHOWN = 100
-"""Characters of a line of a diff."""
-_AROUND = 30
-"""Characters before what differs, if a line is too long."""
+_SHOWN = 100  # characters of a line of a diff
+_AROUND = 30  # characters before what differs, if a line is too long
 
 
 @dataclass(frozen=True, slots=True)

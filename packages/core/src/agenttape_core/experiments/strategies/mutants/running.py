@@ -133,10 +133,8 @@ def changed_lines(revision: str) -> dict[Path, set[int]]:
     return found
 
 
-AT_IMPORT = ""
-"""The name of the part of a run in which no test runs yet."""
-_TOOL = 4
-"""An id of `sys.monitoring` that no known tool uses."""
+AT_IMPORT = ""  # the name of the part of a run in which no test runs yet
+_TOOL = 4  # an id of `sys.monitoring` that no known tool uses
 
 
 def root_of(folder: Path) -> Path:
@@ -220,8 +218,7 @@ class Reached:
         return {part: {file: sorted(lines) for file, lines in files.items()} for part, files in self._lines.items()}
 
 
-TESTS = "agenttape_core.pytest_plugin.mutated"
-"""The runner of tests. It's above this package, which has only its name."""
+TESTS = "agenttape_core.pytest_plugin.mutated"  # the runner of tests. It's above this package, which has only its name
 
 
 @dataclass(frozen=True, slots=True)

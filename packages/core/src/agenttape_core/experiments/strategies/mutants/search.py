@@ -29,10 +29,8 @@ from agenttape_core.storage import open_cassette
 from agenttape_core.tools.hash_seeds import recorded_seed, seed_of_tests
 from agenttape_core.tools.target import target_of
 
-MOST = 200
-"""The mutants that are tried, unless another number is given."""
-_SLOWER = 20
-"""A run may take so many times as long as it takes without an edit, and some seconds more."""
+MOST = 200  # the mutants that are tried, unless another number is given
+_SLOWER = 20  # a run may take so many times as long as it takes without an edit, and some seconds more
 _SECONDS = 30.0
 _NAMED = 5
 
@@ -102,8 +100,7 @@ class _Evidence:
 
     def __init__(self, facts: Mapping[str, Facts], reply: Reply) -> None:
         self.facts, self._lines = facts, reply.lines
-        self.tests = {Path(file) for file in reply.files}
-        """The files that hold tests."""
+        self.tests = {Path(file) for file in reply.files}  # the files that hold tests
         self.files = sorted({file for files in reply.lines.values() for file in files})
         """The files of the project that were imported."""
         read = cache(_requests_in)

@@ -173,8 +173,7 @@ def name_of(node: ast.AST) -> str:
 
 # -- Texts: a sentence dropped or negated, an example or a placeholder dropped, two swapped, all of it gone.
 
-_FIRST_HOLE = 0xE000
-"""A placeholder is one character of the private area while a text is edited."""
+_FIRST_HOLE = 0xE000  # a placeholder is one character of the private area while a text is edited
 _MOST_HOLES = 256
 _HOLE = re.compile(f"[{chr(_FIRST_HOLE)}-{chr(_FIRST_HOLE + _MOST_HOLES - 1)}]")
 _FIELD = re.compile(r"(?<!\{)\{[a-zA-Z_][\w.]*\}(?!\})")
