@@ -81,7 +81,7 @@ _TREES = 2  # the most worktrees: of the base, and of the changed revision
 
 
 class Revisions:
-    """Replays of revisions. As a context manager it removes its worktrees."""
+    """Replays of commits, or with `None` of the working tree. A context manager, which removes its worktrees."""
 
     def __init__(self, on_run: Callable[[], object] | None = None) -> None:
         self._git = Revision("HEAD", "--base")
