@@ -14,7 +14,7 @@ import pytest
 from agenttape_core import Variation, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.experiments import faults, program_of
+from agenttape_core.experiments import faults, mutants, program_of
 
 from ...kit import forks
 from .test_revisions import commit, git
@@ -183,5 +183,7 @@ def test_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """`mutants` takes no command, a command needs words, and one that doesn't exist is named."""
     assert run(["lab", "mutants", *COMMAND]) == 2
     assert "mutants takes no command after --: its edits are made where tests import" in capsys.readouterr().err
+    with pytest.raises(ConfigurationError, match="its edits are made where tests import the program"):
+        mutants("-- python desk.py", "desk.yaml")
     with pytest.raises(ConfigurationError, match="there is no command nonesuch"):
         program_of("-- nonesuch desk.py")
