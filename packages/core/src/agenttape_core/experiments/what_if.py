@@ -10,6 +10,7 @@ from typing import Any
 
 from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.experiments.program import FunctionProgram, Run
+from agenttape_core.experiments.result import cut
 from agenttape_core.interventions import Changes, OnNewCall
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.schema import PURE_KINDS
@@ -91,13 +92,7 @@ class WhatIf:
 
     def __str__(self) -> str:
         counts = [f"{len(self.reached)} reached"]
-        named: Sequence[tuple[str, Sequence[object]]] = (
-            ("retried", self.retried),
-            ("changed", self.changed),
-            ("new", self.new),
-            ("unused", self.unused),
-            ("failed", self.failed),
-        )
+        named = [(word, getattr(self, word)) for word in ("retried", "changed", "new", "unused", "failed")]
         counts += [f"{len(items)} {word}" for word, items in named if items]
         end = f"raised     {_error(self.raised)}" if self.raised is not None else f"returned   {_text(self.result)}"
         lines = [f"{shown_path(self.cassette)}: {', '.join(counts)}", *_lines("reached", self.reached)]
@@ -149,8 +144,7 @@ def _divergence(one: Divergence) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
+    return cut(" ".join(repr(value).split()), _LONG)
 
 
 def _error(error: BaseException) -> str:
