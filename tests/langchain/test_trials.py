@@ -328,7 +328,7 @@ BAD = [
     (("--cassette-lab=model:openai:new", "--cassette-fail-under=80"), "--cassette-fail-under=80: expected a share"),
     (
         ("--cassette-lab=model:openai:new", "--cassette-resume=none.json"),
-        "no trials of candidates that could be resumed",
+        "not a report of this experiment as JSON",
     ),
     (("--cassette-lab=model:openai:new", "--cassette-max-usd=-1"), "expected a limit in US dollars"),
     (("--cassette-resume=report.json",), "--cassette-resume needs --cassette-lab=model"),
@@ -442,8 +442,8 @@ def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.Cap
 
 BAD_COMMANDS = [
     (("--max-usd", "-1"), "-1"),
-    (("--resume", "app.py"), "app.py: no trials of candidates that could be resumed"),
-    (("--resume", "none.json"), "none.json: no trials of candidates"),
+    (("--resume", "app.py"), "app.py: not a report of this experiment as JSON"),
+    (("--resume", "none.json"), "none.json: not a report of this experiment"),
     (("--run", "none"), "none: there is no such file or folder"),
 ]
 

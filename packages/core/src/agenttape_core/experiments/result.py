@@ -115,4 +115,9 @@ def earlier(report: str | Path, key: str, read: Callable[[Any], Part]) -> list[P
     try:
         return [read(one) for one in json.loads(Path(report).read_text(encoding="utf-8"))[key]]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigurationError(f"{report}: not a report of this experiment as JSON: {error}") from None
+        told = error.strerror or error if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        said = str(told).partition("\n")[0]
+        raise ConfigurationError(
+            f"{report}: not a report of this experiment as JSON: {said}\n"
+            "  name the file that --report (agenttape lab) or --cassette-report (pytest) has written"
+        ) from None

@@ -6,17 +6,17 @@ There are three groups: the recording, the *baseline* (the program's own model a
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
 from agenttape_core.errors import ConfigurationError, counted
-from agenttape_core.experiments.result import Result, Summary, columns, cut, read
+from agenttape_core.experiments.result import Result, Summary, columns, cut, earlier, read
 from agenttape_core.experiments.verdicts import (
     ALPHA,
     Pairs,
@@ -199,15 +199,7 @@ def _tool_calls(trajectory: Trajectory) -> list[str]:
 
 def read_trials(path: Path | str) -> list[Trial]:
     """Return the trials of a file that `--cassette-report` or `--report` has written."""
-    try:
-        plain = json.loads(Path(path).read_text(encoding="utf-8"))
-        return [read(Trial, one) for one in plain.get("trials", [plain])]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        said = error.strerror or error if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-        raise ConfigurationError(
-            f"{path}: no trials of candidates that could be resumed: {said}\n"
-            "  name the JSON file that --cassette-report (pytest) or --report (agenttape lab model) has written"
-        ) from None
+    return earlier(path, "trials", partial(read, Trial))
 
 
 def samples_before(
