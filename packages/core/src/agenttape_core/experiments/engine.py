@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
 from dataclasses import dataclass, fields
 from itertools import chain
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments.program import FunctionProgram, Run
@@ -37,16 +36,6 @@ _OWN_REASONS: Mapping[tuple[str, str], str] = {
     ("flaky", "resume"): "its parts are compared within one run",
     ("mutants", "dry_run"): "it replays, and calls nothing but what live names",
 }
-
-
-def words_of(function: Callable[..., Any]) -> dict[str, str]:
-    """Return the options of an experiment, with their types in words."""
-    apart = {"target", "cassette", "on_run", "options", "keep", "known"}
-    return {
-        one.name: str(one.annotation)
-        for one in inspect.signature(function).parameters.values()
-        if one.name not in apart and isinstance(one.annotation, str)
-    }
 
 
 def refusal(name: str, word: str, shown: str) -> str:

@@ -6,6 +6,7 @@ This module is imported at the start of every run of pytest, so it imports only 
 from __future__ import annotations
 
 import argparse
+import inspect
 
 import pytest
 
@@ -172,9 +173,11 @@ def choose_experiments(config: pytest.Config) -> None:
 def _of_function(text: str, name: str, rest: str) -> dict[str, object]:
     """Return the options of an experiment, as its function takes them."""
     from agenttape_core import experiments
-    from agenttape_core.experiments.engine import SHARED, refusal, words_of
+    from agenttape_core.experiments.engine import SHARED, refusal
 
-    known = words_of(getattr(experiments, name))
+    apart = {"target", "cassette", "on_run", "options"}
+    parameters = inspect.signature(getattr(experiments, name)).parameters.values()
+    known = {one.name: str(one.annotation) for one in parameters if one.name not in apart}
     for piece in rest.split(","):
         word = piece.partition("=")[0]
         if word in SHARED and word not in known:
