@@ -23,7 +23,7 @@ OTHER = Environment(1, "Asia/Kathmandu", "C", "run-2", 1e-6, 200)
 
 def place(what: str, noise: Noise = "") -> Place:
     """Return a place."""
-    return Place("return value", what, "a", "b", noise)
+    return Place(what, "a", "b", noise)
 
 
 class Replays:

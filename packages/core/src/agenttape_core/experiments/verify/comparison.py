@@ -120,7 +120,6 @@ def _decoded(data: bytes) -> str:
 class Place:
     """One place where two replays differ."""
 
-    aspect: str  # what of the replay it is in, such as `stdout`
     what: str  # the place, such as `stdout, line 3` or `return value at $.items[3]`
     first: str  # what the first replay has there, redacted and shortened
     other: str  # what the other has there
@@ -151,7 +150,7 @@ def divergences(one: Output, redactor: Redactor) -> list[Place]:
         return []
     found = {what: pair for each in (one, *one.earlier) if not each.failed for what, pair in each.divergences.items()}
     texts = ((what, *(redactor.text(printable(side)) for side in pair)) for what, pair in found.items())
-    return [Place("recording", *_texts(what, recorded, now)) for what, recorded, now in texts]
+    return [Place(*_texts(what, recorded, now)) for what, recorded, now in texts]
 
 
 def _places(first: Output, other: Output, redactor: Redactor) -> list[Place]:
@@ -161,7 +160,7 @@ def _places(first: Output, other: Output, redactor: Redactor) -> list[Place]:
         if not is_identical(*pair):
             hidden = (redactor.value(printable(side)) for side in pair)
             spelled = islice(spell(aspect, *hidden), _MAX_PLACES)
-            found += [Place(aspect, *parts) for parts in spelled] or [Place(aspect, aspect, _HIDDEN, _HIDDEN)]
+            found += [Place(*parts) for parts in spelled] or [Place(aspect, _HIDDEN, _HIDDEN)]
     return found
 
 
