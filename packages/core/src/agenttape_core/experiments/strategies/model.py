@@ -243,8 +243,8 @@ class Trying:
         self, *, dry_run: bool, resume: str | Path | Sequence[Trial] | None, on_run: Callable[[], object] | None = None
     ) -> Trials:
         """Take the samples. Takes and raises what `model` does; `resume` may also be the earlier trials."""
-        wanted, plans = self._wanted, self.plan()
         known = read_trials(resume) if isinstance(resume, str | Path) else resume or ()
+        wanted, plans = self._wanted, self.plan()
         if dry_run:
             return Trials((), wanted.fail_under, plans=tuple(plans))
         cases = [self._case(one) for one in self._runs]
