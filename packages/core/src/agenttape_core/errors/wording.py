@@ -29,8 +29,9 @@ def visible(text: str) -> str:
     """
     if text.isprintable():
         return text
-    shown = "".join(char if char in "\n\t" or char.isprintable() else _spelled(char) for char in text)
-    return shown.replace("\n::", "\n ::").replace("\n##[", "\n ##[")
+    if not text.replace("\n", "").replace("\t", "").isprintable():
+        text = "".join(char if char in "\n\t" or char.isprintable() else _spelled(char) for char in text)
+    return text.replace("\n::", "\n ::").replace("\n##[", "\n ##[")
 
 
 def _spelled(char: str) -> str:

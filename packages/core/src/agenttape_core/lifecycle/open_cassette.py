@@ -238,12 +238,11 @@ def judged(opened: Opened) -> Judgement:
         if unlanded is not None:
             return Judgement(unlanded)
     warnings: list[Warning] = list(opened.session.warnings.values())
-    if opened.session.report.unused and (unused := _unused(opened)) is not None:
-        wanted = opened.prepared.settings.judges_unused
+    wanted = opened.prepared.settings.judges_unused if opened.session.report.unused else "ignore"
+    if wanted != "ignore" and (unused := _unused(opened)) is not None:
         if wanted == "fail":
             return Judgement(unused)
-        if wanted == "warn":
-            warnings.append(UnusedInteractionsWarning(str(unused)))
+        warnings.append(UnusedInteractionsWarning(str(unused)))
     if uncovered := opened.session.report.uncovered:
         warnings.append(UnrecordedConnectionWarning(_uncovered(opened, uncovered)))
     policy = opened.session.policy

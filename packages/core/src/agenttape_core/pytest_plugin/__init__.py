@@ -308,12 +308,14 @@ def _may_be_ours(call: pytest.CallInfo[None]) -> bool:
     return call.excinfo is not None and isinstance(call.excinfo.value, ours)
 
 
-def _hide_ours(call: pytest.CallInfo[None]) -> None:
-    """Leave our lines out of the traceback of a failure of ours."""
-    if call.excinfo is not None and _may_be_ours(call):
+def _phase_failed(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException) -> None:
+    """Add advice about a missing key, and leave our lines out of the traceback of a failure of ours."""
+    if isinstance(error, Exception):
+        _note_missing_key(item, error, item.stash.get(RUNNING, None))
+    if _may_be_ours(call):
         from agenttape_core.pytest_plugin.failures import hide_ours
 
-        hide_ours(call.excinfo.value)
+        hide_ours(error)
 
 
 def _note_failure(call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -392,9 +394,8 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Show our errors as their messages, at the lines of the user's code, and pass on the verdict."""
     running = item.stash.get(RUNNING, None)
-    if call.excinfo is not None and isinstance(call.excinfo.value, Exception):
-        _note_missing_key(item, call.excinfo.value, running)
-    _hide_ours(call)
+    if call.excinfo is not None:
+        _phase_failed(item, call, call.excinfo.value)
     report = yield
     if item.config.option.cassette_plans:
         _note_plans(item, report, running)

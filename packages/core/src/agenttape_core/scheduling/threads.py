@@ -200,11 +200,10 @@ class Threads:
 
     # -- waiting -----------------------------------------------------------------------------------------------
 
-    def mine(self) -> Participant | None:
-        """Return the participant of the caller in this session; `None` if it is none, or all is sequential."""
-        return self._mine() if self.turn.is_on else None
-
-    def _mine(self) -> Participant | None:
+    def mine(self, *, even_alone: bool = False) -> Participant | None:
+        """Return the participant of the caller in this session; `None` if it's none, or if all is sequential."""
+        if not (self.turn.is_on or even_alone):
+            return None
         participant = HERE.participant
         while participant is not None and participant.threads is not self:
             participant = participant.outer
@@ -323,7 +322,7 @@ class Threads:
             leaves: Whether it is nothing of the program, so that others may have the turn.
             is_real: Whether the call is executed for real.
         """
-        participant = self._mine()
+        participant = self.mine(even_alone=True)
         if in_loop():  # one that holds it up keeps the turn
             was_held = participant.is_held if participant is not None else False
             if participant is not None:

@@ -202,7 +202,7 @@ class Session:
             if policy.live:
                 called = [rows[number] for number in replayed]
                 replayed = [row.number for row in called if not policy.is_live(row.kind, row.name, row.address)]
-            found = (rows[number] for number in self.recordings.index.unused(replayed))
+            found = [rows[number] for number in self.recordings.index.unused(replayed)]
             return [CallRecord(row.kind, row.name, row.address, row.number) for row in found]
 
         return Report(why_replayed, unused, run_id=self.setup.run_id)
