@@ -30,8 +30,7 @@ Path = tuple[str | int, ...]
 Replacement = Callable[[str, str], str]
 """Makes the pseudonym of a kind and a secret."""
 
-_LONG, _MIXED = 12, 6
-_LEAST_DIGITS, _LEAST_VARIED = 6, 4
+_LONG, _MIXED, _LEAST_DIGITS, _LEAST_VARIED = 12, 6, 6, 4
 _ANYWHERE = 16
 """So long a secret is replaced within a longer word, too."""
 _NUMBER = Lazy(r"-?\d+(?:\.\d+)?")

@@ -18,52 +18,34 @@ from agenttape_core.redaction.detection.personal import passes_luhn
 
 
 class Reading(NamedTuple):
-    """A value as its form reads it.
+    """A value as its form reads it."""
 
-    Args:
-        essence: What the value is however it is written, such as the digits of a card; in a pseudonym it is the same
-            for all ways of writing a secret.
-        write: Writes the essence of a pseudonym as this value is written, with the same punctuation.
-        exact: What is put back for a pseudonym of the same style.
-        put_back: Writes what is put back as this value is written.
-        style: What cannot be put back by `put_back` alone, such as the case of letters.
-    """
-
-    essence: str
-    write: Callable[[str], str]
-    exact: str
-    put_back: Callable[[str], str]
-    style: str = ""
+    essence: str  # the same for all ways of writing a value, such as the digits of a card
+    write: Callable[[str], str]  # writes the essence of a pseudonym like this value, with the same punctuation
+    exact: str  # is put back for a pseudonym of the same style
+    put_back: Callable[[str], str]  # writes it like this value
+    style: str = ""  # a trait that `put_back` alone cannot restore, such as the case of letters
 
 
 class Form(NamedTuple):
-    """One form of pseudonyms: it reads a value of its kind, makes another of the same form, and knows one again.
-
-    Args:
-        kind: The kind of secrets whose pseudonyms have this form.
-        read: Reads a value; returns `None` for a text that does not have this form.
-        made: Returns the essence of a pseudonym, by the one of the secret and 32 bytes that follow from it and the key.
-        is_pseudonym: Returns True for the essence of a pseudonym.
-        is_example: Returns True for a value that is reserved, or documented as an example, and so no secret.
-        styles: Returns what is put back for pseudonyms of other styles, which programs make of the one that was seen.
-    """
+    """One form of pseudonyms: it reads a value of its kind, makes another of the same form, and knows one again."""
 
     kind: str
-    read: Callable[[str], Reading | None]
-    made: Callable[[str, bytes], str]
-    is_pseudonym: Callable[[str], bool]
-    is_example: Callable[[str], bool] = lambda _: False
-    styles: Callable[[str], Mapping[str, str]] = lambda _: {}
+    read: Callable[[str], Reading | None]  # `None` for a text that does not have this form
+    made: Callable[[str, bytes], str]  # the essence of a pseudonym, by that of a secret and 32 bytes of it and the key
+    is_pseudonym: Callable[[str], bool]  # by its essence
+    is_example: Callable[[str], bool] = lambda _: False  # reserved or documented as an example, and so no secret
+    styles: Callable[[str], Mapping[str, str]] = lambda _: {}  # what to put back for styles that programs make of it
 
 
-def _of_digits(text: str, essence: str, before: str = "", after: str = "") -> Reading:
+def _of_digits(text: str, essence: str, before: str = "") -> Reading:
     """Return the reading of a number: its essence is digits, and they stand in the places of digits in the text.
 
-    The digits of `before` and `after` stand around the essence in the text, and stay.
+    The digits of `before` are in front of the essence in the text, and stay.
     """
 
     def write(digits: str) -> str:
-        return _filled(text, f"{before}{digits}{after}")
+        return _filled(text, before + digits)
 
     return Reading(essence, write, essence, write)
 

@@ -1,17 +1,17 @@
-"""A bounded memory of what was computed, as cheap as a dict."""
+"""A bounded memory of results, as cheap as a dict."""
 
 from __future__ import annotations
 
 from agenttape_core.locks import Lock
 
 _PUTTING = Lock()
-"""One lock for all: what is new takes far longer to compute than to keep."""
+"""One lock for all: a new result takes far longer to compute than to keep."""
 
 
 class Memo:
     """Remembers one string per string, in two generations.
 
-    A hit takes no lock. When the young generation is full it becomes the old one, and what is still asked for moves
+    A hit takes no lock. When the young generation is full it becomes the old one, and the results in use move
     up again: at most twice `capacity` characters are kept, the least recently used ones go first.
     """
 
@@ -23,7 +23,7 @@ class Memo:
         self._size = 0
 
     def get(self, text: str) -> str | None:
-        """Return what was kept for a text."""
+        """Return the result of a text."""
         kept = self.young.get(text)
         if kept is None and (kept := self._old.get(text)) is not None:
             self.put(text, kept)

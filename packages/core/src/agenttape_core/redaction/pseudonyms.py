@@ -1,4 +1,4 @@
-"""The pseudonyms that stand in the place of secrets; decision 0027 has their grammar.
+"""The pseudonyms of secrets; decision 0027 has their grammar.
 
 One in brackets is `[REDACTED:<kind>:<8 hex>]`. The hex digits are the first 32 bits of an HMAC-SHA256 (RFC 2104) of
 the secret, so equal secrets stay equal within one key, and two tapes with two keys cannot be joined on them. One with
@@ -144,7 +144,7 @@ class Pseudonyms:
     def make(self, kind: str, secret: str, *, named: str | None = None) -> str:
         """Return the pseudonym of a secret in brackets, and remember the pair.
 
-        `named` is hashed in the place of a secret that differs in each run.
+        `named` is hashed instead of a secret that differs in each run.
         """
         name = self._bracket(kind, secret if named is None else named)
         with self._lock:
@@ -165,7 +165,7 @@ class Pseudonyms:
         return name
 
     def make_armoured(self, secret: str) -> str | None:
-        r"""Return a key in PEM armour with a pseudonym in the place of what is in it; `None` if it has another form.
+        r"""Return a key in PEM armour with a pseudonym instead of its content; `None` if it has another form.
 
         What is in it has the same pseudonym whether its lines end with a line break or with `\\n`, as JSON writes one.
         """
@@ -270,7 +270,7 @@ def number_of(text: str) -> int | float:
 
 
 def _other_writings(secret: str) -> list[str]:
-    """Return a secret as JSON writes it inside of a string, once and twice, and what it is if JSON has written it."""
+    """Return a secret as JSON writes it inside of a string, once and twice, and read, if JSON has written it."""
     found: list[str] = []
     for ascii_only in (True, False):
         text = secret

@@ -121,7 +121,7 @@ class Redactor(Replacer):
         return rehydrator
 
     def text(self, text: str) -> str:
-        """Return a text with a pseudonym in the place of each secret; the same object when there is none.
+        """Return a text with a pseudonym instead of each secret; the same object when there is none.
 
         Doing it twice changes nothing. A repeat costs a look-up.
         """
@@ -239,7 +239,7 @@ class Redactor(Replacer):
         return {tag: made} if self.forms and tag in _TYPED and not made.startswith(MARK) else made
 
     def spans(self, text: str, *, strict: bool = False) -> list[Span]:
-        """Return what is replaced in a text, in order.
+        """Return the replacements of a text, in order.
 
         In data that isn't text, `strict` looks only for the user's rules and for secrets with a form of their own.
         """
@@ -255,7 +255,7 @@ class Redactor(Replacer):
         return rest != text and rest.strip().lower() in _SCHEMES
 
     def _is_spared(self, kind: str, text: str) -> bool:
-        """Return True if what a detector has found is not to be replaced: by the user's word, or as an example."""
+        """Return True if a finding of a detector is not to be replaced: by the user's word, or as an example."""
         if kind in self._unsearched:
             return True
         if not self.forms:
@@ -307,7 +307,7 @@ class Redactor(Replacer):
         return redact_chunks(chunks, self) if self.enabled else chunks
 
     def rehydrate(self, plain: Plain) -> Plain:
-        """Return plain data with the secret in the place of each pseudonym that this redactor made.
+        """Return plain data with the secret instead of each pseudonym that this redactor made.
 
         A pseudonym that it has not made stays, percent-encoded in a URL; see `rehydration`. The very same object is
         returned when there is none.
@@ -339,7 +339,7 @@ class Redactor(Replacer):
         return Redactor(self.key, rules=rules, enabled=self.enabled, places=self.places, off=self.off, forms=self.forms)
 
     def with_places(self, plain: Plain) -> Plain:
-        """Return plain data with the paths of this run in the place of their pseudonyms, and all secrets replaced."""
+        """Return plain data with the paths of this run instead of their pseudonyms, and all secrets replaced."""
         if not (plain and self.enabled and self.places.paths):
             return plain
         return Redactor(self.key, places=self.places).restored(plain)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Rehydrator(Replacer):
-    """Puts secrets in the place of known pseudonyms; it goes through data as the redactor does. Thread-safe."""
+    """Puts secrets back for known pseudonyms; it goes through data as the redactor does. Thread-safe."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Rehydrator(Replacer):
         return number if restored == text else number_of(restored)
 
     def spans(self, text: str, *, strict: bool = False) -> list[Span]:
-        """Return what is put back in a text, but for the pseudonyms that tell their kind."""
+        """Return the secrets that are put back in a text, but for the pseudonyms that tell their kind."""
         return self._spans(text, strict, self._original)
 
     def _original(self, finding: Finding, text: str) -> str:

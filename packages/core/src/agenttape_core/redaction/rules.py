@@ -155,19 +155,15 @@ def _rule(table: object, origin: str, environment: Mapping[str, str]) -> Rule:
         raise ConfigurationError(f"{origin}: expected a table with a name, and pattern, keys, literal, env or keep")
     if unknown := table.keys() - set(_KEYS):
         raise ConfigurationError(f"{origin}: unknown key {min(unknown)!r}; known keys: {', '.join(_KEYS)}")
-    fields = {**table, "keys": _names(table.get("keys", []), origin)}
+    if not isinstance(keys := table.get("keys", []), list | tuple):
+        raise ConfigurationError(f"{origin}: keys: expected a list of names, found {keys!r}")
+    fields: dict[str, Any] = {**table, "keys": tuple(keys)}
     if variable := fields.pop("env", None):
         fields |= _hidden(variable, fields, origin, environment)
     try:
         return Rule(**fields)
     except ConfigurationError as error:
         raise ConfigurationError(f"{origin}: {str(error).splitlines()[0]}") from None
-
-
-def _names(keys: object, origin: str) -> tuple[Any, ...]:
-    if not isinstance(keys, list | tuple):
-        raise ConfigurationError(f"{origin}: keys: expected a list of names, found {keys!r}")
-    return tuple(keys)
 
 
 def _hidden(variable: object, fields: Mapping[str, Any], origin: str, environment: Mapping[str, str]) -> dict[str, Any]:

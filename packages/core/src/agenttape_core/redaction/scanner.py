@@ -57,7 +57,7 @@ _WORDS = (
 
 
 class Scanner:
-    """Finds secrets in a text: what the user's rules name, then the folders of this run, then what the detectors find.
+    """Finds secrets in a text: by the user's rules, then the folders of this run, then the detectors.
 
     `holds_secret` tells of a text that was base64, and `is_spared` of a finding, by kind and text.
     """
@@ -77,7 +77,7 @@ class Scanner:
         self.names = Names({words: rule.name for rule in rules for words in rule.key_words})
 
     def find(self, text: str, *, strict: bool = False, is_start: bool = True) -> list[Finding]:
-        """Return what is secret in a text that holds no pseudonym, in order and without overlaps.
+        """Return the secrets of a text that holds no pseudonym, in order and without overlaps.
 
         In data that isn't text, `strict` looks only for rules, places, and secrets with a form of their own. Without
         `is_start`, the text continues after a pseudonym.
@@ -113,7 +113,7 @@ class Scanner:
         return not any(find_keys(view)) and not any(find_encoded(view))
 
     def _detected(self, text: str, view: View, *, strict: bool) -> tuple[list[Finding], bool]:
-        """Return what the detectors find, and whether they met anything, even if it's spared or turns out harmless."""
+        """Return the findings of the detectors, and whether they met anything, even something harmless."""
         if len(view.text) < _SHORTEST:
             return [], False
 
@@ -134,7 +134,7 @@ class Scanner:
         return found, True
 
     def _by_name(self, view: View) -> list[Finding]:
-        found = find_assignments(view, self.names)
+        found = list(find_assignments(view, self.names))
         if b"(" in view.raw:
             found += find_inserted(view, self.names)
         if b"=" in view.raw and b"<" in view.raw:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from agenttape_core.schema import Plain
 
 _BYTES, _TOKEN = "bytes", "token"
-_MIN_CUMULATIVE = 3
-_MIN_REPEATED = 8
+_MIN_CUMULATIVE, _MIN_REPEATED = 3, 8
 
 
 class _Piece(str):

@@ -78,10 +78,8 @@ class Replacer:
         *,
         in_bytes: bool = False,
     ) -> None:
-        self._replaced = spans
-        self._number = number
+        self._replaced, self._number, self._in_bytes = spans, number, in_bytes
         self.looks_at_numbers = number is not None
-        self._in_bytes = in_bytes
         self.harmless_keys = set()
 
     def kind_of(self, name: str) -> str | None:  # noqa: ARG002 - no name is denied
@@ -94,7 +92,7 @@ class Replacer:
         return render(text, spans) if spans else text
 
     def texts(self, texts: list[str]) -> list[str]:
-        """Return the pieces of one text with replacements; each is where what it replaces starts."""
+        """Return the pieces of one text with replacements, each where its secret starts."""
         whole = "".join(texts)
         spans = self.spans(whole)
         return [str(self.text(piece)) for piece in cut(whole, spans, texts)]
@@ -389,11 +387,10 @@ def _redact_denied_object(item: dict[str, Any], denied: Callable[[Any], Any], re
 
 def _redact_pairs(pairs: Any, denied: Callable[[Any], Any], redactor: Replacer) -> Any:
     """Redact the values of a dict that is written as a list of pairs."""
-    return [[redact_value(pair[0], redactor), denied(pair[1])] if _pair_of_dict(pair) else pair for pair in pairs]
-
-
-def _pair_of_dict(pair: Any) -> bool:
-    return isinstance(pair, list) and len(pair) == 2  # noqa: PLR2004 - a key and its value
+    return [
+        [redact_value(pair[0], redactor), denied(pair[1])] if isinstance(pair, list) and len(pair) == 2 else pair  # noqa: PLR2004
+        for pair in pairs
+    ]
 
 
 Place = dict[str, Any] | list[Any]

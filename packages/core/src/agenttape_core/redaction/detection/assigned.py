@@ -97,22 +97,14 @@ _NEAR = 120
 class Assignment(NamedTuple):
     """A name in a text and what follows it."""
 
-    name: str
-    """The name as it is written."""
-    start: int
-    """The start of the name."""
-    value: int
-    """The start of the value, or of its quote."""
-    kind: str
-    """The kind of its value."""
-    demand: Demand
-    """The demand on the value that makes it a secret."""
-    sep: str = " "
-    """The text between them: a blank in the words of a command, ` is ` in prose."""
-    close: str | None = None
-    """The quote that ends the name."""
-    gap: str = ""
-    """Blanks before the value."""
+    name: str  # as it is written
+    start: int  # of the name
+    value: int  # the start of the value, or of its quote
+    kind: str  # of its value
+    demand: Demand  # on the value
+    sep: str = " "  # between them: a blank in the words of a command, ` is ` in prose
+    close: str | None = None  # the quote that ends the name
+    gap: str = ""  # blanks before the value
 
 
 def find_value(view: View, found: Assignment) -> Finding | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import string
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.assigned import Assignment, find_value
@@ -208,7 +208,7 @@ _TAKE = frozenset(
     ("get", "find", "has", "is", "delete", "remove", "load", "fetch", "read", "check", "verify", "validate", "parse",
      "create", "generate", "new", "issue", "revoke", "refresh", "decode", "sign", "resolve", "request", "by")
 )  # fmt: skip
-"""First words of functions that take a secret, and of those that take what it belongs to."""
+"""First words of functions that take a secret, and of those that take its owner."""
 _COMMAND = Lazy(
     r"(?:\A|[\n;&|]|\\n)[ \t+-]{0,16}(?:ENV|ARG|setx|(?:[\w.-]{1,24}[ ]){1,3}set)[ \t]{1,4}\Z", re.IGNORECASE
 )
@@ -226,7 +226,7 @@ _LISTED = Lazy(
 _PUNCTUATION = "\"'`*(["
 _BEFORE_PAIR = frozenset("?&;#")
 _QUOTES = frozenset("\u00ab\u201c\u201e\u201a\u2018")
-"""Quotes of printers, which open what is said."""
+"""Opening quotes of printers."""
 _BLANKS = frozenset(" \u00a0\u202f")
 """Blanks that French has inside of its quotes."""
 _OF_WINDOWS = frozenset({"pass", "password", "passwd", "pwd"})
@@ -237,7 +237,7 @@ _LINE_HEAD = Lazy(r"\A(?:[>+|*$#-]|\d{1,6}[:|.)\t]|\[[^\]]{1,40}\]|\d[\d:T.,/+Z-
 """The marks of a log, a listing or a quotation in front of a line."""
 _NEAR = 120
 _LONGEST_NOUN = 2
-_OPENING = ("{", "[")
+_OPENING = frozenset("{[")
 _APART = frozenset("\n\t\r\"'`(<>{}[,;:=&?#|/$@!*+%")
 """Characters before a stem that end what could belong to its name."""
 _LOOKS = frozenset({Demand.OPAQUE, Demand.RANDOM})
@@ -246,41 +246,21 @@ _MAY_LOOK = Lazy(r"""[rbfuRBFU]{0,2}\\{0,7}["'`]?[A-Za-z0-9_+/=.~%:-]{20}|[({\[|
 """A value that may have such a look, or that begins with a sign: a pair, a dict, a block of YAML."""
 
 
-def find_assignments(view: View, names: Names) -> list[Finding]:
+def find_assignments(view: View, names: Names) -> Iterator[Finding]:
     """Find values of denied names, and values of names such as `key` that look like one."""
-    return list(_assigned(view, names))
-
-
-def _assigned(view: View, names: Names) -> Iterator[Finding]:
-    tables, nested = Tables(view, names), Nested(view, names)
-    end = 0
+    tables, nested, end = Tables(view, names), Nested(view, names), 0
     for at in name_places(view, names):
         if at < end:
             continue
-        found = _named(view, at, names)
-        if found is None:
-            yield from tables.find(at)
-            continue
-        below = list(nested.find(found)) if _is_opening(found, view.text) else []
-        finding = None if below else _found(view, found)
-        if finding:
-            yield finding
-        elif below:
-            yield from below
-        elif isinstance(found, Assignment) and (indented := list(find_indented(view, found, names))):
-            yield from indented
-        else:
-            yield from tables.find(at)
+        finding, below = _named(view, at, names), []
+        if isinstance(finding, Assignment):
+            named, is_open = finding, view.text[finding.value : finding.value + 1] in _OPENING
+            below = list(nested.find(named)) if is_open else []
+            finding = None if below else find_value(view, named)
+            below = below if below or finding else list(find_indented(view, named, names))
+        yield from [finding] if finding else below or tables.find(at)
         # What is inside a secret needs no look of its own, and texts that nest names stay cheap.
         end = view.end_of(finding) if finding else 0
-
-
-def _is_opening(named: Assignment | Finding | None, text: str) -> TypeGuard[Assignment]:
-    return isinstance(named, Assignment) and text[named.value : named.value + 1] in _OPENING
-
-
-def _found(view: View, named: Assignment | Finding | None) -> Finding | None:
-    return find_value(view, named) if isinstance(named, Assignment) else named
 
 
 def _named(view: View, at: int, names: Names) -> Assignment | Finding | None:
@@ -306,7 +286,7 @@ def _named(view: View, at: int, names: Names) -> Assignment | Finding | None:
 
 
 def _name(view: View, at: int, names: Names) -> tuple[str, str, Demand] | None:
-    """Return the name with a stem or a last word at a position, and what it demands.
+    """Return the name with a stem or a last word at a position, and its demand.
 
     Most words of prose that have a stem are no such names; the patterns of what follows one cost ten times as much.
     """

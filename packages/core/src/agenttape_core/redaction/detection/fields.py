@@ -103,7 +103,7 @@ _WORDS_OF_LANGUAGES = frozenset({"token", "tokens", "key", "keys", "cookie", "co
 
 
 class Column(NamedTuple):
-    """A column whose name is denied, the kind of its values, and what a value must be to be a secret.
+    """A column whose name is denied, the kind of its values, and the demand on them.
 
     A word isn't one in a column `is_of_words`: a table of tokens is often one of a language.
     """

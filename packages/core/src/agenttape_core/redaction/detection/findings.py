@@ -13,7 +13,7 @@ SECRET = "secret"  # noqa: S105 - the name of a kind
 NUMBER = "number"
 """The kind of a number under a denied name. In text it stands in quotes that the number did not have."""
 BASE64 = "base64"
-"""The kind of base64 that holds a secret. It stays base64: what it holds is redacted."""
+"""The kind of base64 that holds a secret. It stays base64: its content is redacted."""
 
 
 class Finding(NamedTuple):

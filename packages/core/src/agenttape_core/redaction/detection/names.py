@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def _words(words: str) -> frozenset[str]:
+def set_of(words: str) -> frozenset[str]:
+    """Return words that blanks separate."""
     return frozenset(words.split())
 
 
 STEMS = (b"pass", b"pwd", b"secret", b"token", b"key", b"auth", b"cookie", b"cred")
 """In nearly all names of secrets is one of these."""
 
-PASSWORDS = _words(
+PASSWORDS = set_of(
     "password passwords passwd passwds passw pwd pw passphrase passcode passwort passwörter kennwort losungswort "
     "wachtwoord contraseña contrasena clave senha senhas parola lösenord passord adgangskode salasana şifre sifre "
     "requirepass masterauth "
@@ -57,7 +58,7 @@ HEADERS = frozenset({"authorization", "cookie", "cookies"})
 WHATEVER = (
     PASSWORDS
     | HEADERS
-    | _words("secret secrets token apikey apikeys jwt bearer mnemonic phpsessid jsessionid sessionid sessid")
+    | set_of("secret secrets token apikey apikeys jwt bearer mnemonic phpsessid jsessionid sessionid sessid")
 )
 """Last words under which everything is a secret, whatever it looks like."""
 WHATEVER_PAIRS = PHRASES | frozenset(
@@ -77,12 +78,12 @@ CONNECTIONS = frozenset([("connection", "string"), ("conn", "string"), ("conn", 
 IDS = frozenset([("session", "id"), ("webhook", "url")])
 """Two last words of an id or an address that is a secret if letters and digits alternate in it."""
 
-KEYS = _words(
+KEYS = set_of(
     "api access private secret signing encryption account subscription master auth service session shared hmac jwt "
     "webhook ssh admin rapidapi consumer license licence fernet unseal enc crypto cipher"
 )
 """Words before `key` under which everything is a secret. Other keys must look like one."""
-KEYS_OF_DATA = _words(
+KEYS_OF_DATA = set_of(
     "foreign sort sorting partition row hash range cache caching dedup dedupe deduplication idempotency object s3 "
     "file blob index lookup dict map json group grouping unique natural composite surrogate candidate public pub "
     "publishable host item record document doc node state memory input output message metadata config setting "
@@ -95,42 +96,42 @@ KEYS_OF_DATA = _words(
 )
 """Words before `key` that tell of a key in a table, a dict or a keyboard: its value must look random."""
 
-NO_CREDENTIAL = _words(
+NO_CREDENTIAL = set_of(
     "max min num per prompt input output completion total cached reasoning audio image text pad eos bos unk sep cls "
     "mask stop special new first last start end next prev previous page paging continuation sync cursor cancellation "
     "generated predicted draft think"
 )
 """Words before `token` that tell of counts and special tokens of language models, and of cursors of paged answers."""
 
-NO_PASSWORD = _words("bypass compass encompass trespass underpass overpass surpass")
+NO_PASSWORD = set_of("bypass compass encompass trespass underpass overpass surpass")
 """Words that end in `pass` and are others."""
-PASSES = _words(
+PASSES = set_of(
     "first second third one two multi single render forward backward num number test tests last next final full each "
     "per season ski boarding day week month year annual bus train rail museum gate band low high by let did will "
     "compiler"
 )
 """Words before `pass` that tell of a turn, a test, a ticket or a filter."""
 
-PINS = _words("pin otp totp hotp cvv cvc csc")
+PINS = set_of("pin otp totp hotp cvv cvc csc")
 """Last words of short numbers that are secret: a number under them is one, unless it is shorter than three digits."""
-NO_PINS = _words(
+NO_PINS = set_of(
     "gpio led rx tx clk data analog digital input output board header lock push drop map tie roll bowling hair"
 )
 """Words before `pin` that tell of electronics, maps and needles."""
-CODES = _words(
+CODES = set_of(
     "pin otp totp mfa tfa fa verification verify security access auth authentication authorization confirmation sms "
     "backup recovery factor pass invite invitation activation reset login unlock card cvv cvc device unlocking time"
 )
 """Words before `code` that make it such a number, or a secret of letters and digits."""
 
-OPAQUE = _words("auth credential credentials cred creds salt pepper appid iv")
+OPAQUE = set_of("auth credential credentials cred creds salt pepper appid iv")
 """Last words whose value is a secret if it looks like a key."""
-QUERIED = _words("sig signature code")
+QUERIED = set_of("sig signature code")
 """Last words that name a secret only among the pairs of a query or a form, and if the value looks like a key."""
 
-QUALIFIERS = _words("confirm confirmation again repeat retype value plain plaintext raw b64 base64")
+QUALIFIERS = set_of("confirm confirmation again repeat retype value plain plaintext raw b64 base64")
 """Last words that are passed over: `password_confirm`, `secret_value`."""
-FIRST_WORDS = _words(
+FIRST_WORDS = set_of(
     "api access secret private master license encryption signing seed recovery verification security connection "
     "de palavra mật كلمة"
 )
@@ -138,10 +139,10 @@ FIRST_WORDS = _words(
 SECOND_WORDS = frozenset(last for _, last in WHATEVER_PAIRS | CONNECTIONS | IDS) | {"code", "codes"}
 LAST_WORDS = (
     WHATEVER | SECOND_WORDS | PINS | OPAQUE | QUERIED | QUALIFIERS
-    | _words("token key keys pass passes tokens pat pats dsn psk mdp base id passwords passphrases passwds setcookies")
+    | set_of("token key keys pass passes tokens pat pats dsn psk mdp base id passwords passphrases passwds setcookies")
 )  # fmt: skip
 """All last words of names."""
-STATES = _words(
+STATES = set_of(
     "true false yes no on off ok okay pass passed fail failed failure success skip skipped warn warning error info "
     "none null valid invalid active inactive enabled disabled pending required optional sent missing expired"
 )
@@ -165,28 +166,19 @@ _BLOB = Lazy(rf"[^\w.\- {MARKS}]")
 class Demand(enum.Enum):
     """A condition on the value under a name that makes it a secret."""
 
-    NOTHING = enum.auto()
-    """It is one, whatever it looks like."""
-    TEXT = enum.auto()
-    """No number and no state such as `true` or `failed`."""
-    DIGITS = enum.auto()
-    """No state, and not shorter than three digits."""
-    OPAQUE = enum.auto()
-    """It looks like a key, also one of hex digits or of one case."""
-    RANDOM = enum.auto()
-    """It looks random: letters of both cases and digits, mixed."""
-    MIXED = enum.auto()
-    """Letters and digits alternate: the id of a login, not the id that an agent gives to its conversation."""
-    CONNECTION = enum.auto()
-    """It is no URL with a password, in which the password alone is replaced."""
-    NO_PATH = enum.auto()
-    """It is no path: a shell calls the folder that it is in `PWD`."""
-    MADE_UP = enum.auto()
-    """It is one word with a letter and a digit in it."""
+    NOTHING = enum.auto()  # it is one, whatever it looks like
+    TEXT = enum.auto()  # no number and no state such as `true` or `failed`
+    DIGITS = enum.auto()  # no state, and at least three digits
+    OPAQUE = enum.auto()  # it looks like a key, also one of hex digits or of one case
+    RANDOM = enum.auto()  # it looks random: letters of both cases and digits, mixed
+    MIXED = (
+        enum.auto()
+    )  # letters and digits alternate: the id of a login, not the one that an agent gives to its thread
+    CONNECTION = enum.auto()  # no URL with a password, in which the password alone is replaced
+    NO_PATH = enum.auto()  # no path: a shell calls the folder that it is in `PWD`
+    MADE_UP = enum.auto()  # one word with a letter and a digit
     UUID = enum.auto()
-    """It is a UUID."""
-    QUERIED = enum.auto()
-    """It looks like a key and stands among the pairs of a query or a form."""
+    QUERIED = enum.auto()  # it looks like a key, and is one of the pairs of a query or a form
 
 
 _PAIRS = {
@@ -215,7 +207,7 @@ def words_of(name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def demand_of(name: str) -> Demand | None:
-    """Return what a value under this name must be to be a secret, or `None` if the name promises none."""
+    """Return the demand that makes a value under this name a secret, or `None` if the name promises none."""
     if len(name) > MAX_NAME or _BLOB.search(name):
         return None
     if name in _FOLDERS:
@@ -274,5 +266,5 @@ class Names:
         return SECRET if is_denied(name) else None
 
     def demand_of(self, name: str) -> Demand | None:
-        """Return what a value under this name must be to be a secret; any value is one under the user's own names."""
+        """Return the demand on a value under this name; under the user's own names any value is a secret."""
         return Demand.NOTHING if self._own and words_of(name) in self._own else demand_of(name)

@@ -70,7 +70,7 @@ class _Parser:
         if token is None:
             return None
         if token["sign"] in ("{", "[") and depth < _DEEPEST:
-            return self._dict(depth) if token["sign"] == "{" else self._list(depth)
+            return self._items(depth, "}" if token["sign"] == "{" else "]")
         if token["quote"]:
             return self._string(token)
         if token["number"]:
@@ -104,28 +104,24 @@ class _Parser:
             return True
         return False
 
-    def _list(self, depth: int) -> list[object]:
-        items: list[object] = []
-        while not self._is_over and not self._is_end("]"):
-            items.append(self.value(depth + 1))
-            if not self._sign(",]"):
+    def _items(self, depth: int, end: str) -> object:
+        """Return the items of a list, or those of a dict by their names, up to a sign."""
+        items: dict[object, object] = {}
+        while not self._is_over and not self._is_end(end):
+            name: object = len(items)
+            if end == "}":
+                key = self._next()
+                if key is None or not key["quote"]:
+                    self._is_over = True
+                    break
+                leaf = self._string(key)
+                name = self._text[leaf.start : leaf.end]
+                if not self._sign(":"):
+                    break
+            items[name] = self.value(depth + 1)
+            if not self._sign("," + end):
                 break
-        return items
-
-    def _dict(self, depth: int) -> dict[str, object]:
-        items: dict[str, object] = {}
-        while not self._is_over and not self._is_end("}"):
-            key = self._next()
-            if key is None or not key["quote"]:
-                self._is_over = True
-                break
-            name = self._string(key)
-            if not self._sign(":"):
-                break
-            items[self._text[name.start : name.end]] = self.value(depth + 1)
-            if not self._sign(",}"):
-                break
-        return items
+        return items if end == "}" else list(items.values())
 
 
 class Nested:

@@ -110,7 +110,7 @@ def find_numbers(view: View) -> Iterator[Finding]:
         if not (at and view.shape[at - 1] == _DIGIT):  # else inside of a longer number
             yield from _with_four_digits(view, at)
     for at in places(view.shape, b"+0") if b"+" in view.raw else ():
-        if (phone := _PHONE.match(view.text, at)) and _has_phone_length(phone[0]):
+        if (phone := _PHONE.match(view.text, at)) and _MIN_PHONE <= sum(map(str.isdigit, phone[0])) <= _MAX_PHONE:
             yield view.finding(*phone.span(), "phone")
     for at in places(view.shape, b"AA00"):
         if (account := _IBAN.match(view.text, at)) and _passes_mod_97(account[0]):
@@ -134,10 +134,6 @@ def passes_luhn(text: str) -> bool:
     digits = [int(char) for char in text if char.isdigit()]
     doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]  # noqa: PLR2004 - 5 doubled has two digits
     return len(set(digits)) > 1 and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
-
-
-def _has_phone_length(text: str) -> bool:
-    return _MIN_PHONE <= sum(char.isdigit() for char in text) <= _MAX_PHONE
 
 
 _IBAN_LENGTHS = {

@@ -153,13 +153,8 @@ _CLOUD_SERVICES = (
     token("razorpay", "rzp_", r"rzp_(?:live|test)_[A-Za-z0-9]{14}" + AFTER),
     token("putty", "Private-Lines:", r"Private-Lines:[ ]\d{1,3}(?:\r?\n|\\n)"
         r"(?P<secret>[A-Za-z0-9+/=]{40,64}(?:\r?\n|\\n)(?:[A-Za-z0-9+/=]{4,64}(?:\r?\n|\\n)?){1,64})", near="around"),
-    token(
-        SECRET,
-        "SSWS",
-        r"SSWS[ \t]{1,4}(?P<secret>00[\w-]{28,60})(?![\w-])",
-        check=has_digit,
-        near="around",
-    ),  # of Okta: https://developer.okta.com/docs/guides/create-an-api-token
+    # https://developer.okta.com/docs/guides/create-an-api-token
+    token(SECRET, "SSWS", r"SSWS[ \t]{1,4}(?P<secret>00[\w-]{28,60})(?![\w-])", check=has_digit, near="around"),
     token("password_hash", "$2a$ $2b$ $2y$", r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}(?![./A-Za-z0-9])", near="around"),
 )  # fmt: skip
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
@@ -287,16 +282,8 @@ _MESSAGING = (
     token("slack_webhook", "hooks.slack.com/", r"hooks\.slack\.com/\w{4,20}/(?P<secret>T\w{5,20}/\w{5,20}/\w{16,40})",
         near="around"),
     token("discord_webhook", "webhooks/", r"webhooks/(?P<secret>\d{15,22}/[\w-]{50,100})", near="around"),
-    *(
-        Detector(
-            "telegram",
-            (b":AA",),
-            Lazy(_BOT + rf"\d{{{digits}}}:AA[\w-]{{33}}(?![\w-])", re.ASCII),
-            digits,
-            near="lead",
-        )
-        for digits in (8, 9, 10)
-    ),
+    *(Detector("telegram", (b":AA",), Lazy(_BOT + rf"\d{{{n}}}:AA[\w-]{{33}}(?![\w-])", re.ASCII), n, near="lead")
+      for n in (8, 9, 10)),
     token("twilio", " ".join(f"SK{digit}" for digit in "0123456789abcdef"), r"SK[0-9a-f]{32}" + AFTER),
     token("sendgrid", "SG.", r"SG\.[\w-]{22}\.[\w-]{43}" + AFTER, near="lead"),
     token("mailgun", "key-", r"key-[0-9a-f]{32}" + AFTER),

@@ -50,6 +50,9 @@ _MOST_LINES = 12
 _BACK = 8
 """The characters that a pattern looks at before a key."""
 
+_DISCORD = Lazy(BEFORE + r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", re.ASCII)
+_DISCORD_HEAD, _DISCORD_TAIL, _MIDDLE = 40, 40, 8
+
 
 def _heads() -> dict[bytes, tuple[Detector, ...]]:
     heads: dict[bytes, tuple[Detector, ...]] = {}
@@ -73,6 +76,10 @@ def find_keys(view: View) -> Iterator[Finding]:
         if any(holds(view.raw, anchor) for anchor in detector.anchors):
             yield from detector.find(view)
     for at in runs:
+        # Two dots are in front of the last part of a token of Discord's bots; the second part has six characters.
+        is_last = view.raw[max(0, at - _MIDDLE) : at : _MIDDLE - 1] == b".."
+        if is_last and (bot := _DISCORD.search(view.text, max(0, at - _DISCORD_HEAD), at + _DISCORD_TAIL)):
+            yield view.finding(*bot.span(), "discord")
         for detector in _candidates(view.raw, at):
             yield from detector.find(view, max(0, at - _LEAD), at + _LEAD)
         if view.is_varied(at):
@@ -83,7 +90,6 @@ def find_keys(view: View) -> Iterator[Finding]:
         if view.raw[end : end + 1] in _MAY_BREAK or view.raw[at - 1 : at] in _MAY_BREAK:
             yield from _wrapped(view, at)
     if runs:
-        yield from find_discord(view)
         yield from find_aws_secrets(view)
 
 
@@ -226,17 +232,13 @@ def find_aws_secrets(view: View) -> Iterator[Finding]:
     """Find secret access keys of AWS near the id of one: forty characters of base64 are no form of their own."""
     done = 0
     for at in view.long_runs:
-        if at < done or not may_be_aws_id(view, at):
+        is_id = at >= done and view.raw.find(b"IA", at, at + _ID_HEAD) >= 0 and _AWS_ID.match(view.text, at) is not None
+        if not is_id:
             continue
         first, done = max(0, at - _NEAR_KEY), at + _NEAR_KEY
         for secret in _AWS_SECRET.finditer(view.text[first:done]):
             if is_random(secret[0]):
                 yield view.finding(first + secret.start(), first + secret.end(), SECRET)
-
-
-def may_be_aws_id(view: View, at: int) -> bool:
-    """Return True if the id of a key of AWS may start at a long run, or right behind its start."""
-    return view.raw.find(b"IA", at, at + _ID_HEAD) >= 0 and _AWS_ID.match(view.text, at) is not None
 
 
 _PEM = Lazy(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
@@ -263,22 +265,3 @@ def find_pem(view: View) -> Iterator[Finding]:
             after = end.end() if end else body.end() if body else begin.end()
             if end or (body and _CONTENT.search(body[0])):  # what stands alone is the armour around a pseudonym
                 yield view.finding(at, after, "pem")
-
-
-_DISCORD = Lazy(BEFORE + r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", re.ASCII)
-_DISCORD_HEAD, _DISCORD_TAIL, _MIDDLE = 40, 40, 8
-
-
-def find_discord(view: View) -> Iterator[Finding]:
-    """Find the tokens of Discord's bots: three parts, of which the second has six characters."""
-    for at in view.long_runs:
-        if not may_be_discord(view.raw, at):
-            continue
-        match = _DISCORD.search(view.text, max(0, at - _DISCORD_HEAD), at + _DISCORD_TAIL)
-        if match:
-            yield view.finding(*match.span(), "discord")
-
-
-def may_be_discord(raw: bytes, at: int) -> bool:
-    """Return True if two dots stand before a run as they do before the last part of such a token."""
-    return raw[max(0, at - _MIDDLE) : at : _MIDDLE - 1] == b".."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.encoded import has_pseudonym
-from agenttape_core.redaction.detection.names import STATES, Demand, is_denied, words_of
+from agenttape_core.redaction.detection.names import STATES, Demand, is_denied, set_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -97,7 +97,7 @@ def is_mixed(value: str) -> bool:
 
 
 def satisfies(value: str, demand: Demand) -> bool:
-    """Return True if a value is what a name demands of it to be a secret."""
+    """Return True if a value meets the demand of a name, which makes it a secret."""
     return _SATISFIES[demand](value)
 
 
@@ -154,16 +154,12 @@ _SATISFIES: dict[Demand, Callable[[str], bool]] = {
 }
 
 
-def _words(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-OF_MODELS = _words("logprob top_logprobs bytes token_id prob probability rank score start end offset pos lemma")
+OF_MODELS = set_of("logprob top_logprobs bytes token_id prob probability rank score start end offset pos lemma")
 """Names beside a token of a language model."""
 DESCRIBED = frozenset({"value", "default", "const", "example", "examples"})
 """Names of a value in what describes it: the field of a form, a JSON schema."""
-_SCHEMA_TYPES = _words("string integer number boolean object array null")
-_FIELD_TYPES = _SCHEMA_TYPES | _words(
+_SCHEMA_TYPES = set_of("string integer number boolean object array null")
+_FIELD_TYPES = _SCHEMA_TYPES | set_of(
     "str int float bool list dict text password hidden secret textarea input email checkbox select"
 )
 _COMBINED = frozenset({"anyOf", "oneOf", "allOf", "enum", "properties", "items", "schema", "$ref"})
@@ -171,7 +167,7 @@ _TELLING = frozenset({"type", "description", "title", "label", "format", "placeh
 _KEYWORDS = (
     _TELLING
     | DESCRIBED
-    | _words(
+    | set_of(
         # JSON Schema 2020-12, OpenAPI 3.1
         "not if then else dependentSchemas dependentRequired prefixItems contains additionalProperties "
         "patternProperties propertyNames unevaluatedItems unevaluatedProperties minLength maxLength pattern minimum "
@@ -188,7 +184,7 @@ _OF_LEXERS = frozenset({"value", "text", "lexeme"})
 """Names of the word itself in a token of a programming language."""
 _SORTS = frozenset({"type", "kind", "text", "lexeme"})
 """Names that such a token has."""
-_METADATA = _words(
+_METADATA = set_of(
     "type kind scope scopes expires expiry expiration at on in iat exp nbf ttl version algorithm alg provider issuer "
     "source status state created updated method"
 )
@@ -220,7 +216,7 @@ def is_keyword(name: str) -> bool:
 
 
 def is_below(plain: Mapping[str, object], key: str, name: str) -> bool:
-    """Return True if a value in a dict below a denied name is a secret, too, and not judged by what it is alone.
+    """Return True if a value in a dict below a denied name is a secret, too, and not judged by its own look.
 
     The token of a language model isn't, nor is a word of a programming language unless it looks like a key, nor what
     describes a field or a credential.
@@ -250,5 +246,5 @@ def is_told_number(name: str, number: float) -> bool:
 
 
 def reaches_down(name: str, demand: Demand) -> bool:
-    """Return True if what a name demands is looked for in all that stands below it, and not in its `value` alone."""
+    """Return True if the demand of a name is on all values below it, and not on its `value` alone."""
     return demand is Demand.NOTHING or (demand in (Demand.TEXT, Demand.DIGITS) and len(words_of(name)) > 1)

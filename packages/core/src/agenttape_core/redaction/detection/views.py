@@ -97,7 +97,7 @@ class Normal(NamedTuple):
         return min(at, self.starts[part + 1]) if part + 1 < len(self.starts) else at
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the part of the original that a part of this text stands for, with what is unseen inside of it."""
+        """Return the part of the original that a part of this text stands for, with all that is unseen inside of it."""
         if end <= start:
             return (self.origin(start),) * 2
         return self.origin(start), self.origin(end - 1) + self.widths.get(end - 1, 1)
@@ -228,19 +228,9 @@ class View:
 
     def __getattr__(self, name: str) -> Any:
         """Make a form when it is first asked for; after that it is found without asking here."""
-        made: Any
-        if name == "low":
-            made = self.raw.lower()
-        elif name == "shape":
-            made = self.raw.translate(_SHAPES)
-        elif name == "runs":
-            made = self.raw.translate(_RUNS)
-        elif name == "long_runs":
-            made = _starts(self.runs)
-        elif name == "windows":
-            made = _windows(self.raw)
-        else:
+        if name not in _FORMS:
             raise AttributeError(name)
+        made = _FORMS[name](self)
         setattr(self, name, made)
         return made
 
@@ -305,13 +295,13 @@ class Vocabulary:
         self._full: dict[bytes, tuple[Any, ...]] = {}
 
     def add(self, meaning: Callable[[bytes], Any]) -> int:
-        """Add a reader of words, and return the place of what it reads in the meanings of a word."""
+        """Add a reader of words, and return its place in the meanings of a word."""
         self._readers.append(meaning)
         self._empty, self._full = set(), {}
         return len(self._readers) - 1
 
     def among(self, words: Iterable[bytes]) -> list[tuple[bytes, tuple[Any, ...]]]:
-        """Return the words that mean something, with what they mean to each reader."""
+        """Return the words that mean something, with their meanings to each reader."""
         found, full, empty = [], self._full, self._empty
         for word in set(filterfalse(empty.__contains__, words)):
             meanings = full.get(word) or tuple(read(word) for read in self._readers)
@@ -326,6 +316,13 @@ class Vocabulary:
 
 
 VOCABULARY = Vocabulary()
+_FORMS: dict[str, Callable[[View], Any]] = {
+    "low": lambda view: view.raw.lower(),
+    "shape": lambda view: view.raw.translate(_SHAPES),
+    "runs": lambda view: view.raw.translate(_RUNS),
+    "long_runs": lambda view: _starts(view.runs),
+    "windows": lambda view: _windows(view.raw),
+}
 
 
 def _starts(runs: bytes) -> list[int]:

@@ -56,7 +56,7 @@ class Row(NamedTuple):
         after: What follows the literal. The secret is the group `secret` in it, or in `before`. If there's a group
             `name`, it must be denied.
         before: What stands before the literal, up to its end, within 240 characters; nothing in particular by default.
-        is_secret: Whether what was found is a secret. Placeholders never are.
+        is_secret: Whether a finding is a secret. Placeholders never are.
         words: The literals to look for, by the words of which each such text has one.
         needs: The words that a text must have, all of them, by the literals that are made of more than one word.
         exact: Whether the literals are meant as they are written, in capitals.

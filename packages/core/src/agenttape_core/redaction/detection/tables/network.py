@@ -53,7 +53,7 @@ def _is_basic(secret: str) -> bool:
 _HEADERS = rf"(?:{_BREAK}[\w-]{{1,40}}:[^\r\n\\]{{0,200}}){{0,4}}"
 """The other headers of a part of a form (RFC 7578)."""
 _NAMED_ABOVE = rf"(?:\A|{_BREAK})(?P<name>[\w.\[\]-]{{1,128}}){_BREAK}[ ]{{2}}[^\n]{{0,300}}?\[type=\w{{1,64}},[ ]"
-"""A field of a model of pydantic, and what is wrong with its value."""
+"""The field of a model of pydantic, and the error of its value."""
 
 PROTOCOLS: tuple[Row, ...] = (
     row("bearer", r"(?a:(?:[ \t]{1,4}|%20|\+)(?P<secret>[\w.~+/-]{16,4096}={0,2}))",
