@@ -9,6 +9,7 @@ results of each file of tests stay in the environment, and a cell is written onc
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -139,7 +140,9 @@ def table_of(text: str) -> dict[str, dict[str, str]]:
 
 
 def _table(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.startswith("|")]
+    """Return the lines of the first table."""
+    lines = itertools.dropwhile(lambda line: not line.startswith("|"), text.splitlines())
+    return list(itertools.takewhile(lambda line: line.startswith("|"), lines))
 
 
 def with_table(text: str, cells: dict[str, dict[str, str]]) -> str:
