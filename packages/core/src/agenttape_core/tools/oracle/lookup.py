@@ -30,6 +30,7 @@ from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Interaction, Outcome
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import Cassette, open_cassette
+from agenttape_core.tools.loopback import without_duplicates
 from agenttape_core.tools.reading.answer import bare, joined
 
 # -- The answers of tools, by name and arguments.
@@ -195,18 +196,6 @@ def _entry(path: Path | str, number: int, raw: Any) -> Entry:
     if problem is not None:
         raise CassetteFormatError(path, f"entry {number} {problem}; {_EXPECTED}", remedy=_REMEDY)
     return Entry(str(name), str(hashed), occurrence, fields.get("response"), fields.get("error"), source=number)
-
-
-def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the members of a JSON object, as `object_pairs_hook`. Canonical JSON has each name once.
-
-    Raises `ValueError` if a name occurs twice: languages differ on which of the values counts.
-    """
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-        raise ValueError(f"the name {twice!r} occurs twice in an object")
-    return found
 
 
 def is_hash(value: Any) -> bool:

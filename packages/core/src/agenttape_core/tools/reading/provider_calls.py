@@ -66,13 +66,11 @@ def model_call(item: Interaction) -> Interaction:
     body = _body(text) if status < _FAILED else None
     if body is None:
         return item
-    given = given_by(item.request)
-    model = given.get("model") or body.get("model") or body.get("modelVersion")
-    named = _MODEL_IN_PATH.search(path)
-    request = {"model": str(model or (named[1] if named else "")), **_asked(given)}
+    kind, request = request_to_model(path, given_by(item.request))
+    request["model"] = request["model"] or str(body.get("model") or body.get("modelVersion") or "")
     usage = _usage(body)
     update: dict[str, Any] = {"name": f"{item.name}{path}", "request": request}
-    if path.rstrip("/").rpartition("/")[2].rpartition(":")[2] in _EMBEDDINGS:
+    if kind == "embeddings":
         outcome = Outcome(status="returned", value=body.get("data", body.get("embeddings")), usage=usage)
         return item.model_copy(update={**update, "kind": "embeddings", "outcome": outcome})
     answer = _answer(body)
@@ -86,6 +84,20 @@ def given_by(request: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a request gives the model: its fields, and those of the body of an HTTP request."""
     body = request.get("body")
     return {**body, **request} if isinstance(body, Mapping) else request
+
+
+def request_to_model(path: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the kind of the call that a request to a model is, and its request.
+
+    Args:
+        path: The path of its URL.
+        given: What it gives the model.
+    """
+    named = _MODEL_IN_PATH.search(path)
+    model = {"model": str(given.get("model") or (named[1] if named else ""))}
+    if path.rstrip("/").rpartition("/")[2].rpartition(":")[2] in _EMBEDDINGS:
+        return "embeddings", {**model, "input": given.get("input", given.get("content"))}
+    return "chat", {**model, **_asked(given)}
 
 
 # -- Responses.

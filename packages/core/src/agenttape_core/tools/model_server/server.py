@@ -1,0 +1,195 @@
+"""A server of recorded answers in the wire format of a provider, on this machine alone.
+
+OpenAI: `POST /v1/chat/completions`, `/v1/responses` and `/v1/embeddings`, `GET /v1/models`. Anthropic: `POST
+/v1/messages`. A request without a recording gets 409 in the provider's form, with the nearest recording. `GET
+/unrecorded` counts the answered requests, and lists the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Literal, cast
+
+from agenttape_core.tools.loopback import LoopbackHandler, LoopbackServer, object_in
+from agenttape_core.tools.model_server import wire
+from agenttape_core.tools.model_server.answers import RecordedAnswer, RecordedAnswers, UnknownRequest, asked_in
+from agenttape_core.tools.reading.provider_calls import path_of_model, request_to_model
+
+Provider = Literal["openai", "anthropic"]
+RUN = "X-Agenttape-Run"
+"""The header by which clients are told apart: each gets every recording once."""
+_PATHS = {
+    "openai": ("/chat/completions", "/responses", "/embeddings"),
+    "anthropic": ("/messages",),
+}
+_MAX_CLIENTS = 256
+_NO_RETRY = {"x-should-retry": "false"}
+"""The SDKs of OpenAI and Anthropic repeat requests that get 409, unless the response says otherwise."""
+
+
+class ModelServer(LoopbackServer):
+    """Serves recorded answers of models; as a context manager, in a separate thread.
+
+    Args:
+        answers: The recorded answers.
+        provider: The provider whose wire format it speaks.
+        port: The port; 0 for any that is free.
+        pace: The recorded times of answers and of chunks are multiplied by this; 0 for no time.
+    """
+
+    def __init__(self, answers: RecordedAnswers, provider: Provider, port: int = 0, *, pace: float = 0.0) -> None:
+        self.answers, self.provider, self.pace = answers, provider, pace
+        super().__init__(_Handler, port, clients=_MAX_CLIENTS)
+
+    @property
+    def base_url(self) -> str:
+        """The `base_url` for a client: OpenAI's ends with `/v1`, Anthropic's doesn't."""
+        return f"{self.url}/v1" if self.provider == "openai" else self.url
+
+
+class _Handler(LoopbackHandler):
+    max_bytes = 32 * 1024 * 1024
+
+    def get(self) -> None:
+        """Answer a GET."""
+        answers, path = self._server.answers, self._path
+        if path == "/unrecorded":
+            unrecorded = [unknown.plain() for unknown in answers.unrecorded]
+            counts = {"answered": answers.answered, "unknown": answers.unknown}
+            self.answer(HTTPStatus.OK, {**counts, "unrecorded": unrecorded})
+        elif path == "/models":
+            names = dict.fromkeys(str(answer.asked.get("model")) for answer in answers.answers)
+            models = [{"id": name, "object": "model", "created": 0, "owned_by": "recording"} for name in names]
+            self.answer(HTTPStatus.OK, {"object": "list", "data": models})
+        else:
+            self.refuse(HTTPStatus.NOT_FOUND, f"{self.path} is nothing; ask POST {', '.join(self._paths)}")
+
+    def post(self, body: bytes) -> None:
+        """Answer a POST with this body."""
+        if self._path not in self._paths:
+            self.refuse(HTTPStatus.NOT_FOUND, f"{self.path} is nothing; ask POST {', '.join(self._paths)}")
+            return
+        try:
+            given = dict(object_in(body))
+            asked = asked_in(*request_to_model(self._path, given))
+            found = self._server.answers.next(self.headers.get(RUN, ""), asked)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            self.refuse(HTTPStatus.BAD_REQUEST, f"the request can't be read: {error}")
+            return
+        if isinstance(found, UnknownRequest):
+            self._fail(HTTPStatus.CONFLICT, f"AgentTape: {found}", _NO_RETRY)
+        else:
+            self._serve(found, given)
+
+    def refuse(self, status: HTTPStatus, problem: str) -> None:
+        """Answer that a request is wrong, in the provider's form."""
+        self._fail(status, problem)
+
+    def _fail(self, status: int, problem: str, headers: Mapping[str, str] | None = None) -> None:
+        self.answer(status, wire.problem(self._server.provider, status, problem), headers)
+
+    def _serve(self, found: RecordedAnswer, given: Mapping[str, Any]) -> None:
+        offsets, took = self._times(found)
+        streamed, error = given.get("stream") is True, found.call.outcome.error
+        if path_of_model(found.original).removeprefix("/v1").endswith(self._path) and streamed is _was_streamed(found):
+            self._replay(found, offsets)
+        elif error is not None:
+            status = wire.status_of(error)
+            self._wait(took)
+            if status is None:
+                self.close_connection = True
+            else:
+                self._fail(status, error.message)
+        elif streamed and self._path != "/embeddings":
+            self._stream("text/event-stream", self._events(found, given), offsets or [took])
+        else:
+            self._wait(took)
+            self.answer(HTTPStatus.OK, self._whole(found, given))
+
+    def _whole(self, found: RecordedAnswer, given: Mapping[str, Any]) -> dict[str, Any]:
+        model = str(given.get("model") or "")
+        if self._path == "/embeddings":
+            return wire.embeddings(found.call, model)
+        made = {"/chat/completions": wire.chat_completion, "/responses": wire.response, "/messages": wire.message}
+        return made[self._path](_said(found, model))
+
+    def _events(self, found: RecordedAnswer, given: Mapping[str, Any]) -> Iterable[str]:
+        said = _said(found, str(given.get("model") or ""))
+        if self._path == "/responses":
+            return wire.response_events(said)
+        if self._path == "/messages":
+            return wire.message_events(said)
+        options = given.get("stream_options")
+        return wire.chat_completion_events(
+            said, with_usage=isinstance(options, Mapping) and options.get("include_usage") is True
+        )
+
+    def _replay(self, found: RecordedAnswer, offsets: Sequence[float]) -> None:
+        """Answer with the recorded bytes of the same provider."""
+        head, *chunks = found.original.outcome.chunks or [found.original.outcome.value]
+        if found.redactor is not None:
+            chunks = list(found.redactor.rehydrate_chunks(chunks))
+        headers = {name.lower(): value for pair in head.get("headers", ()) for name, value in pair.items()}
+        kept = {name: headers[name] for name in ("retry-after", "retry-after-ms", "x-should-retry") if name in headers}
+        kind = str(headers.get("content-type", "application/json"))
+        pieces = (chunk["text"] for chunk in chunks if isinstance(chunk, Mapping) and "text" in chunk)
+        self._stream(kind, pieces, offsets[1:], int(head.get("status", 200)), kept)
+
+    def _stream(
+        self,
+        kind: str,
+        pieces: Iterable[str],
+        offsets: Sequence[float],
+        status: int = HTTPStatus.OK,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        began = time.monotonic()
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, **(headers or {}), "Transfer-Encoding": "chunked"}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        for at, piece in enumerate(pieces):
+            if offsets:
+                self._wait(offsets[min(at, len(offsets) - 1)] - (time.monotonic() - began))
+            data = piece.encode("utf-8", "surrogateescape")
+            if data:
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _times(self, found: RecordedAnswer) -> tuple[list[float], float]:
+        """Return the seconds after which the chunks of an answer come, and the whole answer."""
+        timing, pace = found.timing, self._server.pace / 1000
+        if timing is None or not pace:
+            return [], 0.0
+        return [offset * pace for offset in timing.offsets_ms], timing.duration_ms * pace
+
+    def _wait(self, seconds: float) -> None:
+        if seconds > 0:
+            time.sleep(seconds)
+
+    @property
+    def _path(self) -> str:
+        return "/" + self.path.partition("?")[0].strip("/").removeprefix("v1").strip("/")
+
+    @property
+    def _paths(self) -> tuple[str, ...]:
+        return _PATHS[self._server.provider]
+
+    @property
+    def _server(self) -> ModelServer:
+        return cast("ModelServer", self.server)
+
+
+def _said(found: RecordedAnswer, model: str) -> wire.Said:
+    said = wire.said_in(found.call, model)
+    if found.redactor is None:
+        return said
+    text, pieces, calls = found.redactor.rehydrate([said.text, said.pieces, [list(call) for call in said.calls]])
+    return said._replace(text=text, pieces=pieces, calls=[tuple(call) for call in calls])
+
+
+def _was_streamed(found: RecordedAnswer) -> bool:
+    body = found.original.request.get("body")
+    return isinstance(body, Mapping) and body.get("stream") is True
