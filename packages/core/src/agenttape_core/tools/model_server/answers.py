@@ -216,7 +216,7 @@ def _text(part: Mapping[str, Any]) -> str:
         if texts and all(isinstance(text, str) for text in texts):
             return "".join(map(str, texts))
         return response if isinstance(response, str) else json.dumps(response, ensure_ascii=False, sort_keys=True)
-    return str(part["content"]) if part["type"] == "text" else ""
+    return str(part.get("content", "")) if part["type"] == "text" else ""
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class _Handler(LoopbackHandler):
             given = dict(object_in(body))
             asked = asked_in(*request_to_model(self._path, given))
             found = self._server.answers.next(self.headers.get(RUN, ""), asked)
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
             self.refuse(HTTPStatus.BAD_REQUEST, f"the request can't be read: {error}")
             return
         if isinstance(found, UnknownRequest):
