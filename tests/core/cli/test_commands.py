@@ -136,7 +136,7 @@ def test_ls_with_a_broken_one(command: Any, folder: Path) -> None:
     (folder / "cassettes" / "broken.yaml").write_text("agenttape: 2\nname: x\n---\ninteraction: x\n")
     ended = command("ls", "--json")
     assert ended.code == 3
-    assert [sorted(row)[:2] for row in ended.json] == [["created", "dollars"], ["path", "problem"]]
+    assert [{"dollars", "problem"} & row.keys() for row in ended.json] == [{"dollars"}, {"problem"}]
     assert command("ls").code == 3
 
 
