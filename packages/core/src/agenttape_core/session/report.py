@@ -444,7 +444,7 @@ class Report:
     def _exceptional(self) -> list[tuple[Sequence[object], str]]:
         return [
             (self._stepped_into, "stepped into"),
-            (self.unused, "unused"),
+            (self._unused or (), "unused"),  # in the text once the session has ended
             (self._missed, "missed"),
             (self._unrecorded, "unrecorded"),
             (self._faked, "faked"),
