@@ -122,6 +122,20 @@ def _refuse_processes(event: str, args: tuple[Any, ...]) -> None:
         raise AssertionError("a test without the marker `process` starts one: mark it, or do without")
 
 
+_forks: list[None] = []
+"""An item for each fork of this process."""
+os.register_at_fork(before=lambda: _forks.append(None))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Fail a test that forks, although it isn't marked `process`, in any run."""
+    before = len(_forks)
+    yield
+    if len(_forks) > before and item.get_closest_marker("process") is None:
+        raise AssertionError("a test without the marker `process` forks: mark it, or do without")
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Don't list the failures that our tests swallow: they provoke them on purpose."""

@@ -95,7 +95,7 @@ def run(python: str, tests: Sequence[str]) -> None:
     """Run tests, and keep how many of each file passed, failed and were skipped."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        options = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        options = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}", "-o", "faulthandler_timeout=1800"]
         options += ["-n", os.environ.get("WORKERS", "auto"), "--dist", "worksteal"]
         subprocess.run([python, "-m", "pytest", *options, *tests], check=False, cwd=ROOT)
         cases = list(ET.parse(report).iter("testcase")) if report.exists() else []  # our own file
