@@ -71,7 +71,7 @@ def _step_label(step: Step, label: str) -> str:
 
 
 def _usage(item: Interaction) -> str:
-    usage, chunks = model_call(item).outcome.usage, item.outcome.chunks
+    usage, chunks = (model_call(item) if item.kind == "http" else item).outcome.usage, item.outcome.chunks
     facts = f"  {counted(len(chunks), 'chunk')}" if chunks is not None else ""
     if usage is not None:
         facts += f"  {usage.input_tokens or 0} + {usage.output_tokens or 0} tokens"
@@ -82,7 +82,7 @@ def _lines(record: Interaction | Step) -> Iterator[tuple[str, str]]:
     if isinstance(record, Step):
         yield from _step_lines(record)
         return
-    record = model_call(record)
+    record = model_call(record) if record.kind == "http" else record
     yield _short(f"> {_asked(record)}"), "cyan"
     error = record.outcome.error
     if error is not None:
