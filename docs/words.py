@@ -8,6 +8,7 @@ and the changelog are left out.
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 import re
 import sys
@@ -18,7 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from english import ROOT, docstrings
+from english import ROOT
+from english import docstrings as docstrings_in
 
 BUDGETS = Path(__file__).with_name("words.toml")
 PATTERNS = {
@@ -49,6 +51,13 @@ _LONG = 80
 LONG = "paragraphs over 80 words"
 
 
+@functools.cache
+def docstrings(path: Path) -> list[str]:
+    """Return the docstrings of a file."""
+    return [text for _, text in docstrings_in(path)]
+
+
+@functools.cache
 def texts() -> dict[str, list[str]]:
     """Return the prose of pages and of docstrings, without code and tables."""
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("packages/*/README.md")]
@@ -56,7 +65,7 @@ def texts() -> dict[str, list[str]]:
     sources = ROOT.glob("packages/*/src/**/*.py")
     return {
         "pages": [_CODE.sub("", text) for text in prose],
-        "docstrings": [_CODE.sub("", text) for path in sources for _, text in docstrings(path)],
+        "docstrings": [_CODE.sub("", text) for path in sources for text in docstrings(path)],
     }
 
 
@@ -66,6 +75,12 @@ def counted(prose: list[str]) -> dict[str, int]:
     paragraphs = [part for text in prose for part in _PARAGRAPH.split(text)]
     found[LONG] = sum(len(part.split()) > _LONG for part in paragraphs)
     return dict(found)
+
+
+@functools.cache
+def figures() -> dict[str, dict[str, int]]:
+    """Return the figures of pages and of docstrings."""
+    return {place: counted(prose) for place, prose in texts().items()}
 
 
 def rate(prose: list[str], wanted: re.Pattern[str] = _YOU) -> float:
@@ -121,7 +136,7 @@ _TERM = re.compile(r"^\| (?!word\b)[^-|]", re.MULTILINE)
 def messages() -> Iterator[str]:
     """Yield the texts in the code that aren't docstrings: messages, help and lines of reports."""
     for path in ROOT.glob("packages/*/src/**/*.py"):
-        known = {text for _, text in docstrings(path)}
+        known = set(docstrings(path))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in known:
                 yield node.value
@@ -165,15 +180,15 @@ def holds(now: str, goal: str) -> bool:
 
 def missed() -> list[str]:
     """Return the measures whose goal isn't reached."""
-    found = {place: counted(prose) for place, prose in texts().items()}
-    return [f"{name}: {now}, and the goal is {goal}" for name, _, now, goal in goals(found) if not holds(now, goal)]
+    rows = goals(figures())
+    return [f"{name}: {now}, and the goal is {goal}" for name, _, now, goal in rows if not holds(now, goal)]
 
 
 def exceeded() -> list[str]:
     """Return a line for each budget that is exceeded."""
     budgets, lines = tomllib.loads(BUDGETS.read_text(encoding="utf-8")), []
-    for place, prose in texts().items():
-        for name, count in counted(prose).items():
+    for place, counts in figures().items():
+        for name, count in counts.items():
             most = budgets[place][name]
             if count > most:
                 lines.append(f"{name}: {count} in {place}, and the budget is {most}")
@@ -184,9 +199,9 @@ def lower() -> None:
     """Set each budget to what is there now, where that is less."""
     before = tomllib.loads(BUDGETS.read_text(encoding="utf-8")) if BUDGETS.exists() else {}
     lines = ["# The most hits of each pattern: `make words` prints them, and lowers these figures. They only fall.\n"]
-    for place, prose in texts().items():
+    for place, counts in figures().items():
         lines.append(f"\n[{place}]\n")
-        for name, count in counted(prose).items():
+        for name, count in counts.items():
             most = min(count, before.get(place, {}).get(name, count))
             key = name.replace('"', '\\"')
             lines.append(f'"{key}" = {most}\n')
@@ -195,13 +210,12 @@ def lower() -> None:
 
 def main() -> None:
     """Print the figures, and lower the budgets."""
-    both = texts()
-    figures = {place: counted(prose) for place, prose in both.items()}
-    rows = [(name, *(str(each[name]) for each in figures.values())) for name in figures["pages"]]
-    rows.append(("all", *(str(sum(each.values())) for each in figures.values())))
-    for name, pages, inside in [("", *both), *rows]:
+    found = figures()
+    rows = [(name, *(str(each[name]) for each in found.values())) for name in found["pages"]]
+    rows.append(("all", *(str(sum(each.values())) for each in found.values())))
+    for name, pages, inside in [("", *found), *rows]:
         sys.stdout.write(f"{name:<46}{pages:>8}{inside:>12}\n")
-    for name, first, now, goal in [("\nDone means", "first", "now", "goal"), *goals(figures)]:
+    for name, first, now, goal in [("\nDone means", "first", "now", "goal"), *goals(found)]:
         sys.stdout.write(f"{name:<50}{first:>12}{now:>12}{goal:>12}\n")
     lower()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,14 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.fixture
-def words(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The script of `make words`."""
-    monkeypatch.syspath_prepend(DOCS)
-    for name in ("english", "words"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    return import_module("words")
+@pytest.fixture(scope="module")
+def words() -> Iterator[Any]:
+    """The script of `make words`, which reads all pages and docstrings once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS)
+        for name in ("english", "words"):
+            patch.delitem(sys.modules, name, raising=False)
+        yield import_module("words")
 
 
 def test_no_budget_is_exceeded(words: Any) -> None:

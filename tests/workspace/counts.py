@@ -345,6 +345,9 @@ def counted() -> dict[str, Figures]:
         in_child(record)
         figures = {"agenttape show": in_child(loaded)}  # before this process loads anything
 
+        import langchain_core.language_models.fake_chat_models
+        import langchain_core.tools  # noqa: F401 - once for all paths; so it takes half as long
+
         import agenttape_langchain  # noqa: F401
 
         figures |= {name: in_child(path) for name, path in PATHS.items()}

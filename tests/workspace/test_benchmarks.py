@@ -50,7 +50,7 @@ def test_another_command_is_refused(words: list[str]) -> None:
 @pytest.mark.process
 def test_quick(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """Measurements can be made, at night all of them, and their table is written between the markers of a page."""
-    files = [] if pytestconfig.getoption("night") else ["calls", "files"]
+    files = [] if pytestconfig.getoption("night") else ["files"]
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- measured -->\nold\n<!-- end -->\nafter\n")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("AGENTTAPE_")}
@@ -62,6 +62,6 @@ def test_quick(tmp_path: Path, pytestconfig: pytest.Config) -> None:
         capture_output=True,
     )
     written = page.read_text()
-    assert "| replay short chat (yaml), `tape(model)` | " in written
+    assert "| open a cassette of 20 interactions (yaml) | " in written
     assert "Measured with " in written
     assert (written.startswith("before\n"), written.endswith("after\n"), "old" in written) == (True, True, False)

@@ -92,7 +92,7 @@ def test_the_replay_is_the_same_run(
 def test_other_processes_replay_the_same_run(
     frameworks: tuple[Framework, ...], tmp_path: Path, shelf: Path, pytestconfig: pytest.Config
 ) -> None:
-    """Processes with other hash seeds replay each program of the table as the same run."""
+    """Processes with other hash seeds replay each program of the table as the same run, at night in each way."""
 
     def is_told(row: Row, part: str, verdict: str, text: str) -> bool:
         """Return whether the table says that a part of a program differs in another process, and the replay too."""
@@ -115,7 +115,10 @@ def test_other_processes_replay_the_same_run(
         found: dict[str, list[tuple[str, str, str]]] = json.loads(ended.stdout.splitlines()[-1])
         return found
 
+    often = pytestconfig.getoption("replays") > 4
     wide = [cell for cell in cells(*frameworks) if cell[1] not in NARROW]
+    if not often:  # a hash seed changes what a program does, however it's called
+        wide = list(dict(wide).items())
     for name, driver in wide:
         path = tmp_path / f"{name}-{driver}.yaml"
         if (recorded := shelf / path.stem).is_dir():  # by a test before this one
@@ -123,7 +126,7 @@ def test_other_processes_replay_the_same_run(
             continue
         facts = recorded_run(ROWS[name], driver, Outside(), path)
         path.with_suffix(".json").write_text(json.dumps(facts), encoding="utf-8")
-    for seed in ("1", "2") if pytestconfig.getoption("replays") > 4 else ("1",):
+    for seed in ("1", "2") if often else ("1",):
         found = replayed_with(seed, tmp_path)
         assert len(found) == len(wide)
         texts = [
