@@ -372,16 +372,16 @@ def returning(function: Callable[[], Any]) -> Callable[[], Any]:
     return call
 
 
-UNFINISHED = [
-    (_later, "result has yet to be awaited: declare the boundary `async def`, or call it by `await arecord_call"),
-    (_items, "items have yet to be read: make the boundary a generator function"),
-    (_aitems, "items have yet to be read: make the boundary a generator function"),
-    (lambda: map(len, ["a"]), "items have yet to be read"),
-]
-
-
 @pytest.mark.parametrize("accept", [(), {"opaque"}])
-@pytest.mark.parametrize(("function", "message"), UNFINISHED)
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (_later, "result has yet to be awaited: declare the boundary `async def`, or call it by `await arecord_call"),
+        (_items, "items have yet to be read: make the boundary a generator function"),
+        (_aitems, "items have yet to be read: make the boundary a generator function"),
+        (lambda: map(len, ["a"]), "items have yet to be read"),
+    ],
+)
 def test_unfinished_results(function: Callable[[], Any], message: str, accept: Any) -> None:
     """A plain function that returns an awaitable or an iterator is refused, never recorded as an empty stand-in."""
     plain = boundary(returning(function))

@@ -67,17 +67,17 @@ def by_asyncio(sock: socket.socket, _: Path) -> None:
     asyncio.run(send())
 
 
-WAYS: list[Callable[[socket.socket, Path], object]] = [
-    lambda sock, _: sock.send(b"x"),
-    lambda sock, _: sock.sendall(b"x"),
-    lambda sock, _: sock.sendmsg((b"x",)),
-    by_sendfile,
-    by_makefile,
-    by_asyncio,
-]
-
-
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda sock, _: sock.send(b"x"),
+        lambda sock, _: sock.sendall(b"x"),
+        lambda sock, _: sock.sendmsg((b"x",)),
+        by_sendfile,
+        by_makefile,
+        by_asyncio,
+    ],
+)
 def test_each_way_to_send_is_shown(
     way: Callable[[socket.socket, Path], object], peers: tuple[socket.socket, socket.socket, Any], tmp_path: Path
 ) -> None:

@@ -242,16 +242,16 @@ def test_fakes(run: Any, recorded: Path, world: World, tmp_path: Path) -> None:
         assert run()[-1].text == "said: rain in Rome"
 
 
-HINTS: list[tuple[dict[str, Any], bool]] = [
-    ({"metadata": {"idempotent": True}}, True),
-    ({"metadata": {"readOnlyHint": True, "destructiveHint": False}}, True),
-    ({"extras": {"idempotent": True}}, True),
-    ({"metadata": {"idempotentHint": False, "title": "Weather"}}, False),
-    ({}, False),
-]
-
-
-@pytest.mark.parametrize(("hint", "runs"), HINTS)
+@pytest.mark.parametrize(
+    ("hint", "runs"),
+    [
+        ({"metadata": {"idempotent": True}}, True),
+        ({"metadata": {"readOnlyHint": True, "destructiveHint": False}}, True),
+        ({"extras": {"idempotent": True}}, True),
+        ({"metadata": {"idempotentHint": False, "title": "Weather"}}, False),
+        ({}, False),
+    ],
+)
 def test_idempotent_tools(  # noqa: PLR0917 - fixtures
     hint: dict[str, Any],
     runs: bool,

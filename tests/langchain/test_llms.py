@@ -18,7 +18,7 @@ from agenttape_core.errors import CassetteMissError
 from agenttape_langchain import tape
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from .fakes import World
@@ -156,14 +156,22 @@ async def in_a_chain(model: Any) -> Any:
     return [(PromptTemplate.from_template("{q}") | model).invoke({"q": QUESTION})]
 
 
-SHAPES: list[Callable[[Any], Awaitable[Any]]] = [
-    invoke, ainvoke, stream, astream, batch, abatch, generate, events, in_a_chain,
-]  # fmt: skip
-
-
 @pytest.mark.sweep
 @pytest.mark.parametrize("way", ["automatic", "taped"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        invoke,
+        ainvoke,
+        stream,
+        astream,
+        batch,
+        abatch,
+        generate,
+        events,
+        in_a_chain,
+    ],
+)
 @pytest.mark.parametrize("cls", FAKES)
 async def test_text_model_replays(cls: Any, shape: Any, way: str, world: World, tmp_path: Path) -> None:
     """However a model is called, the replay gives what the recording gave, and reaches nothing."""

@@ -161,15 +161,15 @@ def chat(server: OpenAILoopback) -> ChatOpenAI:
     return ChatOpenAI(model="gpt-5-mini", base_url=server.base_url, api_key=SecretStr("x"), max_retries=0)
 
 
-FAILURES = [
-    (429, "RateLimitError"),
-    (400, "BadRequestError"),
-    (401, "AuthenticationError"),
-    (500, "InternalServerError"),
-]
-
-
-@pytest.mark.parametrize(("status", "name"), FAILURES)
+@pytest.mark.parametrize(
+    ("status", "name"),
+    [
+        (429, "RateLimitError"),
+        (400, "BadRequestError"),
+        (401, "AuthenticationError"),
+        (500, "InternalServerError"),
+    ],
+)
 @pytest.mark.parametrize("shape", ["invoke", "stream", "ainvoke", "astream"])
 async def test_provider_errors(shape: str, status: int, name: str, loopback: OpenAILoopback, tmp_path: Path) -> None:
     """A provider's error is raised again as its own type, with what its handlers read from it."""

@@ -319,24 +319,25 @@ def test_an_interruption(single: pytest.Pytester, models: Models) -> None:
         single.parseconfigure("--cassette-lab=model:openai:newer", "--cassette-resume=report.json")
 
 
-BAD = [
-    (
-        ("--cassette-lab=model:openai:new", "--cassette-mode=all"),
-        "excludes --rerecord and a --cassette-mode that records",
-    ),
-    (("--cassette-lab=model:openai:new", "--rerecord"), "excludes --rerecord and a --cassette-mode that records"),
-    (("--cassette-lab=model:openai:new", "--cassette-fail-under=80"), "--cassette-fail-under=80: expected a share"),
-    (
-        ("--cassette-lab=model:openai:new", "--cassette-resume=none.json"),
-        "not a report of this experiment as JSON",
-    ),
-    (("--cassette-lab=model:openai:new", "--cassette-max-usd=-1"), "expected a limit in US dollars"),
-    (("--cassette-resume=report.json",), "--cassette-resume needs --cassette-lab=model"),
-    (("--cassette-lab=model:openai:new", "--cassette-samples=0"), "expected a number from 1"),
-]
-
-
-@pytest.mark.parametrize(("options", "said"), BAD, ids=lambda part: "-".join(part) if isinstance(part, tuple) else "")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ("--cassette-lab=model:openai:new", "--cassette-mode=all"),
+            "excludes --rerecord and a --cassette-mode that records",
+        ),
+        (("--cassette-lab=model:openai:new", "--rerecord"), "excludes --rerecord and a --cassette-mode that records"),
+        (("--cassette-lab=model:openai:new", "--cassette-fail-under=80"), "--cassette-fail-under=80: expected a share"),
+        (
+            ("--cassette-lab=model:openai:new", "--cassette-resume=none.json"),
+            "not a report of this experiment as JSON",
+        ),
+        (("--cassette-lab=model:openai:new", "--cassette-max-usd=-1"), "expected a limit in US dollars"),
+        (("--cassette-resume=report.json",), "--cassette-resume needs --cassette-lab=model"),
+        (("--cassette-lab=model:openai:new", "--cassette-samples=0"), "expected a number from 1"),
+    ],
+    ids=lambda part: "-".join(part) if isinstance(part, tuple) else "",
+)
 def test_options_that_say_nothing(options: tuple[str, ...], said: str, pytester: pytest.Pytester) -> None:
     """Options that do not go together, or name no file, are refused before a test runs."""
     settled(pytester)
@@ -440,16 +441,15 @@ def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.Cap
     assert models.asked == asked
 
 
-BAD_COMMANDS = [
-    (("--max-usd", "-1"), "-1"),
-    (("--resume", "app.py"), "app.py: not a report of this experiment as JSON"),
-    (("--resume", "none.json"), "none.json: not a report of this experiment"),
-    (("--run", "none"), "none: there is no such file or folder"),
-]
-
-
 @pytest.mark.parametrize(
-    ("options", "said"), BAD_COMMANDS, ids=lambda part: "-".join(part) if isinstance(part, tuple) else ""
+    ("options", "said"),
+    [
+        (("--max-usd", "-1"), "-1"),
+        (("--resume", "app.py"), "app.py: not a report of this experiment as JSON"),
+        (("--resume", "none.json"), "none.json: not a report of this experiment"),
+        (("--run", "none"), "none: there is no such file or folder"),
+    ],
+    ids=lambda part: "-".join(part) if isinstance(part, tuple) else "",
 )
 def test_commands_that_say_nothing(
     options: tuple[str, ...], said: str, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]

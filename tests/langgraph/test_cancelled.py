@@ -260,21 +260,22 @@ async def cancelled_and_resumed(world: World) -> Any:
     return left, await graph.ainvoke(None, config), len([state async for state in graph.aget_state_history(config)])
 
 
-PROGRAMS = [
-    timeout_and_fallback,
-    in_a_thread,
-    tool_in_a_thread,
-    retriever_in_a_thread,
-    text_in_a_thread,
-    stream_in_threads,
-    hedged,
-    slow_tool,
-    node_timeout,
-    cancelled_and_resumed,
-]
-
-
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [
+        timeout_and_fallback,
+        in_a_thread,
+        tool_in_a_thread,
+        retriever_in_a_thread,
+        text_in_a_thread,
+        stream_in_threads,
+        hedged,
+        slow_tool,
+        node_timeout,
+        cancelled_and_resumed,
+    ],
+    ids=lambda program: program.__name__,
+)
 def test_the_same_call_is_cancelled_again(program: Callable[[World], Awaitable[Any]], tmp_path: Path) -> None:
     """The same timeout fires, the same retry, fallback or winner answers, and nothing is executed."""
 

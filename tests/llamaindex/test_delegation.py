@@ -219,23 +219,23 @@ def test_plain_call_of_a_stream(tmp_path: Path) -> None:
     assert second[1] == first[1]
 
 
-WHOLE: list[tuple[Callable[[World], Any], str]] = [
-    (Rewriting, "chat"),
-    (Rewriting, "achat"),
-    (Rewriting, "stream_chat"),
-    (Rewriting, "stream_complete"),
-    (Rewriting, "astream_chat"),
-    (Rewriting, "acomplete"),
-    (Saying, "chat"),
-    (Twice, "chat"),
-    (Twice, "achat"),
-    (Twice, "stream_chat"),
-    (lambda world: Twice(world, fails=True), "complete"),
-]
-
-
 @pytest.mark.parametrize("auto", [True, False], ids=["automatic", "taped"])
-@pytest.mark.parametrize(("make", "name"), WHOLE)
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (Rewriting, "chat"),
+        (Rewriting, "achat"),
+        (Rewriting, "stream_chat"),
+        (Rewriting, "stream_complete"),
+        (Rewriting, "astream_chat"),
+        (Rewriting, "acomplete"),
+        (Saying, "chat"),
+        (Twice, "chat"),
+        (Twice, "achat"),
+        (Twice, "stream_chat"),
+        (lambda world: Twice(world, fails=True), "complete"),
+    ],
+)
 def test_call_that_does_more_is_replayed_whole(
     tmp_path: Path, make: Callable[[World], Any], name: str, *, auto: bool
 ) -> None:

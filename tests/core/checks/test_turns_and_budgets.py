@@ -17,13 +17,9 @@ from agenttape_core.schema import Usage
 
 from .conftest import ask
 
+pytestmark = pytest.mark.usefixtures("project")
+
 MAIL = "bob.smith" + "@" + "weather-desk.org"
-
-
-@pytest.fixture(autouse=True)
-def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in a folder of the test."""
-    monkeypatch.chdir(tmp_path)
 
 
 FOUR = Usage(input_tokens=3, output_tokens=1)
@@ -115,25 +111,25 @@ def plain_http(path: str, method: str = "POST", status: int = 200) -> Any:
     return list(intercept_stream(session_call, answer))
 
 
-MODELS = [
-    "/v1/chat/completions",
-    "/v1/completions",
-    "/v1/responses",
-    "/v1/messages",
-    "/v1/embeddings",
-    "/v1beta/models/gemini-3:generateContent",
-    "/v1beta/models/gemini-3:streamGenerateContent",
-    "/v1beta/models/e:batchEmbedContents",
-    "/model/anthropic.claude/converse",
-    "/model/anthropic.claude/invoke-with-response-stream",
-    "/openai/deployments/gpt/chat/completions",
-    "/api/chat",
-    "/api/generate",
-    "/v2/chat",
-]
-
-
-@pytest.mark.parametrize("path", MODELS)
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/v1/responses",
+        "/v1/messages",
+        "/v1/embeddings",
+        "/v1beta/models/gemini-3:generateContent",
+        "/v1beta/models/gemini-3:streamGenerateContent",
+        "/v1beta/models/e:batchEmbedContents",
+        "/model/anthropic.claude/converse",
+        "/model/anthropic.claude/invoke-with-response-stream",
+        "/openai/deployments/gpt/chat/completions",
+        "/api/chat",
+        "/api/generate",
+        "/v2/chat",
+    ],
+)
 @pytest.mark.parametrize("limit", [{"tokens": 10}, {"dollars": 0.01}])
 def test_a_model_over_plain_http_is_not_counted(path: str, limit: dict[str, Any]) -> None:
     """A request to a model that was recorded as bytes has no tokens, so no limit of them passes; you can allow it."""
@@ -147,15 +143,15 @@ def test_a_model_over_plain_http_is_not_counted(path: str, limit: dict[str, Any]
         assert warning.level == "warning"
 
 
-OTHERS = [
-    ("/v1/orders", "POST", 200),
-    ("/v1/chat/completions", "GET", 200),
-    ("/v1/messages", "POST", 429),
-    ("/v1/messages/count_tokens", "POST", 200),
-]
-
-
-@pytest.mark.parametrize("request_", OTHERS)
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ("/v1/orders", "POST", 200),
+        ("/v1/chat/completions", "GET", 200),
+        ("/v1/messages", "POST", 429),
+        ("/v1/messages/count_tokens", "POST", 200),
+    ],
+)
 def test_other_requests_cost_nothing(request_: tuple[str, str, int]) -> None:
     """A request that no model answered does not keep a budget from being judged."""
     with use_cassette("other", mode="all"):

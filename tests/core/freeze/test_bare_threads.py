@@ -141,22 +141,23 @@ def in_a_thread_of_a_thread(work: Callable[[], Any]) -> Any:
     return in_a_thread(lambda: in_a_thread(work))
 
 
-PLACES = [
-    in_a_thread,
-    in_a_pool,
-    in_a_thread_begun_by_hand,
-    in_a_callback,
-    in_an_initializer,
-    in_a_class_of_threads,
-    in_a_timer,
-    in_an_executor_of_a_loop,
-    in_an_older_pool,
-    in_a_thread_of_a_thread,
-]
-
-
 @pytest.mark.sweep
-@pytest.mark.parametrize("where", PLACES, ids=lambda where: where.__name__)
+@pytest.mark.parametrize(
+    "where",
+    [
+        in_a_thread,
+        in_a_pool,
+        in_a_thread_begun_by_hand,
+        in_a_callback,
+        in_an_initializer,
+        in_a_class_of_threads,
+        in_a_timer,
+        in_an_executor_of_a_loop,
+        in_an_older_pool,
+        in_a_thread_of_a_thread,
+    ],
+    ids=lambda where: where.__name__,
+)
 @pytest.mark.parametrize("draw", [uuid.uuid4, random.random, time.time], ids=["ids", "random", "times"])
 def test_a_bare_thread_draws_what_was_recorded(
     draw: Callable[[], Any], where: Callable[[Callable[[], Any]], Any], tmp_path: Path

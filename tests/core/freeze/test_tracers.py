@@ -49,15 +49,15 @@ def program(tracer: Any = None) -> list[Any]:
         return program()
 
 
-TRACERS = [
-    ("openinference-instrumentation", "openinference.instrumentation"),
-    ("langfuse", "langfuse"),
-    ("traceloop-sdk", "traceloop.sdk"),
-    ("arize-phoenix-otel", "phoenix.otel"),
-]
-
-
-@pytest.mark.parametrize(("distribution", "name"), TRACERS)
+@pytest.mark.parametrize(
+    ("distribution", "name"),
+    [
+        ("openinference-instrumentation", "openinference.instrumentation"),
+        ("langfuse", "langfuse"),
+        ("traceloop-sdk", "traceloop.sdk"),
+        ("arize-phoenix-otel", "phoenix.otel"),
+    ],
+)
 @pytest.mark.parametrize("mode", ["all", "none"])
 def test_moments_and_ids_of_a_tracer_are_real(
     distribution: str, name: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

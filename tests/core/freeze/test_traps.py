@@ -50,7 +50,7 @@ def clock(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def _inside(clock: str) -> Iterator[None]:
+def _inside(project: Path, clock: str) -> Iterator[None]:
     """Run the test in a session."""
     with use_cassette("traps", mode="once", freeze=(clock, "uuid", "random")):
         yield

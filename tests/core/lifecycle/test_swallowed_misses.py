@@ -33,39 +33,6 @@ class OwnExit(SystemExit):
     """An exit of a framework of commands."""
 
 
-HIDING: list[BaseException | type[BaseException] | None] = [
-    None,
-    pytest.skip.Exception("the service is down"),
-    pytest.xfail.Exception("it never works"),
-    pytest.exit.Exception("enough", returncode=0),
-    pytest.fail.Exception("no"),
-    unittest.SkipTest("no"),
-    GreenletTimeout(),
-    SystemExit(),
-    SystemExit(0),
-    SystemExit(False),
-    SystemExit(256),  # the parent of the process sees 0
-    OwnExit(0),
-    GeneratorExit(),
-    asyncio.CancelledError(),
-    TimeoutError(),
-    StopAsyncIteration(),
-    ValueError("of the program"),
-    BaseExceptionGroup("", [GreenletTimeout(), ValueError()]),
-    BaseExceptionGroup("", [BaseExceptionGroup("", [SystemExit(0)])]),
-]
-"""Exceptions which someone further up may take for an end that isn't a failure."""
-FAILING = [
-    KeyboardInterrupt(),
-    SystemExit(3),
-    SystemExit("no model"),
-    SystemExit(-1),
-    OwnExit(1),
-    BaseExceptionGroup("", [GreenletTimeout(), KeyboardInterrupt()]),
-]
-"""Exceptions that end the program as a failure: they stay themselves."""
-
-
 def swallows(error: BaseException | type[BaseException] | None) -> None:
     """Make a call without a recording, swallow the miss, and end otherwise."""
     with suppress(BaseException):
@@ -173,7 +140,32 @@ def _recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("error", HIDING, ids=repr)
+# Exceptions which someone further up may take for an end that isn't a failure.
+@pytest.mark.parametrize(
+    "error",
+    [
+        None,
+        pytest.skip.Exception("the service is down"),
+        pytest.xfail.Exception("it never works"),
+        pytest.exit.Exception("enough", returncode=0),
+        pytest.fail.Exception("no"),
+        unittest.SkipTest("no"),
+        GreenletTimeout(),
+        SystemExit(),
+        SystemExit(0),
+        SystemExit(False),
+        SystemExit(256),  # the parent of the process sees 0
+        OwnExit(0),
+        GeneratorExit(),
+        asyncio.CancelledError(),
+        TimeoutError(),
+        StopAsyncIteration(),
+        ValueError("of the program"),
+        BaseExceptionGroup("", [GreenletTimeout(), ValueError()]),
+        BaseExceptionGroup("", [BaseExceptionGroup("", [SystemExit(0)])]),
+    ],
+    ids=repr,
+)
 def test_the_miss_is_raised(way: Callable[[Any], None], error: BaseException | None) -> None:
     """A block fails with the miss that was swallowed in it, and shows what was raised since as its cause."""
     with pytest.raises(CassetteMissError, match="tool look") as caught:
@@ -183,7 +175,19 @@ def test_the_miss_is_raised(way: Callable[[Any], None], error: BaseException | N
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("error", FAILING, ids=repr)
+# Exceptions that end the program as a failure: they stay themselves.
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt(),
+        SystemExit(3),
+        SystemExit("no model"),
+        SystemExit(-1),
+        OwnExit(1),
+        BaseExceptionGroup("", [GreenletTimeout(), KeyboardInterrupt()]),
+    ],
+    ids=repr,
+)
 def test_a_failure_of_the_program_stays(way: Callable[[Any], None], error: BaseException) -> None:
     """An interruption, or an exit with another status, goes through with a note of the miss."""
     error.__notes__ = []

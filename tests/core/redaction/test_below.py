@@ -15,17 +15,6 @@ from agenttape_core.redaction import Redactor
 from agenttape_core.schema.python_types import PYTHON_VALUES
 
 SECRET = "correct" + "horse"
-BELOW: list[Any] = [
-    {"password": {"x": SECRET}},
-    {"password": [SECRET, {"x": SECRET}]},
-    {"DB_PASS": {"value": SECRET}},
-    {"DB_PASS": [{"x": SECRET}]},
-    {"user": "bob", "client_secret": {"x": {"y": [[SECRET], None, True, {"z": SECRET}]}}},
-    {"token": {"type": "bearer", "access": SECRET, "expires_in": 3600}},
-    {"password": {"type": "text", "text": SECRET}},
-    {"password": {"type": "object", "properties": {"password": {"default": SECRET}}, "x": SECRET}},
-    {"secrets": {"a-b": SECRET, "created_at": "2026-01-02T03:04:05Z"}},
-]
 WRITTEN: list[Callable[[Any], Any]] = [
     lambda plain: plain,
     json.dumps,
@@ -39,7 +28,20 @@ WRITTEN: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize("written", WRITTEN)
-@pytest.mark.parametrize("plain", BELOW)
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {"password": {"x": SECRET}},
+        {"password": [SECRET, {"x": SECRET}]},
+        {"DB_PASS": {"value": SECRET}},
+        {"DB_PASS": [{"x": SECRET}]},
+        {"user": "bob", "client_secret": {"x": {"y": [[SECRET], None, True, {"z": SECRET}]}}},
+        {"token": {"type": "bearer", "access": SECRET, "expires_in": 3600}},
+        {"password": {"type": "text", "text": SECRET}},
+        {"password": {"type": "object", "properties": {"password": {"default": SECRET}}, "x": SECRET}},
+        {"secrets": {"a-b": SECRET, "created_at": "2026-01-02T03:04:05Z"}},
+    ],
+)
 def test_a_denied_name_covers_all_below_it(plain: Any, written: Callable[[Any], Any]) -> None:
     """No text below a denied name stays, however it is written; twice changes nothing, and it can be put back."""
     redactor = Redactor("k")

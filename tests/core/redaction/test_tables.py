@@ -52,24 +52,24 @@ def test_one_row_with_its_two_examples_is_a_rule() -> None:
     assert list(among.find(View(Normal(new.kept)), NAMES)) == []
 
 
-SPELLED = [
-    '{{"\\u5bc6\\u7801": "{}"}}',
-    '{{"note": "Passwort f\\u00fcr das VPN: {}"}}',
-    "&quot;password&quot;: &quot;{}&quot;",
-    "&#34;password&#34;: &#34;{}&#34;",
-    "https://example.org/?q=%7B%22password%22%3A%22{}%22%7D",
-    "hasło: {}",
-    "Mật khẩu: {}",
-    "mật khẩu là {}",
-    "पासवर्ड: {}",
-    "รหัสผ่าน: {}",
-    "password           {}\nusername           bob",
-    '  AuthLDAPBindPassword "{}"',
-    '{{"Name": "db", "SecretString": "{}"}}',
-]
-
-
-@pytest.mark.parametrize("text", SPELLED)
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{{"\\u5bc6\\u7801": "{}"}}',
+        '{{"note": "Passwort f\\u00fcr das VPN: {}"}}',
+        "&quot;password&quot;: &quot;{}&quot;",
+        "&#34;password&#34;: &#34;{}&#34;",
+        "https://example.org/?q=%7B%22password%22%3A%22{}%22%7D",
+        "hasło: {}",
+        "Mật khẩu: {}",
+        "mật khẩu là {}",
+        "पासवर्ड: {}",
+        "รหัสผ่าน: {}",
+        "password           {}\nusername           bob",
+        '  AuthLDAPBindPassword "{}"',
+        '{{"Name": "db", "SecretString": "{}"}}',
+    ],
+)
 def test_names_are_known_in_all_spellings(redactor: Redactor, text: str) -> None:
     """A name counts as it reads: in escapes, entities, other languages and columns; nothing else is changed."""
     text = text.format(SECRET)
@@ -105,20 +105,20 @@ def test_an_item_tells_of_the_one_beside_it(redactor: Redactor, arguments: dict[
     assert redacted[key] != SECRET
 
 
-LOOK_ALIKES = [
-    '"token": "▁the"',
-    '{"token": "Ġthe", "id": 3}',
-    "pin: GPIO17",
-    '<a accesskey="k">',
-    '{"label": "Token count", "value": "512 per call"}',
-    '{"sensitive": false, "value": "eu-west-1"}',
-    "\\u5bc6\\u7801 is a word",
-    "more arguments to pass to `json.dumps2` or not",
-    '{"jwt": "urn:ietf:params:oauth:token-type:jwt"}',
-]
-
-
-@pytest.mark.parametrize("text", LOOK_ALIKES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"token": "▁the"',
+        '{"token": "Ġthe", "id": 3}',
+        "pin: GPIO17",
+        '<a accesskey="k">',
+        '{"label": "Token count", "value": "512 per call"}',
+        '{"sensitive": false, "value": "eu-west-1"}',
+        "\\u5bc6\\u7801 is a word",
+        "more arguments to pass to `json.dumps2` or not",
+        '{"jwt": "urn:ietf:params:oauth:token-type:jwt"}',
+    ],
+)
 def test_look_alikes_stay(redactor: Redactor, text: str) -> None:
     """Tokens of models, pins of boards, keys to press and counts are no secrets."""
     assert redactor.text(text) == text

@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import boundary, use_cassette
+from agenttape_core import use_cassette
 from agenttape_core.errors import NetworkBlockedError
+
+from .world import look
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("recorded")]
 
@@ -84,37 +86,24 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Other]:
         process.kill()
 
 
-@boundary("tool")
-def look(city: str) -> str:
-    """A call that is recorded."""
-    return f"{city}!"
-
-
-@pytest.fixture
-def recorded() -> None:
-    """A cassette with one call."""
-    with use_cassette("c", mode="all"):
-        look("Paris")
-
-
 def with_timeout(sock: socket.socket) -> bytes:
     """Wait for a while only."""
     sock.settimeout(60)
     return sock.recv(9)
 
 
-WAYS: list[Callable[[Any], object]] = [
-    lambda sock: sock.recv(9),
-    lambda sock: sock.recv_into(bytearray(9)),
-    lambda sock: sock.recvfrom(9),
-    lambda sock: sock.recvmsg(9),
-    lambda sock: sock.makefile().readline(),
-    with_timeout,
-    lambda sock: _socket.socket.recv(sock, 9),
-]
-
-
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda sock: sock.recv(9),
+        lambda sock: sock.recv_into(bytearray(9)),
+        lambda sock: sock.recvfrom(9),
+        lambda sock: sock.recvmsg(9),
+        lambda sock: sock.makefile().readline(),
+        with_timeout,
+        lambda sock: _socket.socket.recv(sock, 9),
+    ],
+)
 @pytest.mark.parametrize("is_there", [True, False])
 def test_data_on_an_open_connection(other: Other, way: Callable[[Any], object], is_there: bool) -> None:
     """It is refused like a send, whether it has come already or would be waited for."""

@@ -324,24 +324,24 @@ async def effects(service: Service) -> Any:
     return log
 
 
-PROGRAMS = (
-    race,
-    shared_state,
-    first_completed,
-    streams,
-    leaving,
-    queue,
-    sleeps,
-    threads,
-    threads_alone,
-    posts,
-    group,
-    timeouts,
-    effects,
+@pytest.mark.parametrize(
+    "program",
+    [
+        race,
+        shared_state,
+        first_completed,
+        streams,
+        leaving,
+        queue,
+        sleeps,
+        threads,
+        threads_alone,
+        posts,
+        group,
+        timeouts,
+        effects,
+    ],
 )
-
-
-@pytest.mark.parametrize("program", PROGRAMS)
 def test_a_replay_goes_as_the_recording_went(program: Program, tmp_path: Path, replays: int) -> None:
     """All that tasks note of each other is in the recorded order, in each of several recordings and replays."""
     for seed in range(replays):

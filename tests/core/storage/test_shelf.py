@@ -12,17 +12,19 @@ from agenttape_core.storage import convert, writer
 from agenttape_core.storage.writer import Shelf
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-FILES = [
-    "v1/weather.yaml",
-    "v1/weather.jsonl",
-    "v2/picture.yaml",
-    "v2/stamps.yaml",
-    "v2/stamps.jsonl",
-    "v2/steps.yaml",
-]
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "v1/weather.yaml",
+        "v1/weather.jsonl",
+        "v2/picture.yaml",
+        "v2/stamps.yaml",
+        "v2/stamps.jsonl",
+        "v2/steps.yaml",
+    ],
+)
 @pytest.mark.parametrize("most", [0, 1 << 20])
 def test_packed_records_give_the_same_file(
     name: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -128,23 +128,23 @@ def test_a_family_of_many_that_are_worse_needs_no_more_than_one() -> None:
     assert verdict_of(clear, family=20) == "UNCLEAR"
 
 
-PLANTED: list[tuple[Pairs, Verdict]] = [
-    (Pairs(), "UNCLEAR"),
-    (Pairs(0, 3, 0), "UNCLEAR"),  # three of three passes say nothing yet
-    (Pairs(0, 2, 1), "UNCLEAR"),
-    (Pairs(0, 0, 5), "UNCLEAR"),
-    (Pairs(0, 0, 6), "WORSE"),
-    (Pairs(0, 100, 6), "WORSE"),  # equal pairs say nothing on which is better
-    (Pairs(6, 0, 0), "BETTER"),
-    (Pairs(0, 37, 0), "UNCLEAR"),
-    (Pairs(0, 38, 0), "SAME"),
-    (Pairs(10, 300, 10), "SAME"),
-    (Pairs(10, 30, 10), "UNCLEAR"),
-    (Pairs(0, 2000, 8), "WORSE"),  # a small difference that is certain
-]
-
-
-@pytest.mark.parametrize(("pairs", "wanted"), PLANTED)
+@pytest.mark.parametrize(
+    ("pairs", "wanted"),
+    [
+        (Pairs(), "UNCLEAR"),
+        (Pairs(0, 3, 0), "UNCLEAR"),  # three of three passes say nothing yet
+        (Pairs(0, 2, 1), "UNCLEAR"),
+        (Pairs(0, 0, 5), "UNCLEAR"),
+        (Pairs(0, 0, 6), "WORSE"),
+        (Pairs(0, 100, 6), "WORSE"),  # equal pairs say nothing on which is better
+        (Pairs(6, 0, 0), "BETTER"),
+        (Pairs(0, 37, 0), "UNCLEAR"),
+        (Pairs(0, 38, 0), "SAME"),
+        (Pairs(10, 300, 10), "SAME"),
+        (Pairs(10, 30, 10), "UNCLEAR"),
+        (Pairs(0, 2000, 8), "WORSE"),  # a small difference that is certain
+    ],
+)
 def test_planted_verdicts(pairs: Pairs, wanted: Verdict) -> None:
     """Planted counts have the verdict that they must have."""
     assert verdict_of(pairs) == wanted

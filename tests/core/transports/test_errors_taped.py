@@ -31,17 +31,18 @@ class Failing(NamedTuple):
     options: dict[str, Any] = {}  # noqa: RUF012 - it is only read
 
 
-FAILING = [
-    Failing("REFUSED", "ConnectError"),
-    Failing("/slow", "ReadTimeout", options={"timeout": 0.05}),
-    Failing("/slow-stream", "ReadTimeout", (b"early",), {"timeout": 0.05}),
-    Failing("/broken", "RemoteProtocolError", (b"as far", b" as this")),
-    Failing("/broken-gzip", "DecodingError"),
-    Failing("ftp://127.0.0.1/file", "UnsupportedProtocol"),
-]
-
-
-@pytest.mark.parametrize("failing", FAILING, ids=lambda failing: failing.target)
+@pytest.mark.parametrize(
+    "failing",
+    [
+        Failing("REFUSED", "ConnectError"),
+        Failing("/slow", "ReadTimeout", options={"timeout": 0.05}),
+        Failing("/slow-stream", "ReadTimeout", (b"early",), {"timeout": 0.05}),
+        Failing("/broken", "RemoteProtocolError", (b"as far", b" as this")),
+        Failing("/broken-gzip", "DecodingError"),
+        Failing("ftp://127.0.0.1/file", "UnsupportedProtocol"),
+    ],
+    ids=lambda failing: failing.target,
+)
 async def test_raised_again(face: Face, service: Service, failing: Failing) -> None:
     """A failure is raised again with its type, message and the pieces before it; its request is the live one."""
 

@@ -33,42 +33,28 @@ async def interaction_of(face: Face, *, named: tuple[str, ...] = (), **options: 
     return interaction
 
 
-SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"json": {"a": 1, "b": [2]}}, {"content": b'{"b": [2],\n "a": 1}', "headers": JSON}),
-    ({"headers": {"authorization": "Bearer one"}}, {"auth": ("user", "other")}),
-    ({"headers": {"cookie": "sid=one"}}, {"headers": {"cookie": "sid=two"}}),
-    ({"headers": {"user-agent": "one", "x-stainless-retry-count": "0"}}, {"headers": {"idempotency-key": "k"}}),
-    ({"files": {"f": b"same"}}, {"files": {"f": b"same"}}),
-    ({"files": {"f": b"x"}, "headers": FORM_A}, {"files": {"f": b"x"}, "headers": FORM_B}),
-    ({"data": {"q": "a b"}}, {"content": b"q=a+b", "headers": {"content-type": "application/x-www-form-urlencoded"}}),
-    (
-        {"content": b"{}", "headers": JSON},
-        {"content": gzip.compress(b"{}", mtime=0), "headers": JSON | {"content-encoding": "gzip"}},
-    ),
-    ({"url": f"{URL}?q=a%20b"}, {"url": f"{URL}?q=a+b"}),
-    ({"url": "https://user:word@api.service.test/v1/items"}, {"url": "https://api.service.test:443/v1/items#part"}),
-]
-DIFFERENT: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"method": "PUT"}, {"method": "POST"}),
-    ({"url": "https://api.service.test/a%2Fb"}, {"url": "https://api.service.test/a/b"}),
-    ({"url": "https://api.service.test/%252F"}, {"url": "https://api.service.test/%2F"}),
-    ({"url": "https://other.service.test/"}, {"url": "https://api.service.test/"}),
-    ({"url": "http://api.service.test/"}, {"url": "https://api.service.test/"}),
-    ({"url": "https://api.service.test:8443/"}, {"url": "https://api.service.test/"}),
-    ({"params": [("a", "1"), ("b", "2")]}, {"params": [("b", "2"), ("a", "1")]}),
-    ({"json": {"a": 1}}, {"json": {"a": 1.0}}),
-    ({"json": {"messages": [{"content": "a"}]}}, {"json": {"messages": [{"content": "b"}]}}),
-    ({"json": "text"}, {"content": b"text", "headers": JSON}),
-    ({"headers": {"accept": "text/html"}}, {"headers": {"accept": "text/plain"}}),
-    ({"headers": {"content-type": "text/html"}, "content": b"a"}, {"headers": JSON, "content": b"a"}),
-    ({"data": {"a": "1"}}, {"data": {"a": "2"}}),
-    ({"files": {"f": b"one"}}, {"files": {"f": b"two"}}),
-    ({"files": {"f": ("a.txt", b"one")}}, {"files": {"f": ("b.txt", b"one")}}),
-    ({"content": b"\x00\xff"}, {"content": b"\x00\xfe"}),
-]
-
-
-@pytest.mark.parametrize("one", SAME, ids=str)
+@pytest.mark.parametrize(
+    "one",
+    [
+        ({"json": {"a": 1, "b": [2]}}, {"content": b'{"b": [2],\n "a": 1}', "headers": JSON}),
+        ({"headers": {"authorization": "Bearer one"}}, {"auth": ("user", "other")}),
+        ({"headers": {"cookie": "sid=one"}}, {"headers": {"cookie": "sid=two"}}),
+        ({"headers": {"user-agent": "one", "x-stainless-retry-count": "0"}}, {"headers": {"idempotency-key": "k"}}),
+        ({"files": {"f": b"same"}}, {"files": {"f": b"same"}}),
+        ({"files": {"f": b"x"}, "headers": FORM_A}, {"files": {"f": b"x"}, "headers": FORM_B}),
+        (
+            {"data": {"q": "a b"}},
+            {"content": b"q=a+b", "headers": {"content-type": "application/x-www-form-urlencoded"}},
+        ),
+        (
+            {"content": b"{}", "headers": JSON},
+            {"content": gzip.compress(b"{}", mtime=0), "headers": JSON | {"content-encoding": "gzip"}},
+        ),
+        ({"url": f"{URL}?q=a%20b"}, {"url": f"{URL}?q=a+b"}),
+        ({"url": "https://user:word@api.service.test/v1/items"}, {"url": "https://api.service.test:443/v1/items#part"}),
+    ],
+    ids=str,
+)
 async def test_same_question(one: tuple[dict[str, Any], dict[str, Any]]) -> None:
     """Who asks, how it is written down, and what differs from call to call, is no part of what is asked."""
     face = Face("httpx2", is_async=False)
@@ -76,7 +62,28 @@ async def test_same_question(one: tuple[dict[str, Any], dict[str, Any]]) -> None
     assert first == second
 
 
-@pytest.mark.parametrize("one", DIFFERENT, ids=str)
+@pytest.mark.parametrize(
+    "one",
+    [
+        ({"method": "PUT"}, {"method": "POST"}),
+        ({"url": "https://api.service.test/a%2Fb"}, {"url": "https://api.service.test/a/b"}),
+        ({"url": "https://api.service.test/%252F"}, {"url": "https://api.service.test/%2F"}),
+        ({"url": "https://other.service.test/"}, {"url": "https://api.service.test/"}),
+        ({"url": "http://api.service.test/"}, {"url": "https://api.service.test/"}),
+        ({"url": "https://api.service.test:8443/"}, {"url": "https://api.service.test/"}),
+        ({"params": [("a", "1"), ("b", "2")]}, {"params": [("b", "2"), ("a", "1")]}),
+        ({"json": {"a": 1}}, {"json": {"a": 1.0}}),
+        ({"json": {"messages": [{"content": "a"}]}}, {"json": {"messages": [{"content": "b"}]}}),
+        ({"json": "text"}, {"content": b"text", "headers": JSON}),
+        ({"headers": {"accept": "text/html"}}, {"headers": {"accept": "text/plain"}}),
+        ({"headers": {"content-type": "text/html"}, "content": b"a"}, {"headers": JSON, "content": b"a"}),
+        ({"data": {"a": "1"}}, {"data": {"a": "2"}}),
+        ({"files": {"f": b"one"}}, {"files": {"f": b"two"}}),
+        ({"files": {"f": ("a.txt", b"one")}}, {"files": {"f": ("b.txt", b"one")}}),
+        ({"content": b"\x00\xff"}, {"content": b"\x00\xfe"}),
+    ],
+    ids=str,
+)
 async def test_different_question(one: tuple[dict[str, Any], dict[str, Any]]) -> None:
     """Each thing that a service answers to tells questions apart."""
     face = Face("httpx2", is_async=False)
@@ -100,48 +107,60 @@ async def test_what_the_file_holds(face: Face) -> None:
     }
 
 
-BODIES: list[tuple[dict[str, Any], Any]] = [
-    ({"json": [1, {"a": None}]}, [1, {"a": None}]),
-    ({"json": {"messages": "none"}}, {"messages": "none"}),
-    ({"json": "text"}, '"text"'),
-    ({"content": b"{not json", "headers": JSON}, "{not json"),
-    ({"data": {"a": ["1", "2"], "b": "ü"}}, [{"a": "1"}, {"a": "2"}, {"b": "ü"}]),
-    ({"content": b"{}", "headers": JSON | {"content-encoding": "gzip"}}, {}),
-    ({"content": "grüße"}, "grüße"),
-    ({"content": "grüße".encode("latin-1"), "headers": {"content-type": "text/plain; charset=latin1"}}, "grüße"),
-    ({"content": b"\x89PNG\xff"}, {"$bytes": "iVBOR/8="}),
-    ({"content": b"abc", "headers": {"content-type": "application/octet-stream"}}, {"$bytes": "YWJj"}),
-    ({"content": b"--x\r\n", "headers": {"content-type": "multipart/mixed"}}, {"$bytes": "LS14DQo="}),
-    (
-        {"content": b"--x\r\n\r\na", "headers": {"content-type": "multipart/mixed; boundary=x"}},
-        {"$bytes": "LS14DQoNCmE="},
-    ),
-    (
-        {"data": {"who": "ä"}, "files": {"f": ("ß.txt", b"text"), "g": ("b.bin", b"\xff", "image/png")}},
-        [
-            {"name": "who", "value": "ä"},
-            {"name": "f", "filename": "ß.txt", "headers": {"content-type": "text/plain"}, "value": "text"},
-            {"name": "g", "filename": "b.bin", "headers": {"content-type": "image/png"}, "value": {"$bytes": "/w=="}},
-        ],
-    ),
-    (
-        {
-            "content": b"--x\r\nContent-Disposition: form-data; name=pin; filename*=utf-8''a\r\n\r\n1\r\n--x--",
-            "headers": {"content-type": "multipart/form-data; boundary=x"},
-        },
-        [{"name": "pin", "headers": {"content-disposition": "form-data; name=pin; filename*=utf-8''a"}, "value": "1"}],
-    ),
-    (
-        {
-            "content": b"preamble\r\n--a b\r\n\r\n{}\r\n--a bc\r\n--a b \r\nX-A: 1\r\n\r\n\r\n--a b--\r\nepilogue",
-            "headers": {"content-type": 'multipart/mixed; boundary="a b"'},
-        },
-        [{"value": "{}\r\n--a bc"}, {"headers": {"x-a": "1"}, "value": ""}],
-    ),
-]
-
-
-@pytest.mark.parametrize(("options", "body"), BODIES, ids=str)
+@pytest.mark.parametrize(
+    ("options", "body"),
+    [
+        ({"json": [1, {"a": None}]}, [1, {"a": None}]),
+        ({"json": {"messages": "none"}}, {"messages": "none"}),
+        ({"json": "text"}, '"text"'),
+        ({"content": b"{not json", "headers": JSON}, "{not json"),
+        ({"data": {"a": ["1", "2"], "b": "ü"}}, [{"a": "1"}, {"a": "2"}, {"b": "ü"}]),
+        ({"content": b"{}", "headers": JSON | {"content-encoding": "gzip"}}, {}),
+        ({"content": "grüße"}, "grüße"),
+        ({"content": "grüße".encode("latin-1"), "headers": {"content-type": "text/plain; charset=latin1"}}, "grüße"),
+        ({"content": b"\x89PNG\xff"}, {"$bytes": "iVBOR/8="}),
+        ({"content": b"abc", "headers": {"content-type": "application/octet-stream"}}, {"$bytes": "YWJj"}),
+        ({"content": b"--x\r\n", "headers": {"content-type": "multipart/mixed"}}, {"$bytes": "LS14DQo="}),
+        (
+            {"content": b"--x\r\n\r\na", "headers": {"content-type": "multipart/mixed; boundary=x"}},
+            {"$bytes": "LS14DQoNCmE="},
+        ),
+        (
+            {"data": {"who": "ä"}, "files": {"f": ("ß.txt", b"text"), "g": ("b.bin", b"\xff", "image/png")}},
+            [
+                {"name": "who", "value": "ä"},
+                {"name": "f", "filename": "ß.txt", "headers": {"content-type": "text/plain"}, "value": "text"},
+                {
+                    "name": "g",
+                    "filename": "b.bin",
+                    "headers": {"content-type": "image/png"},
+                    "value": {"$bytes": "/w=="},
+                },
+            ],
+        ),
+        (
+            {
+                "content": b"--x\r\nContent-Disposition: form-data; name=pin; filename*=utf-8''a\r\n\r\n1\r\n--x--",
+                "headers": {"content-type": "multipart/form-data; boundary=x"},
+            },
+            [
+                {
+                    "name": "pin",
+                    "headers": {"content-disposition": "form-data; name=pin; filename*=utf-8''a"},
+                    "value": "1",
+                }
+            ],
+        ),
+        (
+            {
+                "content": b"preamble\r\n--a b\r\n\r\n{}\r\n--a bc\r\n--a b \r\nX-A: 1\r\n\r\n\r\n--a b--\r\nepilogue",
+                "headers": {"content-type": 'multipart/mixed; boundary="a b"'},
+            },
+            [{"value": "{}\r\n--a bc"}, {"headers": {"x-a": "1"}, "value": ""}],
+        ),
+    ],
+    ids=str,
+)
 async def test_bodies(options: dict[str, Any], body: Any) -> None:
     """A body is recorded by its type: JSON and forms as data, text as text, other bytes as they are."""
     request = (await interaction_of(Face("httpx2", is_async=False), **options)).request

@@ -52,22 +52,22 @@ def trial(baseline: str, candidate: str) -> Trial:
     return Trial("test_shop.py::test_refund[a|b]", "openai:new", RECORDED, tuple(samples))
 
 
-PLANTED = [
-    ("...", "...", Pairs(0, 3, 0), ""),
-    ("..p", "..q", Pairs(0, 3, 0), "look(1) → look(2)"),  # another path is told, and no verdict
-    ("..p", "ppp", Pairs(0, 3, 0), ""),  # the baseline takes that path, too
-    ("..f", ".ff", Pairs(0, 2, 1), ""),
-    ("fff", "..f", Pairs(2, 1, 0), ""),
-    ("...", "f.d", Pairs(0, 1, 1), "look(1) → look(2) refused"),  # what would have happened then is not known
-    ("d..", "fff", Pairs(0, 0, 2), ""),  # nor what it would have to be compared with
-    ("...", "xnf", Pairs(0, 0, 1), ""),  # the provider was down, and once no model was asked
-    ("...", "ooo", Pairs(), ""),  # a fallback of the program has answered
-    (".....", "ff", Pairs(0, 0, 2), ""),
-    ("", "...", Pairs(), ""),
-]
-
-
-@pytest.mark.parametrize(("baseline", "candidate", "pairs", "diverges_at"), PLANTED)
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "pairs", "diverges_at"),
+    [
+        ("...", "...", Pairs(0, 3, 0), ""),
+        ("..p", "..q", Pairs(0, 3, 0), "look(1) → look(2)"),  # another path is told, and no verdict
+        ("..p", "ppp", Pairs(0, 3, 0), ""),  # the baseline takes that path, too
+        ("..f", ".ff", Pairs(0, 2, 1), ""),
+        ("fff", "..f", Pairs(2, 1, 0), ""),
+        ("...", "f.d", Pairs(0, 1, 1), "look(1) → look(2) refused"),  # what would have happened then is not known
+        ("d..", "fff", Pairs(0, 0, 2), ""),  # nor what it would have to be compared with
+        ("...", "xnf", Pairs(0, 0, 1), ""),  # the provider was down, and once no model was asked
+        ("...", "ooo", Pairs(), ""),  # a fallback of the program has answered
+        (".....", "ff", Pairs(0, 0, 2), ""),
+        ("", "...", Pairs(), ""),
+    ],
+)
 def test_pairs(baseline: str, candidate: str, pairs: Pairs, diverges_at: str) -> None:
     """Samples of the same number make a pair if both count; paths are told beside it, if the baseline has none such."""
     found = trial(baseline, candidate)
@@ -75,25 +75,25 @@ def test_pairs(baseline: str, candidate: str, pairs: Pairs, diverges_at: str) ->
     assert sum(found.left_out.values()) == sum(letter not in COUNTING for letter in baseline + candidate)
 
 
-FAILING: list[tuple[str, str, int, float | None, str]] = [
-    ("." * 6, "f" * 6, 1, None, "WORSE: 0 of 6 samples passed with openai:new, 6 of 6 of the baseline"),
-    ("." * 6, "f" * 6, 2, None, ""),  # of two tests, one needs more evidence
-    ("." * 9, "f" * 9, 2, None, "WORSE"),
-    ("." * 9, "f.f.f.f.f", 1, None, ""),  # noise, as far as is known
-    ("." * 9, "f.f.f.f.f", 1, 1.0, "4 of 9 samples passed with openai:new: it is below 1"),
-    ("." * 9, "f.f.f.f.f", 1, 0.9, "below 0.9"),
-    ("." * 9, "f.f.f.f.f", 1, 0.8, ""),
-    ("." * 9, "f.f.f.f.f", 50, 0.9, ""),
-    ("...", "nnn", 1, None, "nothing to judge: no sample of openai:new counts (3 made no call)"),
-    ("...", "xxd", 1, None, "(2 lost its endpoint, 1 made an unrecorded call)"),
-    ("xx", "..", 1, None, "no sample of the baseline counts (2 lost its endpoint)"),  # the old model has retired
-    ("", "..", 1, None, ""),
-    ("", ".f", 1, None, "it is below 1"),  # without a baseline there is no noise to compare with
-    ("", ".f", 1, 0.9, ""),
-]
-
-
-@pytest.mark.parametrize(("baseline", "candidate", "family", "wanted", "said"), FAILING)
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "family", "wanted", "said"),
+    [
+        ("." * 6, "f" * 6, 1, None, "WORSE: 0 of 6 samples passed with openai:new, 6 of 6 of the baseline"),
+        ("." * 6, "f" * 6, 2, None, ""),  # of two tests, one needs more evidence
+        ("." * 9, "f" * 9, 2, None, "WORSE"),
+        ("." * 9, "f.f.f.f.f", 1, None, ""),  # noise, as far as is known
+        ("." * 9, "f.f.f.f.f", 1, 1.0, "4 of 9 samples passed with openai:new: it is below 1"),
+        ("." * 9, "f.f.f.f.f", 1, 0.9, "below 0.9"),
+        ("." * 9, "f.f.f.f.f", 1, 0.8, ""),
+        ("." * 9, "f.f.f.f.f", 50, 0.9, ""),
+        ("...", "nnn", 1, None, "nothing to judge: no sample of openai:new counts (3 made no call)"),
+        ("...", "xxd", 1, None, "(2 lost its endpoint, 1 made an unrecorded call)"),
+        ("xx", "..", 1, None, "no sample of the baseline counts (2 lost its endpoint)"),  # the old model has retired
+        ("", "..", 1, None, ""),
+        ("", ".f", 1, None, "it is below 1"),  # without a baseline there is no noise to compare with
+        ("", ".f", 1, 0.9, ""),
+    ],
+)
 def test_failures(baseline: str, candidate: str, family: int, wanted: float | None, said: str) -> None:
     """A trial fails if it is worse, if it is certain that too few pass, or if there is nothing to judge."""
     found = trial(baseline, candidate).failure(family, wanted)
