@@ -68,9 +68,9 @@ again: $(READY) ## Run the tests that failed last once more, one after another: 
 quick: $(READY) ## Run the tests of core that start no processes: the inner loop. OF=tests/langgraph runs others.
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not process" $(OF)
 
-coverage: $(READY) ## Measure which lines of core its tests run, also in processes that they start; fail below 95 %.
+coverage: $(READY) ## Measure which lines of core the tests run, also in processes that they start; fail below 95 %.
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q -n auto --dist worksteal $(OF)
+	$(BIN)/coverage run -m pytest -q -n auto --dist worksteal $(or $(filter-out tests/core,$(OF)),tests)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
