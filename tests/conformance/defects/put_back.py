@@ -99,7 +99,7 @@ DEFECTS: dict[str, Defect] = {
         "swarm",
     ),
     "agents within tools are replayed as a block": Defect(
-        _put("agenttape_core.engine.policy", "Policy.steps_into", lambda *_: False),
+        _put("agenttape_core.engine", "Policy.steps_into", lambda *_: False),
         "tests/langchain/test_agents_as_tools.py",
         "supervisor_replays",
     ),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import agenttape_core.engine
+import agenttape_core.matching
 import agenttape_core.pytest_plugin
 from agenttape_core.pytest_plugin.plain_imports import importing_plainly
 
@@ -21,7 +21,7 @@ def test_our_modules_are_found_as_python_finds_them(pytestconfig: pytest.Config)
     with importing_plainly(pytestconfig):
         finder: Any = sys.meta_path[sys.meta_path.index(hook) - 1]
         others = [each for each in sys.meta_path if each is not finder]
-        found = finder.find_spec("agenttape_core.engine.decide", agenttape_core.engine.__path__)
+        found = finder.find_spec("agenttape_core.matching.selector", agenttape_core.matching.__path__)
     assert (type(found.loader), others, sys.meta_path) == (SourceFileLoader, before, before)
 
 

@@ -1,14 +1,52 @@
-"""The policy of a session: its mode, and the options that bend it."""
+"""Decide what happens on a call: replay it, step into it, execute it or refuse it. Pure, without side effects.
+
+The decision follows from the policy of the session: its mode, and the options that bend it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from enum import StrEnum
+from typing import Literal, NamedTuple
 
-from agenttape_core.engine.mode import Mode
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import NO_CALLS, STRICT, WAYS, Candidate, MatchOn, OnRepeat, Selector
 from agenttape_core.schema import PURE_KINDS
+
+
+class Mode(StrEnum):
+    """The mode of a session: it decides on calls that are recorded, and on those that aren't."""
+
+    REPLAY = "replay"
+    """Replay recorded calls; any other call is a miss."""
+    ONCE = "once"
+    """Record if there's no cassette yet, else replay."""
+    ADD = "add"
+    """Replay recorded calls, and record the rest."""
+    UPDATE = "update"
+    """Replay recorded calls, record the rest, and drop recordings that the run no longer uses."""
+    RECORD = "record"
+    """Record everything; the old recordings are replaced."""
+
+    @property
+    def always_records(self) -> bool:
+        """True where calls are recorded even if there's a cassette."""
+        return self in {Mode.ADD, Mode.UPDATE, Mode.RECORD}
+
+
+_OF_VCR = {"none": Mode.REPLAY, "new_episodes": Mode.ADD, "all": Mode.RECORD}
+
+
+def parse_mode(word: str | Mode) -> Mode:
+    """Return the mode that a word, ours or VCR's, names. Raises `ConfigurationError` if it names none."""
+    if word in _OF_VCR:
+        return _OF_VCR[word]
+    try:
+        return Mode(word)
+    except ValueError:
+        words = ", ".join([*Mode, *(f"{theirs} (VCR's name for {mode})" for theirs, mode in _OF_VCR.items())])
+        raise ConfigurationError(f"{word!r} isn't a mode; choose one of: {words}") from None
+
 
 OnMiss = Literal["raise", "return"]
 """The answer to a call that can be neither replayed nor executed: a miss, or an error result that the run gets."""
@@ -114,3 +152,60 @@ def parse_match_on(chosen: object) -> MatchOn:
     if not several:
         raise ConfigurationError(f"match_on=() can find no recording; expected one or more of {', '.join(WAYS)}")
     return several
+
+
+class Replay(NamedTuple):
+    """Answer from the cassette."""
+
+    found: Candidate
+
+
+class StepInto(NamedTuple):
+    """Run the code of the call; the calls that it makes are decided on one by one, and replayed."""
+
+    found: Candidate
+
+
+class Execute(NamedTuple):
+    """Call the real thing."""
+
+    live: bool  # true if it is executed because it is named as live, not because it is being recorded
+
+
+class Refuse(NamedTuple):
+    """Neither: it is a miss."""
+
+    found: Candidate | None  # the recording that may not be replayed because it is lossy, if there is one
+
+
+Decision = Replay | StepInto | Execute | Refuse
+
+
+def decide(
+    policy: Policy,
+    kind: str,
+    name: str,
+    candidate: Candidate | None,
+    *,
+    address: str = "",
+    is_tried: bool = False,
+    is_idempotent: bool = False,
+) -> Decision:
+    """Decide what happens on a call. Pure: to use up the recording that answers it is the session's business."""
+    if (is_tried and not policy.is_replay_only(kind, name, address)) or not policy.may_replay(kind, name, address):
+        return Execute(live=is_tried or policy.is_live(kind, name, address))
+    if candidate is None:
+        return _unrecorded(policy, kind, name, address, is_idempotent=is_idempotent)
+    if policy.steps_into(kind, name, candidate, address):
+        return StepInto(candidate)
+    return Replay(candidate) if policy.accepts_lossy or not candidate.lossy else Refuse(candidate)
+
+
+def _unrecorded(policy: Policy, kind: str, name: str, address: str, *, is_idempotent: bool) -> Decision:
+    """Decide what happens on a call that has no recording."""
+    if policy.is_replay_only(kind, name, address):
+        return Refuse(None)
+    if policy.records:
+        return Execute(live=False)
+    may_run = kind in policy.unrecorded or ((is_idempotent or kind in PURE_KINDS) and policy.runs_idempotent)
+    return Execute(live=True) if may_run else Refuse(None)
