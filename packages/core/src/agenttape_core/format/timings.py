@@ -34,7 +34,8 @@ _STEP_LINE = Lazy(rf"[0-9]{{1,15}}(?: {_MS}){{2}}")
 def dump_timings(timings: Mapping[int, Timing]) -> str:
     """The text, with a precision of 0.1 ms; empty without timings."""
     entries = [
-        f"{number} {_moment(timing)}{_start(timing)}{' '.join(map(_milliseconds, _durations(timing)))}"
+        f"{number} {_moment(timing)}{_start(timing)}"
+        + " ".join(map(_milliseconds, (timing.duration_ms, *timing.offsets_ms)))
         for number, timing in sorted(timings.items())
     ]
     return _lines(entries)
@@ -95,10 +96,6 @@ def _entries(text: str) -> list[tuple[int, str]]:
     """Return each timing with the number of its line."""
     lines = enumerate(text.split("\n")[:-1])
     return [(position, entry) for position, line in lines for entry in line.split(_BETWEEN)]
-
-
-def _durations(timing: Timing) -> list[float]:
-    return [timing.duration_ms, *timing.offsets_ms]
 
 
 def _start(timing: Timing) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 
 from agenttape_core.engine import Mode
@@ -14,7 +15,7 @@ from agenttape_core.lifecycle.prepared import Prepared
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.matching import Order, SiblingPosition
-from agenttape_core.schema import PURE_KINDS, Header, IndexRow, Interaction, Step, Timing
+from agenttape_core.schema import PURE_KINDS, Header, Interaction, Step, Timing
 from agenttape_core.session import Session, runs
 from agenttape_core.storage import (
     Carried,
@@ -227,21 +228,13 @@ def _remade(before: Cassette, session: Session) -> dict[int, int]:
     again = _executed_live(session)
     new = [item for item in session.ledger.executed() if item.fingerprint in again]
     remade: dict[int, int] = {}
-    for is_same in (_is_same_place, _is_same_request):
+    for key in (attrgetter("fingerprint", "address"), attrgetter("fingerprint")):
         for row in before.entries:
-            found = next((item for item in new if row.number not in remade and is_same(item, row)), None)
+            found = next((item for item in new if row.number not in remade and key(item) == key(row)), None)
             if found is not None:
                 remade[row.number] = found.number
                 new.remove(found)
     return remade
-
-
-def _is_same_place(item: Interaction, row: IndexRow) -> bool:
-    return (item.fingerprint, item.address) == (row.fingerprint, row.address)
-
-
-def _is_same_request(item: Interaction, row: IndexRow) -> bool:
-    return item.fingerprint == row.fingerprint
 
 
 def _as_now(session: Session, record: Interaction | Step) -> Interaction | Step:

@@ -95,7 +95,10 @@ class Observation:
         self._run_id = token_hex(16)
         self._first_input = FirstInput(is_kept=payload == "full")
         told = events if events is not None else self._prepared.settings.events
-        self._events = self._told_at(told) if told is not None else None
+        self._events: Events | None = None
+        if told is not None:
+            shown = shown_path(self.path)
+            self._events = Events(sink_of(told), self._run_id, shown, is_replay=False, when=self._tells_here)
         self._opened: Opened | None = None
         self._written: _Written | None = None
         self._ends: list[tuple[str, ...]] = []
@@ -261,9 +264,6 @@ class Observation:
         opened, self._opened = self._opened, None
         if opened is not None and opened.journal is not None:
             opened.journal.abandon(keep=True)
-
-    def _told_at(self, option: EventsOption) -> Events:
-        return Events(sink_of(option), self._run_id, shown_path(self.path), is_replay=False, when=self._tells_here)
 
     def _tells_here(self) -> bool:
         """Return whether to send events for observed calls: a session around the run sends its own."""

@@ -141,7 +141,8 @@ def _tools(offered: Plain) -> dict[str, Plain] | None:
     if not isinstance(offered, list):
         return None
     names = [_name(tool) for tool in offered]
-    return dict(zip(map(str, names), offered, strict=True)) if None not in names and _unique(names) else None
+    are_unique = None not in names and len(set(names)) == len(names)
+    return dict(zip(map(str, names), offered, strict=True)) if are_unique else None
 
 
 def _renamed(old: dict[str, Plain], new: dict[str, Plain]) -> dict[str, Plain]:
@@ -149,10 +150,6 @@ def _renamed(old: dict[str, Plain], new: dict[str, Plain]) -> dict[str, Plain]:
     gone, came = ([name for name in one if name not in other] for one, other in ((old, new), (new, old)))
     names = dict(zip(came, gone, strict=True)) if len(gone) == len(came) else {}
     return {names.get(name, name): tool for name, tool in new.items()}
-
-
-def _unique(names: Sequence[object]) -> bool:
-    return len(set(names)) == len(names)
 
 
 def _name(tool: Plain) -> str | None:

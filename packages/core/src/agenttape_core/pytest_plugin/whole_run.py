@@ -270,7 +270,9 @@ class WholeRun:
             yield "misses your program swallowed", lines_of_caught(self._caught)
         differing = [verdict for verdict in verdicts if verdict.difference]
         if differing:
-            yield _not_replayed(len(differing)), differences(differing)
+            do = "does" if len(differing) == 1 else "do"
+            title = f"{counted(len(differing), 'recording')} {do} not replay (it will fail in CI)"
+            yield title, differences(differing)
         if self._orphans:
             yield "orphaned cassettes", sorted(self._orphans)
         if self._unwritten:
@@ -327,10 +329,6 @@ def _not_run(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
     tools = [tool for tool in every if everything or not tool.endswith(NO_SIDE_EFFECTS)]
     more = [f"and {len(tools) - _SHOWN} more"] if len(tools) > _SHOWN else []
     return [side_effects_skipped([*tools[:_SHOWN], *more])] if tools else []
-
-
-def _not_replayed(count: int) -> str:
-    return f"{counted(count, 'recording')} {'does' if count == 1 else 'do'} not replay (it will fail in CI)"
 
 
 def differences(verdicts: Sequence[Verdict]) -> list[str]:

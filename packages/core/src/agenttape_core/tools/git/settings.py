@@ -116,11 +116,10 @@ def steps_from(origins: Mapping[str, _Origin]) -> Iterator[str]:
 
 def are_local(origins: Iterable[_Origin]) -> bool:
     """Return whether a distribution came from files of this machine."""
-    return any("dir_info" in origin or ("archive_info" in origin and _is_file(origin)) for origin in origins)
-
-
-def _is_file(origin: _Origin) -> bool:
-    return str(origin.get("url", "")).startswith("file:")
+    return any(
+        "dir_info" in origin or ("archive_info" in origin and str(origin.get("url", "")).startswith("file:"))
+        for origin in origins
+    )
 
 
 def _requirement(name: str, origin: _Origin) -> str:

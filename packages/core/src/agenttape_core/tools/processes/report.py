@@ -264,7 +264,7 @@ class Outcome:
 
     def _killed(self) -> Iterator[str]:
         for address in self.findings.killed:
-            yield f"{self._who(address)} was killed or is still running, so its calls are not known"
+            yield f"the process of {self._path(address)} was killed or is still running, so its calls are not known"
 
     def lines(self) -> Iterator[str]:
         """Yield the summary: a line for each process, then the rest."""
@@ -348,9 +348,6 @@ class Outcome:
 
     def _path(self, address: str) -> Path:
         return self.config.shown(self.config.cassette_of(address))
-
-    def _who(self, address: str) -> str:
-        return f"the process of {self._path(address)}"
 
 
 def _counts(report: ProcessReport) -> str:
