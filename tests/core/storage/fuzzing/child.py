@@ -144,7 +144,7 @@ class Reader:
                     if error is None or error.type != class_name(type(raised)):
                         raise
                     self.tally["raised"] += 1
-        runs.find_unused(session)
+        _ = session.report.unused
         runs.used_numbers(session)
 
     def _replayed(self, session: Session, item: Interaction) -> AnsweredCall:
