@@ -115,3 +115,19 @@ def test_short_and_long_forms_are_one_text() -> None:
     redacted = redactor.chunks(chunks)
     assert CANARY[9:] not in repr(redacted)
     assert redacted[0]["$chunk"] + redacted[1]["$chunk"]["content"] == redactor.text(f"it is {CANARY}.")
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {"headers": [["X-Api-Key", "hunter2x"], ["Accept", "text"]]},
+        {"selector": "#password", "text": "hunter2x"},
+    ],
+)
+def test_chunks_are_redacted_like_other_data(redactor: Redactor, chunk: Any) -> None:
+    """A secret that only its neighbor gives away is redacted in a chunk as anywhere else, and put back."""
+    chunks = [{"delta": "one"}, chunk, {"delta": "two"}]
+    redacted = redactor.chunks(chunks)
+    assert redacted == [redactor.value(each) for each in chunks]
+    assert "hunter2x" not in str(redacted)
+    assert list(redactor.rehydrate_chunks(redacted)) == chunks

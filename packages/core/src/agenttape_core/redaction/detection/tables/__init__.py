@@ -167,11 +167,12 @@ class Tables:
         found: dict[tuple[int, bytes], tuple[Row, list[Window]]] = {}
         for window in view.windows:
             known = {word for _, meanings in window.words for word in meanings[self._reader] or ()}
-            for word in known:
-                for each, literal, needs in self._of_word.get(word, ()) if known else ():
-                    windows = found.setdefault((id(each), literal), (each, []))[1] if needs <= known else [window]
-                    if not (windows and windows[-1] is window):
-                        windows.append(window)
+            for word in known.intersection(self._of_word):
+                for each, literal, needs in self._of_word[word]:
+                    if needs <= known:
+                        windows = found.setdefault((id(each), literal), (each, []))[1]
+                        if not (windows and windows[-1] is window):
+                            windows.append(window)
         for sign in (sign for sign in self._signs if sign in view.raw):
             for each, literal, _ in self._of_word[sign]:
                 found[id(each), literal] = each, [Window(0, len(view.raw), [])]
