@@ -51,8 +51,6 @@ _SLASHES = frozenset("/%\uff0f\uff05")
 UNCHANGED = ""
 """Stands in the memory for a text without secrets: the caller gets its own text back, not one that only equals it."""
 _URLS = Replacer(urls_in)
-_PAIR = 2
-"""A dict with fewer items may be a tagged value."""
 
 
 class Redactor(Replacer):
@@ -288,7 +286,7 @@ class Redactor(Replacer):
 
         It needs no encoding then, and each text that was met before costs a look-up.
         """
-        if type(value) is not dict or len(value) < _PAIR:
+        if type(value) is not dict or len(value) < 2:  # noqa: PLR2004 - a tagged value has one item
             return False
         names, known = self.harmless_keys, self._memo.young
         for name, text in value.items():

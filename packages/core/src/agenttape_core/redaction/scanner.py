@@ -39,10 +39,9 @@ _SHORTEST = 4
 """No detector of ours finds anything in a shorter text."""
 _MAX_PLAIN = 4_096
 
-_THREE = b"AAA"
 _CAPITAL_STEM = re.compile(b"|".join(stem.upper() for stem in STEMS).replace(b"KEY", b"[A-Z]KEY"))
 _INSIDE = Lazy(r"\?[^\s)?]")
-_SIGN = b"!"
+_THREE, _SIGN = b"AAA", b"!"
 _COMMON_SIGNS = (b":", b"'", b'"', b"-")
 """Signs that most texts have that are more than words. To look for a character takes next to no time."""
 _WORDS = (
