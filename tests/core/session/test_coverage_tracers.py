@@ -1,4 +1,4 @@
-"""Sessions measured by coverage, whose tracers take a lock of their own at any line."""
+"""Sessions measured by coverage, whose tracers take its lock at any line."""
 
 from __future__ import annotations
 

@@ -322,7 +322,7 @@ _users: set[str] = set()
 
 
 def _spare_coverage() -> None:
-    """Give coverage's tracers the real methods of its locks: they take them at any line, those of a wait among them.
+    """Give coverage's tracers the real methods of its locks: they take them at any line, even within a wait.
 
     A tracer looks the methods up when its thread starts. https://github.com/coveragepy/coveragepy
     """

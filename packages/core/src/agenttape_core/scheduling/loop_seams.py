@@ -247,7 +247,7 @@ def _at(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _later(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the method to which the timers of uvloop come down, those of its `call_at`, too."""
+    """Wrap the method to which all timers of uvloop come down, even by `call_at`."""
 
     def call_later(self: Any, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
         room = room_here(self) if not are_timers_ours() else None
