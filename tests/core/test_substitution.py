@@ -38,11 +38,11 @@ from agenttape_core.integration import (
     plain,
     register_codecs,
     register_position,
+    value_codec,
     wrapping,
 )
+from agenttape_core.integration.codecs import VECTORS
 from agenttape_core.integration.stand_ins import StandIn
-from agenttape_core.schema.codecs import VECTORS
-from agenttape_core.session import value_codec
 
 
 class Base:

@@ -10,8 +10,7 @@ import pytest
 from openai import OpenAI
 
 from agenttape_core import open_cassette, use_cassette
-from agenttape_core.checks import at_most, check
-from agenttape_core.checks.sources import run_of
+from agenttape_core.checks import at_most, check, run_of
 
 if TYPE_CHECKING:
     from examples.weather_agent.server import OpenAILoopback

@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from agenttape_core import use_cassette
 from agenttape_core.errors import CassetteMissError, ConfigurationError, UnreadableValueError, UnrecordedCallError
 from agenttape_core.integration import value_codec
-from agenttape_core.schema.codecs import packed
+from agenttape_core.integration.codecs import packed
 from agenttape_langchain import tape
 
 if TYPE_CHECKING:

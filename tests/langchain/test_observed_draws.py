@@ -16,7 +16,7 @@ from langchain_core.runnables import RunnableLambda
 from pydantic import BaseModel, Field
 
 from agenttape_core import use_cassette
-from agenttape_core.experiments.verify.comparison import Verification
+from agenttape_core.results import Verification
 from agenttape_langchain import TapeCallbackHandler
 
 from .fakes import FakeChat, World

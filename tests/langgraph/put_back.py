@@ -24,8 +24,8 @@ from langgraph.prebuilt import ToolNode
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.engine import Policy
+from agenttape_core.integration import RecordedRuns
 from agenttape_core.scheduling import Scheduler
-from agenttape_core.session.recorded_runs import RecordedRuns
 from agenttape_langchain import automatic
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}

@@ -12,7 +12,7 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, Completi
 from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
 
 from agenttape_core import Interaction, use_cassette
-from agenttape_core.storage.cassette import Cassette
+from agenttape_core.storage import Cassette
 from agenttape_llamaindex import TapeEventHandler, tape
 
 from .acceptance import FRAMEWORK_WARNINGS

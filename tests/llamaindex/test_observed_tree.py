@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 
-from agenttape_core import use_cassette
+from agenttape_core import compare_cassettes, use_cassette
 from agenttape_core.cli.app import run
-from agenttape_core.tools.compare import compare_cassettes
 from agenttape_llamaindex import TapeEventHandler
 
 from .acceptance import FRAMEWORK_WARNINGS

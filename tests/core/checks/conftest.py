@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from agenttape_core import boundary, open_cassette, use_cassette
-from agenttape_core.integration import Boundary, current_session, intercept
-from agenttape_core.schema import Usage
+from agenttape_core.integration import Boundary, Usage, current_session, intercept
 
 QUESTION = "May I have my money back?"
 ANSWER = '{"refunded": 5, "to": "Paris"}'

@@ -11,11 +11,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from agenttape_core.checks import judged
+from agenttape_core.checks import Check, Judged, Run, judged
 from agenttape_core.checks.check_file import Case, CheckFile
-from agenttape_core.checks.checking import Check
 from agenttape_core.checks.gate import judge
-from agenttape_core.checks.run import Run
 from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.checks.trace_export import trace_of
 from agenttape_core.checks.traces import lines_of, runs_of, trace_text
@@ -32,7 +30,6 @@ from agenttape_core.schema import (
 )
 from agenttape_core.storage import open_cassette, write_cassette
 from agenttape_core.tools.reading.prices import Price, PriceTable
-from agenttape_core.tools.reporting import Judged
 
 PRICES = PriceTable({"gpt-5": Price(1.0, 10.0)})
 TOOLS = ("look_up", "refund")

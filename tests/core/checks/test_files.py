@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core.checks import check_run
+from agenttape_core.checks import check_run, run_of
 from agenttape_core.checks.check_file import parsed, read_checks
-from agenttape_core.checks.sources import run_of
 from agenttape_core.checks.words import WORDS
 from agenttape_core.errors import ConfigurationError
 

@@ -12,8 +12,7 @@ import pytest
 from agenttape_core import boundary, record_call, use_cassette
 from agenttape_core.checks import at_most, check
 from agenttape_core.cli.app import run
-from agenttape_core.integration import Boundary, current_session, intercept
-from agenttape_core.schema import Usage
+from agenttape_core.integration import Boundary, Usage, current_session, intercept
 
 from .conftest import ask
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from agenttape_core import use_cassette
-from agenttape_core.integration import Boundary, current_session, intercept
-from agenttape_core.schema import Usage
+from agenttape_core.integration import Boundary, Usage, current_session, intercept
 
 LENGTH = 9000
 """The tokens of each request, as its provider counts them."""

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import boundary, convert, open_cassette, use_cassette
+from agenttape_core import boundary, compare_cassettes, convert, open_cassette, use_cassette
 from agenttape_core.asgi import TapeInbound
 from agenttape_core.checks import run_of
 from agenttape_core.cli.app import run
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
 from agenttape_core.experiments import orders
 from agenttape_core.storage import SUFFIXES, cassette_path
-from agenttape_core.tools.compare import compare_cassettes
 from agenttape_core.tools.processes.run import path_of
 
 FOLDERS = {"default": "cassettes", "setting": "by_setting", "variable": "by_variable", "argument": "by_argument"}

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core.matching import Position
+from agenttape_core.integration import Position
 
 
 def test_path() -> None:

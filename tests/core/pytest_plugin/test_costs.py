@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from agenttape_core import Session
+from agenttape_core.integration import Usage
 from agenttape_core.pytest_plugin.costs import RememberedPrices
-from agenttape_core.schema import Usage
-from agenttape_core.session import Session
 from agenttape_core.tools.reading import prices as price_lists
 from agenttape_core.tools.reading.prices import LIST, PriceTable
 

@@ -10,8 +10,8 @@ import pytest
 
 from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError
+from agenttape_core.integration import Plain
 from agenttape_core.matching import is_permuted
-from agenttape_core.schema import Plain
 
 
 @boundary("tool")

@@ -20,9 +20,8 @@ from agenttape_core.errors import (
     visible,
 )
 from agenttape_core.format import limits
-from agenttape_core.storage import open_cassette
+from agenttape_core.storage import cassette_path, open_cassette
 from agenttape_core.storage.lock import WriterLock, holder, lock_path
-from agenttape_core.storage.names import cassette_path
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links and pipes are made as POSIX does it")
 HEAD = "agenttape: 1\nname: x\n"

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core import use_cassette
+from agenttape_core import Interaction, use_cassette
 from agenttape_core.errors import CassetteMissError, ConfigurationError
-from agenttape_core.schema import Interaction
 from agenttape_core.transports.requests import Destination, Request, parts_of
 
 from .faces import CLIENTS, Face, import_module, settled

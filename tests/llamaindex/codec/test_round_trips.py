@@ -29,8 +29,8 @@ from pydantic import BaseModel
 from tests.kit.fields_given import fields_given
 
 from agenttape_core.integration import value_codec
+from agenttape_core.integration.codecs import NOTHING, changed, changes
 from agenttape_core.schema.codecs import keeping_sets
-from agenttape_core.schema.codecs.changes import NOTHING, changed, changes
 from agenttape_llamaindex.codec import CHATS, TEXTS
 
 TEXT = st.text(st.characters(), max_size=12)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core.schema import Outcome
+from agenttape_core.integration import Outcome
 from agenttape_core.tools.reading.answer import Answer, joined, pieces_of
 from agenttape_core.tools.reading.messages import message_of
 

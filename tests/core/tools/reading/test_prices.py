@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.schema import Usage
+from agenttape_core.integration import Usage
 from agenttape_core.tools.reading.prices import INSTALL, NoPrices, Price, PriceTable, how_to_price, load_prices
 
 READ = Usage(input_tokens=100_000, output_tokens=0)

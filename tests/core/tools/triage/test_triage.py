@@ -14,9 +14,8 @@ from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments import flaky, program_of
 from agenttape_core.experiments.strategies.flaky import Group, Sample
-from agenttape_core.integration import Boundary, current_session, intercept
+from agenttape_core.integration import Boundary, Usage, current_session, intercept
 from agenttape_core.results import FlakyParts
-from agenttape_core.schema import Usage
 
 CHAT = Boundary("chat", usage=lambda _: Usage(input_tokens=1000, output_tokens=1000))
 

@@ -12,8 +12,7 @@ import pytest
 from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.errors import BudgetExceededError, CassetteNotFoundError, ConfigurationError
 from agenttape_core.experiments.update import plan, update
-from agenttape_core.integration import Boundary, current_session, intercept
-from agenttape_core.schema import Usage
+from agenttape_core.integration import Boundary, Usage, current_session, intercept
 from agenttape_core.session.call import WATCHERS
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading import prices

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agenttape_core.matching import Ignored
+from agenttape_core.results import Comparison
 from agenttape_core.storage import open_cassette
-from agenttape_core.tools.compare import Comparison
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.viewer import page_of
 

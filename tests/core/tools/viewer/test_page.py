@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core.schema import Outcome
+from agenttape_core.integration import Outcome
 from agenttape_core.storage import open_cassette
 
 from .conftest import Opened
