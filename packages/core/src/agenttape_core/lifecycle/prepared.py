@@ -48,7 +48,8 @@ class Prepared(NamedTuple):
     @property
     def hosts_of_program(self) -> tuple[str, ...]:
         """The hosts that the whole program may reach: all of `allow_hosts`, if no call of the session can be live."""
-        return of_program(self.settings.hosts, has_live=self.has_live)
+        hosts = self.settings.hosts
+        return of_program(hosts, has_live=self.has_live) if hosts else ()
 
     def timings(self) -> Mapping[int, Timing]:
         """Return the recorded times, by the numbers of their interactions. They are at the end of the file."""

@@ -10,7 +10,7 @@ from weakref import ref
 from agenttape_core.errors import AfterRecordingWarning, AgentTapeError, shown_path
 from agenttape_core.guard import note_after_replay
 from agenttape_core.matching import Branch, current_branch, enter_branch, new_branch
-from agenttape_core.scheduling import SCOPES, UNREAD, Collections, Membership, collections
+from agenttape_core.scheduling import SCOPES, UNREAD, Membership, collections
 from agenttape_core.schema import GAP
 from agenttape_core.session import LateCalls, Session, Slot, runs
 
@@ -45,7 +45,7 @@ class Presence:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._membership: Membership[Any] | None = None
-        self._collections: Collections = ()
+        self._collections: tuple[int, ...] = ()
         self._branch: Branch | None = None
         self._branch_outside: Branch | None = None
 

@@ -31,7 +31,7 @@ from agenttape_core.scheduling.clock import Ending, sleep_in_virtual_time, virtu
 from agenttape_core.scheduling.executing import EXECUTING, PASSED_ON
 from agenttape_core.scheduling.handles import Looking, answering, timers_of_ours
 from agenttape_core.scheduling.late import comes_yet, is_cancellation_requested
-from agenttape_core.scheduling.lazy_streams import UNREAD, Collections, collections, register_lazy_stream
+from agenttape_core.scheduling.lazy_streams import UNREAD, collections, register_lazy_stream
 from agenttape_core.scheduling.participants import (
     in_order,
     is_in_run,
@@ -62,7 +62,6 @@ __all__ = [
     "Awaited",
     "ChoicePoint",
     "Choices",
-    "Collections",
     "Ending",
     "FuturesInOrder",
     "Looking",

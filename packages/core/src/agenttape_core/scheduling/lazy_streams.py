@@ -42,7 +42,7 @@ class Unread:
     def __bool__(self) -> bool:
         return bool(self._streams)
 
-    def note(self, membership: Any, since: Collections, *, thoroughly: bool) -> None:
+    def note(self, membership: Any, since: tuple[int, ...], *, thoroughly: bool) -> None:
         """Note the streams and coroutines that aren't read yet, as a session ends, and those that are lazy.
 
         Args:
@@ -93,18 +93,14 @@ UNREAD = Unread()
 """Those of this process."""
 
 
-Collections: TypeAlias = tuple[int, ...]
-"""The runs of the collector of garbage so far, by generation, from the youngest on."""
-
-
-def collections() -> Collections:
-    """Return how often the collector of garbage has run: what outlives that is among the older objects."""
+def collections() -> tuple[int, ...]:
+    """Return how often the collector of garbage has run, by generation; what outlives that is older."""
     # A list first: a tuple that grows while another thread lists all objects is one that Python refuses to finish.
     counts = [int(generation["collections"]) for generation in gc.get_stats()]
     return tuple(counts)
 
 
-def _made_since(since: Collections, kinds: Container[type], *, thoroughly: bool) -> list[Any]:
+def _made_since(since: tuple[int, ...], kinds: Container[type], *, thoroughly: bool) -> list[Any]:
     """Return what was made lately; to look at all objects of a process with a large framework takes far longer.
 
     The counts are looked at after the objects: to list those may let the collector run.
