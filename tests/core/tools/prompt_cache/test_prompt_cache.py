@@ -232,7 +232,7 @@ def test_a_mark_behind_what_varies_is_named() -> None:
     _, call = claude(one, two)
     assert call.possible == 0
     assert call.broken is not None
-    assert call.broken.why == "no mark stands where the prefix ends that both share"
+    assert call.broken.why == "no mark at the end of the prefix that both share"
 
 
 def test_a_mark_on_what_stays_is_read() -> None:

@@ -269,7 +269,7 @@ class Program(Protocol):
 class FunctionProgram:
     """A function without arguments, or a coroutine function.
 
-    `main` is the script that defines it, which is `__main__` to recorded values of its own types; `given` its name as a
+    `main` is the script that defines it, which is `__main__` to recorded values of its types; `given` its name as a
     command line gives it. Warnings of the program, which each of many runs would repeat, are shown only if it `warns`.
     """
 

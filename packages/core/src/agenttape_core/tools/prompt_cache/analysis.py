@@ -280,7 +280,7 @@ def _usable(sent: _Sent, now: _Sent, same: Shared, rule: CacheRule, prefix: floa
 
 
 _UNMARKED = "no part is marked with cache_control, and this provider caches nothing without a mark"
-_BEYOND = "no mark stands where the prefix ends that both share"
+_BEYOND = "no mark at the end of the prefix that both share"
 
 
 def _expired(gap: float, lifetime: float) -> str:

@@ -227,7 +227,7 @@ class MutationScore(Result):
         }
 
     def summary(self) -> Summary:
-        """Return the score, those of its parts, the survivors, and the edits that no test reaches."""
+        """Return the score, the scores of its parts, the survivors, and the edits that no test reaches."""
         score = self.score
         share = f" killed ({score.share:.0%})" if score.killed + score.survived else " edits"
         parts = {**self.by_kind, **(self.by_file if len(self.by_file) > 1 else {})}
