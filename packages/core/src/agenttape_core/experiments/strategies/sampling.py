@@ -89,7 +89,7 @@ def take_samples(
 ) -> Trials:
     """Take samples of each case until there's a verdict on it, or until the last one that is wanted.
 
-    Each case gets its first pair of samples before any gets its second one; samples of `known` trials aren't taken again.
+    Each case gets its first pair of samples before any gets a second; samples of `known` trials aren't taken again.
     A limit of the cost that can't be kept is refused first. An interruption by the keyboard ends it, and so does a call
     that would cost more than is left.
     """
