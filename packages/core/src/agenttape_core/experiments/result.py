@@ -88,30 +88,13 @@ _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def read(kind: type[Part], plain: Any) -> Part:
-    """Return the dataclass or the named tuple that plain data describe, even if they have been through JSON.
-
-    Args:
-        kind: The class.
-        plain: The data, as `asdict` makes them; further keys are ignored.
-
-    Raises:
-        ValueError: If they don't describe one.
-    """
+    """Return the dataclass or the named tuple that plain data describe, even if they have been through JSON."""
     found: Part = _adapter(kind).validate_python(plain)
     return found
 
 
 def earlier(report: str | Path, key: str, read: Callable[[Any], Part]) -> list[Part]:
-    """Return the parts of the report of an earlier run, which a later one takes over.
-
-    Args:
-        report: Its file, as JSON.
-        key: The key of the list of parts.
-        read: Makes a part of plain data.
-
-    Raises:
-        ConfigurationError: If it isn't such a report.
-    """
+    """Return the parts of the report of an earlier run, which a later one takes over."""
     try:
         return [read(one) for one in json.loads(Path(report).read_text(encoding="utf-8"))[key]]
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -16,7 +16,7 @@ from agenttape_core.asgi.client import Answered
 from agenttape_core.engine import Mode
 from agenttape_core.errors import BudgetExceededError, VerificationError, shown_path
 from agenttape_core.experiments.commands import command_in
-from agenttape_core.experiments.program import FunctionProgram, Program, Run, is_command
+from agenttape_core.experiments.program import Program, Run, is_command
 from agenttape_core.experiments.strategies.sampling import (
     Case,
     Most,
@@ -30,8 +30,6 @@ from agenttape_core.experiments.strategies.trials import Group, Trial, TrialPlan
 from agenttape_core.experiments.targets import recorded, takes_tests
 from agenttape_core.lifecycle.candidates import candidates_of, nothing_to_try
 from agenttape_core.lifecycle.project import project_settings
-from agenttape_core.lifecycle.replay_source import finished, run_to_its_end
-from agenttape_core.lifecycle.restarting import begin_of, source_of
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.schema import MODEL_KINDS, OWN
 from agenttape_core.settings import models_by_place
@@ -108,19 +106,6 @@ def model(
     fakes = fakes_of(wanted.oracle, several) if wanted.oracle else {}
     runs = [ProgramRun(*recorded(target, each, fakes)) for each in several]
     return Trying(wanted, runs).found(dry_run=dry_run, resume=resume, on_run=on_run)
-
-
-def restarted(app: Any, path: Path, **options: Any) -> ProgramRun:
-    """Return the run of a program that begins again from the input in its recording."""
-    source = source_of(open_cassette(path))
-
-    async def inside() -> Any:
-        return await finished(begin_of(app, source))
-
-    def around() -> Any:
-        return run_to_its_end(begin_of(app, source), is_awaited=source.entry.awaited)
-
-    return ProgramRun(FunctionProgram(inside if source.entry.inside else around, options=options), path)
 
 
 class ProgramRun:

@@ -284,37 +284,23 @@ RECORDING = 0  # the number of the run that was recorded
 
 
 class Run(NamedTuple):
-    """One replay of a verification.
+    """One replay of a verification."""
 
-    Args:
-        number: From 1.
-        environment: Its environment.
-        outcome: `returned`, `raised` with type and message, or how the process ended. Redacted.
-        same: Whether its output equals the first one's.
-    """
-
-    number: int
+    number: int  # from 1
     environment: Environment
-    outcome: str
-    same: bool
+    outcome: str  # `returned`, `raised` with type and message, or how the process ended. Redacted
+    same: bool  # whether its output equals the first one's
 
 
 class RunDifference(NamedTuple):
-    """One place where two replays differ.
+    """One place where two replays differ."""
 
-    Args:
-        what: The place, such as `return value at $.items[3]` or `stdout, line 3`.
-        first: The value of the first replay, or of the recording: redacted, and shortened to the difference and a
-            little around it.
-        other: The value of the other replay.
-        runs: The numbers of the two replays; 0 is the recording.
-        cause: The cause of the difference.
-    """
-
-    what: str
+    what: str  # the place, such as `return value at $.items[3]` or `stdout, line 3`
     first: str
-    other: str
-    runs: tuple[int, int]
+    """The value of the first replay, or of the recording: redacted, and shortened to the difference and a little around
+    it."""
+    other: str  # the value of the other replay
+    runs: tuple[int, int]  # the numbers of the two replays; 0 is the recording
     cause: Cause
 
     def __str__(self) -> str:

@@ -44,33 +44,23 @@ _EARLIER = (0, 2, 1, 3)
 
 
 class Environment(NamedTuple):
-    """The environment of one replay.
+    """The environment of one replay."""
 
-    Args:
-        hash_seed: `PYTHONHASHSEED`: decides the order of sets of strings.
-        time_zone: `TZ`: what local time is.
-        locale: `LC_ALL` and `LANG`.
-        working_directory: A new, empty folder, by its name; or the absolute path of the project's, which is left alone.
-        switch_interval: Seconds after which a waiting thread may run; see `sys.setswitchinterval`.
-        terminal_width: `COLUMNS`: characters in a line of the terminal.
-        memory: The seed of what is allocated before, and by which the garbage collector runs more or less often; 0 for
-            nothing. It decides where objects lie, and so the order of sets of objects.
-        schedule: The seed of small delays of calls, threads and work in pools; 0 for none.
-        earlier_replays: The number of replays in the same process before the one that counts.
-        completion_order: The number of orders in which calls that overlap are answered, in the same process; 0 for the
-            recorded one only.
-    """
-
-    hash_seed: int
-    time_zone: str
-    locale: str
+    hash_seed: int  # `PYTHONHASHSEED`: decides the order of sets of strings
+    time_zone: str  # `TZ`: what local time is
+    locale: str  # `LC_ALL` and `LANG`
     working_directory: str
-    switch_interval: float
-    terminal_width: int
+    """A new, empty folder, by its name; or the absolute path of the project's, which is left alone."""
+    switch_interval: float  # seconds after which a waiting thread may run; see `sys.setswitchinterval`
+    terminal_width: int  # `COLUMNS`: characters in a line of the terminal
     memory: int = 0
-    schedule: int = 0
-    earlier_replays: int = 0
+    """The seed of what is allocated before, and by which the garbage collector runs more or less often; 0 for nothing.
+    It decides where objects lie, and so the order of sets of objects."""
+    schedule: int = 0  # the seed of small delays of calls, threads and work in pools; 0 for none
+    earlier_replays: int = 0  # the number of replays in the same process before the one that counts
     completion_order: int = 0
+    """The number of orders in which calls that overlap are answered, in the same process; 0 for the recorded one
+    only."""
 
     @property
     def variables(self) -> dict[str, str]:
@@ -146,15 +136,9 @@ Noise = Literal["address", "id", ""]  # the only difference of two texts, if it 
 
 
 class Cause(NamedTuple):
-    """The cause of a difference between two replays.
+    """The cause of a difference between two replays."""
 
-    Args:
-        name: The factor that alone makes the difference, or what there is instead of one.
-        why: Its explanation.
-        remedy: The advice.
-    """
-
-    name: str
+    name: str  # the factor that alone makes the difference, or what there is instead of one
     why: str
     remedy: str
 
