@@ -38,7 +38,8 @@ def steady(program: Program, plain: Variation) -> Generator[Variation, Run, tupl
                 f"{program.name} does not replay {shown} to begin with: {ending.left}\n"
                 "  record it again, or see what has changed:  agenttape update --dry-run"
             )
-    if _are_alike(first, second):
+    one, other = first.failure, second.failure
+    if first.calls == second.calls and (one.is_like(other) if one is not None else other is None):
         return first, second
     lines = [
         f"{program.name} is not the same in two replays of {shown}, so nothing can be learned by changing something",
@@ -47,12 +48,6 @@ def steady(program: Program, plain: Variation) -> Generator[Variation, Run, tupl
         *_causes(program, plain),
     ]
     raise VerificationError("\n  ".join(lines))
-
-
-def _are_alike(first: Run, second: Run) -> bool:
-    if first.calls != second.calls:
-        return False
-    return first.failure.is_like(second.failure) if first.failure is not None else second.failure is None
 
 
 def _causes(program: Program, opening: Variation) -> list[str]:

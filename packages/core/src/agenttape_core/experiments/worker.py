@@ -151,7 +151,10 @@ def main(descriptor: int) -> None:
         sys.path[:] = request["path"]
         reply = _answered(request)
         if names := reply.pop("modules", []):
-            _import(names)
+            for name in names:  # so that the processes of later runs have them
+                if name not in sys.modules:
+                    with suppress(BaseException):  # some can only be imported by others
+                        import_module(name)
             if not known:  # the first session of a process looks at all that is imported: the runs need not do so then
                 with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
                     first = use_cassette(Path(folder) / "first.yaml", mode="record")
@@ -277,14 +280,6 @@ def _reply_of(data: bytes, code: int | None, *, is_late: bool) -> dict[str, Any]
     if is_late or code == -signal.SIGXCPU:
         return {"ended": "it did not end in time"}
     return {"problem": f"the process ended with {code} and said nothing"}
-
-
-def _import(names: list[str]) -> None:
-    """Import libraries, so that the processes of later runs have them."""
-    for name in names:
-        if name not in sys.modules:
-            with suppress(BaseException):  # some can only be imported by others
-                import_module(name)
 
 
 class ChildResult(NamedTuple):

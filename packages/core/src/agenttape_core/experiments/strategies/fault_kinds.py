@@ -99,17 +99,13 @@ class FaultKind:
 
 
 def _raising(name: Trouble) -> FaultKind:
-    return FaultKind(name, _reaches_out, lambda item: raises(provider_error(name, item.name)))
+    return FaultKind(name, lambda item: item.kind in _OUTSIDE, lambda item: raises(provider_error(name, item.name)))
 
 
 def _damaging(name: str, how: How, applies: Callable[[Interaction], bool], text: str = "") -> FaultKind:
     damage: Any = partial(damaged, how, text=text)  # which can be sent to another process
     damage.__name__ = name
     return FaultKind(name, applies, lambda _: edits(damage))
-
-
-def _reaches_out(item: Interaction) -> bool:
-    return item.kind in _OUTSIDE
 
 
 def _has_ended_well(item: Interaction) -> bool:
@@ -136,16 +132,12 @@ def _brings_text(item: Interaction) -> bool:
     return item.kind in _TEXTS and _answers(item)
 
 
-def _streams(item: Interaction) -> bool:
+def _has_many_chunks(item: Interaction) -> bool:
     return item.outcome.status == "streamed" and len(item.outcome.chunks or ()) > 1
 
 
 def _cut(item: Interaction) -> Change:
     return cut(len(item.outcome.chunks or ()) // 2, provider_error("broken_stream", item.name))
-
-
-def _fails_as_tool(item: Interaction) -> bool:
-    return item.kind == "tool"
 
 
 KINDS: dict[str, FaultKind] = {
@@ -154,24 +146,20 @@ KINDS: dict[str, FaultKind] = {
         _raising("rate_limit"),
         _raising("timeout"),
         _raising("connection_reset"),
-        FaultKind("cut_stream", _streams, _cut),
+        FaultKind("cut_stream", _has_many_chunks, _cut),
         _damaging("cut_tool_call", "cut_tool_call", _calls_tools),
         _damaging("malformed_tool_call", "malformed_tool_call", _calls_tools),
         _damaging("empty", "empty", _answers),
-        FaultKind("tool_error", _fails_as_tool, lambda _: raises(RuntimeError("the tool failed"))),
+        FaultKind("tool_error", lambda item: item.kind == "tool", lambda _: raises(RuntimeError("the tool failed"))),
         _damaging("inject", "add", _brings_text, INJECTED),
     )
 }
 """The kinds of faults by their names."""
 
-CONTROL = FaultKind("control", _has_ended_well, lambda _: _same())
+CONTROL = FaultKind("control", _has_ended_well, lambda _: edits(unedited))
 """The neutral control, which shows that the harness itself has no effect."""
 
 NOTE = _damaging("note", "add", _brings_text, NOTED)  # the control of `inject`
-
-
-def _same() -> Change:
-    return edits(unedited)
 
 
 def unedited(answer: object) -> object:

@@ -107,12 +107,9 @@ def hollow(plain: Plain) -> Plain:
         return []
     if not isinstance(plain, dict):
         return plain
-    return {key: item if _is_kind(key, item) else hollow(item) for key, item in plain.items()}
-
-
-def _is_kind(key: str, item: Plain) -> bool:
-    """Return whether a text is the type of a recorded object, and not a part of its content."""
-    return key in _KINDS or (key.startswith("$") and isinstance(item, str))
+    # The type of a recorded object isn't a part of its content.
+    kinds = {key for key, item in plain.items() if key in _KINDS or (key.startswith("$") and isinstance(item, str))}
+    return {key: item if key in kinds else hollow(item) for key, item in plain.items()}
 
 
 def without(plain: Plain, changes: Mapping[Path, Way], path: Path = ()) -> Plain:
@@ -288,7 +285,7 @@ def _changed_chunks(chunks: list[Plain], change: Change) -> list[Plain]:
     others = {
         path: _in_pieces(_changed_text("".join(pieces), change), pieces)
         for path, pieces in _pieces(chunks).items()
-        if not _is_form(path)
+        if not (path and path[-1] in _FORM and not any(isinstance(step, str) and step in _DATA for step in path))
     }
 
     def on_text(path: Place, text: str) -> str:
@@ -325,10 +322,6 @@ def _in_pieces(text: str, pieces: Sequence[str]) -> list[str]:
         last = max((place for place, piece in enumerate(pieces) if piece), default=0)
         cut[last] += text[start:]
     return cut
-
-
-def _is_form(path: Place) -> bool:
-    return bool(path) and path[-1] in _FORM and not _DATA.intersection(step for step in path if isinstance(step, str))
 
 
 def _changed_text(text: str, change: Change) -> str:

@@ -59,7 +59,8 @@ def ddmin(units: Sequence[Unit], fails: Callable[[Sequence[Unit]], bool]) -> lis
             continue
         others = None
         if parts > 2:  # noqa: PLR2004 - of two chunks, each is the rest of the other
-            others = next((rest for rest in _rests(chunks) if fails(rest)), None)
+            rests = ([unit for one in chunks if one is not left_out for unit in one] for left_out in chunks)
+            others = next((rest for rest in rests if fails(rest)), None)
         if others is not None:
             kept, parts = others, max(parts - 1, 2)
             continue
@@ -99,10 +100,6 @@ def _chunks(units: list[Unit], parts: int) -> list[list[Unit]]:
         chunks.append(units[start:end])
         start = end
     return chunks
-
-
-def _rests(chunks: list[list[Unit]]) -> list[list[Unit]]:
-    return [[unit for other in chunks if other is not left_out for unit in other] for left_out in chunks]
 
 
 Trees = Mapping[int, Tree]  # the outcomes of calls, by the numbers of these
@@ -308,11 +305,9 @@ class Shrinking:
         self._settle()
 
     def _fails_with(self, number: int, path: Path, pieces: Sequence[str]) -> bool:
-        trees = {**self._changed, number: replaced_at(self._now(number), path, "".join(pieces))}
+        now = self._changed.get(number, self._run.trees[number])
+        trees = {**self._changed, number: replaced_at(now, path, "".join(pieces))}
         return self._does(trees)
-
-    def _now(self, number: int) -> Tree:
-        return self._changed.get(number, self._run.trees[number])
 
     def _needed(self, units: Sequence[Unit], gone: Callable[[Sequence[Unit]], Trees]) -> None:
         """Find the units that are needed, and keep the run without the others."""

@@ -17,7 +17,7 @@ from agenttape_core.experiments.strategies.outcome_trees import Change, holds, l
 from agenttape_core.experiments.targets import opened, recorded, takes_tests
 from agenttape_core.interventions import GivenOutcome
 from agenttape_core.lifecycle.variation import Variation
-from agenttape_core.schema import IndexRow, Interaction, Outcome
+from agenttape_core.schema import IndexRow, Interaction
 from agenttape_core.storage import Cassette
 from agenttape_core.storage.names import stem_of
 from agenttape_core.tools.reading.provider_calls import MODELS
@@ -234,7 +234,10 @@ def why(
 def _traced(calls: Cassette, path: Path, program: Program, text: str | None, runs: int) -> Experiment[tuple[Flow, int]]:
     """Yield replays in each of which one recorded answer is another one; return the flow, and their number."""
     changes = (replacing(text),) if text is not None else _CHANGES
-    tries = {row.number: _others(calls.outcome(row.number), changes) for row in calls.entries}
+    tries = {
+        row.number: [one for each in changes if (one := perturbed(calls.outcome(row.number), each)) is not None]
+        for row in calls.entries
+    }
     total = _STEADY + sum(map(len, tries.values()))
     if total > runs:
         raise ConfigurationError(
@@ -314,10 +317,6 @@ class _Tracer:
 def _ended(ending: Run) -> object:
     error = ending.error
     return (type(error), str(error)) if error is not None else repr(ending.result)
-
-
-def _others(outcome: Outcome, changes: Sequence[Change]) -> list[Outcome]:
-    return [other for change in changes if (other := perturbed(outcome, change)) is not None]
 
 
 def _target(cassette: Cassette, call: int | None, text: str | None) -> int:

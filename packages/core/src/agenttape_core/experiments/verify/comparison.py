@@ -385,7 +385,8 @@ class Verification(Result):
     def _line(self) -> str:
         times, different = len(self.runs), [run.number for run in self.runs if not run.same]
         if different:
-            some = f"run {different[0]} differs" if len(different) == 1 else f"runs {_listed(different)} differ"
+            several = f"{', '.join(map(str, different[:-1]))} and {different[-1]}"
+            some = f"run {different[0]} differs" if len(different) == 1 else f"runs {several} differ"
             return f"{self.function} is not the same in {times} replays: {some} from run 1"
         if self.differences and self.differences[0].cause == BY_FACTOR["completion_order"]:
             return f"{self.function} is the same in {times} replays, but not where calls are answered in another order"
@@ -401,10 +402,6 @@ class Verification(Result):
         if same := [BY_FACTOR[factor].name for factor in ALL_FACTORS if factor not in several]:
             rows.append(("not varied", ", ".join(same)))
         return _table(rows)
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 def _shown_values(factor: Factor, values: Sequence[object]) -> str:
