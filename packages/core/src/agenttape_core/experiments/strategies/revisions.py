@@ -166,9 +166,11 @@ class Revisions:
         folder = root / here.relative_to(self.top)
         if not folder.is_dir():
             return {"problem": f"there's no folder {here.relative_to(self.top)} in it"}
+        file = project_settings().prices  # a worktree has none that isn't committed
+        prices = str(Path(file).absolute()) if file is not None else None
         reply = self._workers.run(
             __name__,
-            {"target": target, "cassette": str(cassette), "prices": _prices(), **more},
+            {"target": target, "cassette": str(cassette), "prices": prices, **more},
             hash_seed=recorded_seed(str(cassette)),
             folder=folder,
             path=[str(folder), *(str(root / entry) for entry in _own_entries(self.top))],
@@ -176,12 +178,6 @@ class Revisions:
         if self._on_run is not None:
             self._on_run()
         return reply
-
-
-def _prices() -> str | None:
-    """Return the file of prices: a worktree has none that isn't committed."""
-    file = project_settings().prices
-    return str(Path(file).absolute()) if file is not None else None
 
 
 def _problem(reply: dict[str, Any]) -> str:
@@ -205,7 +201,9 @@ def run(program: dict[str, Any]) -> dict[str, Any]:
         if "plans" in program:
             ended = _ended(target, Variation(cassette, {**PLANNING, "on_miss": "raise"}))
             return {"plan": plan_of(ended.own_session, prices).to_dict()}
-        return asdict(_judged(_ended(target, Variation(cassette, {"on_unused": "fail"}))))
+        ended = _ended(target, Variation(cassette, {"on_unused": "fail"}))
+        how: How = "diverged" if ended.left is not None else "same" if ended.failure is None else "failed"
+        return asdict(Replayed(how, ended.left or str(ended.failure or "")))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever keeps it from being run is reported
         return asdict(Replayed("unjudged", problem_of(error)))
 
@@ -215,12 +213,6 @@ def _ended(target: str, variation: Variation) -> Run:
         return program.run(variation)
 
     return with_test(target, run) if is_test(target) else run(program_of(target))
-
-
-def _judged(ended: Run) -> Replayed:
-    if ended.left is not None:
-        return Replayed("diverged", ended.left)
-    return Replayed("same") if ended.failure is None else Replayed("failed", str(ended.failure))
 
 
 def _sampled(target: str, cassette: Path, sampling: Sampling, prices: Prices) -> Taken:

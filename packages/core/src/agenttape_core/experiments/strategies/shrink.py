@@ -131,7 +131,8 @@ def shrink(
         raise ConfigurationError(f"runs={runs}: a search needs {_FEWEST} replays at least")
     program, source = recorded(target, cassette, options)
     written = _target(source, to)
-    options = _options_of(source)
+    kept_kinds = [Rule(kind, keep=True) for kind in open_cassette(source).preface.redaction.off]
+    options = {"redact": kept_kinds} if kept_kinds else {}  # kinds of secrets that it keeps
     failure, says_which = _failing(program, source, options)
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         run = ReplayedRun(
@@ -163,12 +164,6 @@ def shrink(
             is_minimal=ended,
             keeps=kept,
         )
-
-
-def _options_of(source: Path) -> dict[str, Any]:
-    """Return the options with which a cassette is replayed: the kinds of secrets that it keeps are kept."""
-    kept = [Rule(kind, keep=True) for kind in open_cassette(source).preface.redaction.off]
-    return {"redact": kept} if kept else {}
 
 
 def _failing(program: Program, source: Path, options: Mapping[str, Any]) -> tuple[Failure, bool]:

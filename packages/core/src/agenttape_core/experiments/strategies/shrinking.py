@@ -295,7 +295,13 @@ class Shrinking:
 
     def _texts(self) -> None:
         """Leave out lines, words and characters of texts, the longest first."""
-        found = [(number, path, text) for number, tree in self._run.trees.items() for path, text in _texts_in(tree)]
+        found = [
+            (number, path, text)
+            for number, tree in self._run.trees.items()
+            for name, part in tree.items()
+            for path, text in texts(part, (name,))
+            if text and may_be_emptied(path)
+        ]
         for number, path, whole in sorted(found, key=lambda one: -len(one[2])):
             text = whole
             for pieces in _PIECES:
@@ -343,13 +349,6 @@ def _below(tree: Tree, depth: int) -> Iterator[tuple[Path, object]]:
     """Yield the parts of an outcome at a depth, of which its fields are the first."""
     for name, part in tree.items():
         yield from at_depth(part, depth - 1, (name,))
-
-
-def _texts_in(tree: Tree) -> Iterator[tuple[Path, str]]:
-    for name, part in tree.items():
-        for path, text in texts(part, (name,)):
-            if text and may_be_emptied(path):
-                yield path, text
 
 
 def _size(trees: Trees) -> int:

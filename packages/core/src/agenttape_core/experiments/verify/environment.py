@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -72,13 +72,6 @@ class Environment(NamedTuple):
             "LANG": self.locale,
             "COLUMNS": str(self.terminal_width),
         }
-
-
-def plan(times: int, choices: Mapping[Factor, Sequence[Any]]) -> list[Environment]:
-    """Return the environment of each replay: each factor takes its next value, and after the last one the first."""
-    return [
-        Environment(**{factor: values[run % len(values)] for factor, values in choices.items()}) for run in range(times)
-    ]
 
 
 def available(vary: Collection[str], times: int, recorded_seed: int | None = None) -> dict[Factor, Sequence[Any]]:

@@ -43,7 +43,6 @@ from agenttape_core.experiments.verify.environment import (
     Environment,
     Factor,
     available,
-    plan,
 )
 from agenttape_core.experiments.worker import Children
 from agenttape_core.lifecycle.use_cassette import use_cassette
@@ -230,7 +229,9 @@ def _verified(program: _InProcesses, *, runs: int, vary: Collection[str]) -> _Sc
     """Yield the replays of a verification, and return its result."""
     cassette = program.job.cassette
     choices = available(vary, runs, recorded_seed(cassette) if cassette is not None else None)
-    environments = plan(runs, choices)
+    # Each factor takes its next value, and after the last one the first.
+    values = [{factor: some[run % len(some)] for factor, some in choices.items()} for run in range(runs)]
+    environments = [Environment(**one) for one in values]
     with program:
         produced = []
         for variation in independent(map(_varied, environments)):

@@ -117,7 +117,9 @@ class _Evidence:
         found = [name for name in self.facts if mutant.sought and self._requests[name].holds(mutant.sought)]
         why = _NO_REQUEST if mutant.is_evident else ""
         if mutant.in_function:
-            running = [name for name in self.facts if self._runs(name, file, mutant)]
+            run = {name: self._lines.get(name, {}).get(file, ()) for name in self.facts}
+            first, last = mutant.lines
+            running = [name for name, lines in run.items() if any(first <= line <= last for line in lines)]
             found, why = [name for name in running if name in found], "" if running else _NO_LINE
         tests = tuple(sorted(found, key=lambda name: (self.facts[name].seconds, name)))
         return _Reaching(mutant, tests, "" if tests else why)
@@ -128,10 +130,6 @@ class _Evidence:
             if self._requests[name].holds(mutant.sought) and not self._compared[name].holds(mutant.sought):
                 return f"ignore hides it: {', '.join(self.facts[name].ignored)}"
         return ""
-
-    def _runs(self, name: str, file: str, mutant: Mutant) -> bool:
-        first, last = mutant.lines
-        return any(first <= line <= last for line in self._lines.get(name, {}).get(file, ()))
 
 
 def _requests_in(path: str, ignored: tuple[str, ...]) -> Requests:
