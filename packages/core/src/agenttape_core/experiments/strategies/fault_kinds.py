@@ -197,15 +197,8 @@ def _kind(named: str | FaultKind) -> FaultKind:
     kind = KINDS.get(named.removesuffix(_ALWAYS))
     if kind is None:
         raise ConfigurationError(f"faults: there is no kind {named!r}\n  {_some()}")
-    return kind if kind.name == named else _lasting(kind, named)
+    return kind if kind.name == named else FaultKind(named, kind.applies, lambda item: always(kind.change(item)))
 
 
 def _some() -> str:
     return f"expected some of {', '.join(KINDS)}; timeout:always fails each attempt"
-
-
-def _lasting(kind: FaultKind, name: str) -> FaultKind:
-    def change(item: Interaction) -> Change:
-        return always(kind.change(item))
-
-    return FaultKind(name, kind.applies, change)

@@ -314,7 +314,9 @@ def _script(path: Path, chosen: _Chosen) -> Experiment[FaultMatrix]:
     before = yield Variation(path)
     replayed = _replayed(before)
     control = before
-    why = before.problem if chosen.test else _difference(before)
+    report, why = before.session.report, before.problem
+    if not why and not chosen.test:  # a function must do as it was recorded
+        why = str(next(iter((*report.divergences, *report.judged, *before.failed)), ""))
     if not why:
         neutral = {item.number: CONTROL.change(item) for item in replayed if CONTROL.applies(item)}
         control = yield Variation(path, changes=neutral)
@@ -358,13 +360,6 @@ def _replayed(run: Run) -> list[Interaction]:
     policy, source = run.session.policy, run.session.source
     able = [one.number for one in run.session.report.replayed if policy.may_replay(one.kind, one.name, one.address)]
     return [source.interaction(number) for number in sorted(set(able))]
-
-
-def _difference(run: Run) -> str:
-    """Return how a run of a function differs from its recording; empty if it doesn't."""
-    report = run.session.report
-    several = (*report.divergences, *report.judged, *run.failed)
-    return run.problem or str(next(iter(several), ""))
 
 
 def _equal(one: Any, other: Any) -> bool:

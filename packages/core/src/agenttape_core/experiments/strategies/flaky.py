@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from agenttape_core.errors import AgentTapeError, BudgetExceededError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import SEED, Experiment, drive, independent, refuse_below_one, refuse_jobs
-from agenttape_core.experiments.program import Program, Run, is_command
+from agenttape_core.experiments.program import Program, is_command
 from agenttape_core.experiments.result import Result, Summary
 from agenttape_core.experiments.strategies.orders import ORDERS
 from agenttape_core.experiments.strategies.orders import orders as in_other_orders
@@ -338,7 +338,9 @@ class _Running:
                 if isinstance(ending.session.failure, BudgetExceededError):
                     skipped = "the limit of the cost was reached"
                     break
-                found.append(_sample(ending))
+                changed = any(match_rule == "address" for _, _, match_rule in ending.calls)
+                end: End = "left" if ending.left is not None else "failed" if ending.failure else "passed"
+                found.append(Sample(end, ending.left or str(ending.failure or ""), changed))
         return Group(part, name, tuple(found), skipped, self._spent() - spent, calls)
 
     def _spent(self) -> float:
@@ -377,13 +379,6 @@ class _Running:
         told = found.smallest.told.partition("\n")[0].removeprefix("then ")
         failed = (Sample("failed", f"in the order {found.smallest.order}, {told}"),) * found.failing
         return Group("order", samples=(*failed, *passed), skipped=skipped)
-
-
-def _sample(ending: Run) -> Sample:
-    changed = any(match_rule == "address" for _, _, match_rule in ending.calls)
-    if ending.left is not None:
-        return Sample("left", ending.left, changed)
-    return Sample("failed" if ending.failure else "passed", str(ending.failure or ""), changed)
 
 
 def _held_back(name: str, cassette: Cassette, live: Collection[Key] | None) -> str:

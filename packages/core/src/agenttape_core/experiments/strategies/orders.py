@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Collection, Generator, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -285,7 +286,12 @@ def orders(
         CassetteError: If the cassette cannot be read.
     """
     refuse_below_one(runs=runs)
-    _refuse_in_loop()
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise SessionStateError(
+            "orders() was called in an event loop, and it runs its own loops\n"
+            "  call it outside, or in a thread: await asyncio.to_thread(orders, ...)"
+        )
     program, path = recorded(target, cassette, options)
     rows, shown, name = open_cassette(path).entries, str(shown_path(path)), _name(program)
     is_test = program.function is None
@@ -315,14 +321,3 @@ def _name(program: Program) -> str:
     except ConfigurationError:  # it is defined inside a function
         return program.name
     return f"{found.module or shown_path(Path(found.file))}:{found.qualname}"
-
-
-def _refuse_in_loop() -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise SessionStateError(
-        "orders() was called in an event loop, and it runs its own loops\n"
-        "  call it outside, or in a thread: await asyncio.to_thread(orders, ...)"
-    )

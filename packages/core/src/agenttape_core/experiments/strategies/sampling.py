@@ -94,7 +94,10 @@ def take_samples(
     that would cost more than is left.
     """
     for plan in plans if most.max_usd is not None else ():
-        _refuse_unpriced(plan, most.max_usd or 0.0)
+        if plan.unpriced:
+            said = f"the cost of {', '.join(plan.unpriced)} is not known, so ${most.max_usd:g} cannot be kept"
+            how = how_to_price(plan.unpriced, load_prices(project_settings().prices))
+            raise ConfigurationError(f"{said}; nothing was asked\n  {how}")
     taking = _Taking(cases, most, known, on_sample)
     numbers = range(1, max(most.samples, most.baseline) + 1)
     stopped, is_whole = "", True
@@ -159,9 +162,6 @@ class _Taking:
         if ended.is_over:
             raise BudgetExceededError(limit or 0.0, self._spent, f"a call of {one.name}")
         return _sample_of(group, number, ended, one.recorded, self._prices, self._checks)
-
-
-# -- Read what a sample was from the derived cassette that it has left.
 
 
 _NO_CALL = "it asked no model, and the recording did"
@@ -252,12 +252,3 @@ def planned(
             other += 1
             add(tried_with(item, tried.label), samples)
     return TrialPlan(name, label, own * baseline, other * samples, dollars, tuple(unpriced))
-
-
-def _refuse_unpriced(plan: TrialPlan, max_usd: float) -> None:
-    """Refuse a limit that cannot be kept."""
-    if plan.unpriced:
-        raise ConfigurationError(
-            f"the cost of {', '.join(plan.unpriced)} is not known, so ${max_usd:g} cannot be kept; nothing was asked\n"
-            f"  {how_to_price(plan.unpriced, load_prices(project_settings().prices))}"
-        )

@@ -194,9 +194,6 @@ def _tool_calls(trajectory: Trajectory) -> list[str]:
     return [call for call in trajectory.calls if not call.startswith(("chat ", "completion "))]
 
 
-# -- Read back the trials of an earlier run, as their table was written as JSON.
-
-
 def read_trials(path: Path | str) -> list[Trial]:
     """Return the trials of a file that `--cassette-report` or `--report` has written."""
     return earlier(path, "trials", partial(read, Trial))
@@ -215,9 +212,6 @@ def samples_before(
                 "  leave --resume out to begin again, or name the result of this candidate"
             )
     return {(sample.group, sample.number): sample for trial in before for sample in trial.samples}
-
-
-# -- The table of trials, as text, as Markdown and as plain data.
 
 
 _HEADS = ("run", "verdict", "passed", "baseline", "not counted", "calls", "tokens", "money", "diverges at")
@@ -397,7 +391,12 @@ class Trials(Result):
     def to_checked(self) -> list[Checked]:
         """Return them for the reporters of checks: a check for each recording."""
         failed = {line.partition(": ")[0]: line for line in self.failures}
-        return [Checked(one.name, "", "", (_judged(one, failed.get(one.name, "")),)) for one in self.trials]
+        wanted = "as often as the baseline"
+        found = {name: (Finding(why, wanted, why, rule="model", path=name),) for name, why in failed.items()}
+        return [
+            Checked(one.name, "", "", (Judged("model", f"{one.candidate} on {one.name}", found.get(one.name, ())),))
+            for one in self.trials
+        ]
 
     def summary(self) -> Summary:
         """Return the verdicts and the samples, or the plans."""
@@ -420,10 +419,3 @@ def _said(trial: Trial, sample: Sample) -> str:
     how = sample.left_out or ("passed" if sample.passed else "failed")
     shown = cut(" ".join(sample.answer.split()), _SHOWN)
     return "  ".join(filter(None, [f"{model} {sample.number}", how, sample.run_id[:12], shown]))
-
-
-def _judged(trial: Trial, why: str) -> Judged:
-    found = (
-        (Finding(why, expected="as often as the baseline", found=why, rule="model", path=trial.name),) if why else ()
-    )
-    return Judged("model", f"{trial.candidate} on {trial.name}", found)

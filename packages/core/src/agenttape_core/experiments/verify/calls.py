@@ -169,12 +169,13 @@ class Calls:
         if session_call.is_replayed and session_call.recording and not _runs_loop():
             self._moment(session_call, _CALLED)
         request, address, branch = session_call.request, session_call.position.address, _branch()
-        request_text, replayed = _shortened(canonical_json(request.body)), "not replayed"
+        text, half, replayed = canonical_json(request.body), _MAX_REQUEST // 2, "not replayed"
+        text = text if len(text) <= _MAX_REQUEST else f"{text[:half]} … {text[-half:]}"
         if session_call.is_replayed and session_call.found is not None:
             replayed = f"replayed from call {session_call.found.number} ({session_call.found.match_rule})"
         made = self._of(session_call.session)
         with self._lock:
-            made.calls[address] = [f"{request.kind} {request.name} {request_text}, {replayed}", request.fingerprint]
+            made.calls[address] = [f"{request.kind} {request.name} {text}, {replayed}", request.fingerprint]
             if branch is not None:
                 made.branches.setdefault(branch, []).append(address)
 
@@ -314,11 +315,6 @@ def _recorded_at(session: Session, moment: _Moment) -> float | None:
 def _failure(said: str) -> Pairs:
     """Return the divergence that the failure of a session is, if it failed: the program has caught it."""
     return {CAUGHT_FAILURE: ["", said.partition("\n")[0]]} if said else {}
-
-
-def _shortened(text: str) -> str:
-    half = _MAX_REQUEST // 2
-    return text if len(text) <= _MAX_REQUEST else f"{text[:half]} … {text[-half:]}"
 
 
 def _branch() -> Any:

@@ -42,18 +42,13 @@ from agenttape_core.schema import Plain
 from agenttape_core.session import value_codec, watch_answers, watch_calls
 from agenttape_core.tools.target import Target, awaited, load, run_to_end
 
-# -- Variations within the process of a replay: where its memory lies, and which call, thread or work is faster.
-
-
 _THRESHOLDS = (10, 100, 5_000, 50_000)
 _OBJECTS = 20_000
 _FIRST = 2_000
 _BYTES = 500  # the most that one small object takes: those that are larger come from elsewhere
 _LARGE = 4_000  # the most that a larger one takes, such as a class
 _LATE = 0.002  # seconds by which something is late at most
-
 _ROUNDS = 5  # rounds that a loop makes more for a call, at most
-
 _LINES = 12  # the most lines of a change
 
 _sleep = time.sleep  # the real one, taken before any session
@@ -228,9 +223,6 @@ def _ending(function: Callable[[], Any], job: dict[str, Any], before: Callable[[
     """Call the function under its cassette, and return how it ended."""
     around = use_cassette(job["cassette"], **job["options"]) if job["cassette"] is not None else None
     return ended(function, around, before)
-
-
-# -- The ending of a call of a function, as plain data: what it returned, or what it raised.
 
 
 class Ending(NamedTuple):

@@ -33,9 +33,6 @@ _NOTHING = "(nothing)"
 _HIDDEN = "(differs only in what is redacted)"
 
 
-# -- The output of one replay, as plain data that can be compared.
-
-
 _MAX_TEXT = 1_000_000  # bytes of a file beyond which it is compared by its hash and shown as that
 
 
@@ -76,19 +73,14 @@ def output_of(child: ChildResult, folder: Path | None, timeout: float) -> Output
     if child.code is None:
         return Output(f"had not ended after {timeout:g} s", failed=True, **around)
     if not child.report:
-        return Output(f"{_exit(child.code)} without a result", failed=True, **around)
+        names = {-one.value: f"was killed by {one.name}" for one in signal.Signals}
+        how = f"exited with code {child.code}" if child.code >= 0 else f"was killed by signal {-child.code}"
+        return Output(f"{names.get(child.code, how)} without a result", failed=True, **around)
     report: dict[str, Any] = json.loads(child.report)
     if "unusable" in report:
         return str(report["unusable"])
     earlier = [Output(**one) for one in report.pop("earlier")]
     return Output(**report, earlier=earlier, **around)
-
-
-def _exit(code: int) -> str:
-    if code >= 0:
-        return f"exited with code {code}"
-    names = {one.value: one.name for one in signal.Signals}
-    return f"was killed by {names.get(-code, f'signal {-code}')}"
 
 
 def files_in(folder: Path) -> dict[str, str]:
@@ -111,9 +103,6 @@ def _content(path: Path) -> str:
 
 def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
-
-
-# -- The places where two of them differ.
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +160,6 @@ def printable(plain: Plain) -> Plain:
     if isinstance(plain, list):
         return [printable(item) for item in plain]
     return {printable(key): printable(item) for key, item in plain.items()} if isinstance(plain, dict) else plain
-
-
-# -- what is shown of each aspect ------------------------------------------------------------------------------
 
 
 def _outcomes(aspect: str, first: str, other: str) -> Iterator[Pair]:
@@ -274,9 +260,6 @@ def _shown(value: Plain) -> str:
         return _NOTHING
     text = value.replace("\n", "⏎") if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"
-
-
-# -- The result of a verification.
 
 
 _MOST_PLACES = 6

@@ -57,9 +57,6 @@ from agenttape_core.tools.target import Target, target_of
 Returned = TypeVar("Returned")
 _Script = Generator[Variation, Output, Returned]  # a part of the experiment
 
-# -- The job of a child process: the function, the cassette, and the settings that make it a Python like this one.
-
-
 _RUNNER = "agenttape_core.experiments.verify.child"
 
 _NOT_HANDED_ON = ("PYTEST_", "AGENTTAPE_LIVE", "LANGUAGE")
@@ -105,9 +102,6 @@ def _handed(name: str, value: Any) -> Any:
             "  open the cassette inside the function: with use_cassette(...), and verify(function) without one"
         ) from None
     return plain
-
-
-# -- The program: each of its replays has a new process, with its own folder.
 
 
 class _InProcesses:

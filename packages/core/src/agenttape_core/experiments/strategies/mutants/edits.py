@@ -171,14 +171,10 @@ def _parameters(site: Site, node: Function) -> Iterator[Edit]:
         yield edit("optional", with_fields(args, defaults=defaults), ast.unparse(arg), f"{ast.unparse(arg)}=None")
     renamed = f"{node.name}_renamed"
     shown = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
-    decorated = with_fields(node, decorator_list=[*node.decorator_list, _renaming(renamed)])
+    # The decorator gives the function another name, and keeps the name in the code.
+    renaming = ast.parse(f"lambda function: setattr(function, '__name__', {renamed!r}) or function", mode="eval").body
+    decorated = with_fields(node, decorator_list=[*node.decorator_list, renaming])
     yield Edit("rename", "tools", decorated, sought, f"{shown} {node.name}(…)", f"{shown} {renamed}(…)")
-
-
-def _renaming(name: str) -> ast.expr:
-    """Return a decorator that gives a function another name, and keeps the name in the code."""
-    source = f"lambda function: setattr(function, '__name__', {name!r}) or function"
-    return ast.parse(source, mode="eval").body
 
 
 def _plain(node: ast.Dict) -> Iterator[Edit]:
