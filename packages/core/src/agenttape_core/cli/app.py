@@ -41,7 +41,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "Exchange": {
         "import": "Read recordings of vcrpy, LangSmith or the older agenttape.",
         "export": "Write JSON, OpenTelemetry spans, or a tool oracle.",
-        "serve": "Answer recorded calls of tools over HTTP on this machine.",
+        "serve": "Answer recorded calls of tools and models over local HTTP.",
         "cassette": "Convert, migrate, redact, recover, clean up or checksum files.",
     },
 }

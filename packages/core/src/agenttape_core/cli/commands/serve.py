@@ -30,7 +30,7 @@ from agenttape_core.tools.oracle import OracleServer, ToolOracle, oracle_of, rea
     help="With --as: the answer to a request made more often than recorded.",
 )
 def serve(paths: tuple[str, ...], *, provider: str | None, port: int, pace: str, on_repeat: str, as_json: bool) -> int:
-    """Answer recorded calls of tools, or of models, over HTTP on this machine.
+    """Answer recorded calls of tools and models over local HTTP.
 
     With --as, PATHS are cassettes, and programs in any language get their models' answers in the provider's own wire
     format. Each client that sends another X-Agenttape-Run gets each recording once. A request without a recording gets
