@@ -133,7 +133,7 @@ class OrderOfEnds:
         Calls that were made inside of others represent these: a replay of the others finds their places by the inner
         ones. Returns groups of calls of threads that overlapped, in the order of their ends; a stream of an event loop
         also has an entry for each of its chunks. If calls ended in the order in which they began, a replay answers them
-        in that order by default. Also returns the known facts of those of one event loop.
+        in that order by default. Also returns the known facts about calls in one event loop.
         """
         with self._lock:
             calls, self._ended = self._ended, []

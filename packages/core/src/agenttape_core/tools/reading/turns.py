@@ -95,7 +95,7 @@ def _continues(messages: list[dict[str, Any]], asked: int | None, prompt: str) -
 
 
 def conversation_of(last: Interaction | None) -> list[dict[str, Any]]:
-    """Return the messages of a conversation with its last answer, which is that of the call `last`."""
+    """Return the messages of a conversation with its last answer, from the call `last`."""
     if last is None:
         return []
     messages = [*input_messages(last.request), *Answer(last.outcome).messages]
