@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+from tests.matrix.run import PAGE, table_of
 from tests.matrix.upgrade import moved
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,3 +82,13 @@ def test_versions_move_by_normalized_name() -> None:
         "# What we test.\npydantic_core==2.50.5\nruff==0.17.5\ntomlkit==0.13\n",
         ["pydantic_core 2.50.4 -> 2.50.5"],
     )
+
+
+@pytest.mark.parametrize("package", [path.parent.name for path in sorted(ROOT.glob("packages/*/pyproject.toml"))])
+def test_each_python_on_which_all_passed_is_named(package: str) -> None:
+    """A package names each Python whose cells on the page all passed, and none that isn't on the page, but for 3.11."""
+    table = table_of(PAGE.read_text(encoding="utf-8"))
+    cells = {version.rpartition(".")[0]: row.values() for version, row in table.items()}
+    passed = {version for version, row in cells.items() if all(" / 0 / " in found for found in row)}
+    named = {name.split()[-1] for name in project(package)["project"]["classifiers"] if "Python :: 3." in name}
+    assert passed <= named <= {"3.11", *cells}
