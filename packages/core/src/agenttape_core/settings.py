@@ -226,8 +226,9 @@ def load_settings(
     """Return the settings of the project around a folder.
 
     Relative paths in the file start from its own folder, those in the environment stay relative. The nearest
-    `pyproject.toml` at or above `start` that has our table counts; `otherwise` is the folder to start from if the file
-    doesn't exist. Raises `ConfigurationError` if a key or variable is unknown, or a value is not valid.
+    `pyproject.toml` at or above `start` (by default the current folder) that has our table counts; `otherwise` is the
+    folder to start from if the file doesn't exist. `environment` is by default the process environment. Raises
+    `ConfigurationError` if a key or variable is unknown, or a value is not valid.
     """
     start = start or Path.cwd()
     file = _file_around(start, otherwise)

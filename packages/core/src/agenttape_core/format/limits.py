@@ -14,7 +14,7 @@ MAX_RECORD_BYTES = 64 * 1024 * 1024
 MAX_PACKED_RATIO = 256
 """Times that the size of a packed cassette may grow when it is unpacked, if it is larger than `MAX_UNPACKED_BYTES`."""
 
-MAX_UNPACKED_BYTES = 48 * 1024 * 1024  # size in bytes up to which a cassette may be packed ever so small
+MAX_UNPACKED_BYTES = 48 * 1024 * 1024  # size in bytes up to which the ratio does not count
 
 MAX_VALUES = 3_000_000
 """Values of one record (or of the header), as the file separates them: lines of YAML, commas of JSON."""

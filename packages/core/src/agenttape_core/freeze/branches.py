@@ -165,7 +165,7 @@ class Branches:
         return branch
 
     def prepare(self, context: Context, work: Any) -> threading.Event:
-        """Begin the branch of work in a context, as threads may begin in any order; return an event for its end."""
+        """Begin the branch of work in a context, as threads may begin in any order; return the event of its end."""
         branch, over = self.fork(label_of(work)), threading.Event()
         branch.is_over = over.is_set
         with suppress(RuntimeError):  # a context that is in use already, for several pieces of work

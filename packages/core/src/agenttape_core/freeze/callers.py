@@ -64,10 +64,7 @@ def calling_module(passing: Collection[str]) -> str:
 
 
 def calling_frame(passing: Collection[str]) -> types.FrameType | None:
-    """Return the frame of the code that asks, from the caller of the function that calls this.
-
-    `passing` is as in `calling_module`; the search begins at the caller of the function that calls this.
-    """
+    """Like `calling_module`, return the frame that asks, from the caller of the function that calls this."""
     frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - gives the stack without building a list
     while frame is not None and frame.f_globals.get("__name__", "") in passing:
         frame = frame.f_back

@@ -72,7 +72,7 @@ class Environment:
             return dict(sorted(self._learned.items()))
 
     def value(self, name: str, live: str | None) -> str | None:
-        """Return the value of a variable in this session. `live` is its real value."""
+        """Return the value of a variable in this session. `live` is its real value, `None` if it's absent."""
         with self._lock:
             if name in self._before:
                 return live
@@ -91,7 +91,7 @@ class Environment:
         """Note that the session's code set or removed a variable, which makes it live from then on.
 
         A variable that is removed and put back unchanged counts as unchanged: `mock.patch.dict` does so with all
-        variables. `before` and `now` are its real values.
+        variables. `before` and `now` are its real values, `None` if it's absent.
         """
         with self._lock:
             original = self._before.setdefault(name, before)

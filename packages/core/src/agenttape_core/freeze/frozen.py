@@ -400,7 +400,7 @@ class Frozen:
     def next_bits(self, maker: str, bits: int) -> int:
         """Give the next pseudo-random number of a maker in the current scope.
 
-        `maker` is the name of what asks, such as `random.Random`; each has its own count.
+        Each `maker`, such as `random.Random`, has its own count; the number has at most so many `bits`.
         """
         size = -(-bits // 8)
         scope = ask(self._scope)
@@ -426,10 +426,10 @@ class Frozen:
         of different scopes are not ordered among each other, because no order between them is deterministic.
 
         `maker` is the name of what asks, such as `uuid.uuid4`; each has its own count. `version` is 1, 4, 6 or 7.
-        `node` (48 bits) and `clock_seq` (14 bits) replace derived ones in versions 1 and 6; `milliseconds` is a time
-        since the epoch that the caller chose for versions 1, 6 and 7, and `after` a time that the id's own must be
-        later than. `scope` replaces the current one: ids drawn in one scope are in order. Raises `ConfigurationError`
-        if the version is none of these.
+        `node` (48 bits) and `clock_seq` (14 bits) replace derived ones in versions 1 and 6; `milliseconds` is the time
+        since the epoch that the caller chose for versions 1, 6 and 7; the id's own must be later than `after`
+        (milliseconds). `scope` replaces the current one: ids drawn in one scope are in order. Raises
+        `ConfigurationError` if the version is none of these.
         """
         if version not in VERSIONS:
             raise ConfigurationError(f"cannot derive ids of UUID version {version}; expected one of {VERSIONS}")

@@ -126,7 +126,7 @@ def _arguments(values: Any = None, count: int = 0, names: int | None = None) -> 
 
 
 class MethodReference:
-    """A class method, bound anywhere, any time; `stand_in` gets the class first; see `FunctionReference`."""
+    """A class method, however it was bound. `stand_in` gets the class first; see `FunctionReference`."""
 
     def __init__(self, method: Any, stand_in: Callable[..., Any], keeps_real: KeepsReal) -> None:
         found = _function_of(method)

@@ -47,7 +47,7 @@ class Wait(NamedTuple):
     seconds: float  # the time after which it times out, rounded up
 
     def timed_out(self, *, is_own: bool = True) -> None:
-        """Let the clock pass unless a call is or was under way. A timer's wait isn't the branch's own."""
+        """Let the clock pass, unless a call is under way, or was meanwhile. `is_own` is false for a timer."""
         if self.begun.calls == self.frozen.calls and not self.frozen.is_under_way():
             self.frozen.end_wait(self.begun, self.seconds, is_own=is_own)
 
@@ -355,7 +355,7 @@ def ordering_waits(
     """Let others do the waiting for locks, simple queues and times, while inside and `use_waits`. One block at a time.
 
     `acquires` acquires a lock, by its class, within so many seconds, -1 for any number; `get` gets an item of a queue
-    by the real method, within so many seconds, `None` for any number; `sleep` uses the real function.
+    by the real method, within so many seconds, `None` for any number; `sleep` sleeps by the real function.
     """
     _ordered.acquires, _ordered.get, _ordered.sleep = acquires, get, sleep
     try:

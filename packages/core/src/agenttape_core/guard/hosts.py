@@ -98,7 +98,7 @@ def of_program(entries: Collection[str], *, has_live: bool) -> tuple[str, ...]:
 
 
 def check_hosts(entries: Iterable[str]) -> None:
-    """Check entries of `allow_hosts`. Raises `ConfigurationError` if one is neither a host (with port) nor a word."""
+    """Check entries of `allow_hosts`. Raises `ConfigurationError` if one is neither `HOST`, `HOST:PORT` nor a word."""
     for entry in entries:
         parsed(entry)
 

@@ -26,8 +26,8 @@ def _alone(_name: str) -> AbstractContextManager[None]:
 class ImportFinder:
     """Finds modules like the other finders, with a loader that reports. Stands in `sys.meta_path` while it is needed.
 
-    `is_wanted` returns True for the name of a module to be noticed, which `loaded` is called with when it has run;
-    `around` returns the context that it runs in.
+    `is_wanted` returns True for the name of a module to be noticed; `loaded` is called with that name when the module
+    has run, and `around` returns the context that it runs in, by default none.
     """
 
     def __init__(

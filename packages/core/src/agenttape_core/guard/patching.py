@@ -34,7 +34,7 @@ class Left:
         self.any = False  # true if there may be any; read on each call of a wrapped function
 
     def add(self, ours: Any, below: Any) -> None:
-        """Note a wrapper in place of which stands someone else's."""
+        """Note that someone else's wrapper replaces `ours`, which had replaced the function `below`."""
         if isinstance(ours, FunctionType):  # nothing else can be referred to weakly
             self._below[ours] = below
             self.any = True

@@ -316,8 +316,8 @@ def guarding(guard: Guard, exempt: Callable[[], bool]) -> contextlib.AbstractCon
     """Keep the process offline during a block.
 
     Guards may nest and overlap in any threads. What is tried must be acceptable to every open guard, because a guard
-    cannot know to which session a thread without context belongs. `exempt`, asked at each attempt, is whether the guard
-    leaves the caller alone, as another session answers for it. Raises `NetworkBlockedError` inside the block, where
-    something is tried; where that is telemetry, `ConnectionRefusedError`.
+    cannot know to which session a thread without context belongs. `exempt`, called at each attempt, returns True if the
+    guard leaves the caller alone, as another session answers for it. Raises `NetworkBlockedError` inside the block,
+    where something is tried; where that is telemetry, `ConnectionRefusedError`.
     """
     return _guards.including(_Opened(guard, exempt))

@@ -40,7 +40,7 @@ def changes_of(changes: Changes, cassette: Cassette, policy: Policy) -> dict[int
 
 
 def unlanded_error(session: Session, changes: Mapping[int, Placed], shown: Location) -> ChangeNotReachedError | None:
-    """Return the error that names the changes of which none was reached; `None` if one of each key did."""
+    """Return the error that names the changes of which none was reached; `None` if one of each key was."""
     reached = {changes[one.number].key for one in session.report.reached}
     left = {number: one.change for number, one in changes.items() if one.key not in reached}
     if not left:

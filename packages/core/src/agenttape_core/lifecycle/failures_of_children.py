@@ -128,7 +128,7 @@ _sessions: weakref.WeakSet[Session] = weakref.WeakSet()  # the replays of this p
 
 
 def watch_draws(session: Session, *, is_new: bool) -> None:
-    """Report the program's draws in child processes to the replay; if not `is_new`, they may be forked."""
+    """Let a replay report the program's draws in other processes; `is_new` if this one was spawned within it."""
     if is_new:
         _tell(session, is_of_pool=True)
     else:

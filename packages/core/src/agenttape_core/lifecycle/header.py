@@ -143,8 +143,8 @@ def new_header(
 ) -> Header:
     """Return the header of a session that begins.
 
-    `prior` is the header of the present cassette, which the recording may replace; `clock` is the time at which the
-    clock of an imported program stood still, in seconds since the epoch.
+    `prior` is the header of the present cassette, if there is one; with `replaces`, the recording replaces that.
+    `clock` is the time at which the clock of an imported program stood still, in seconds since the epoch.
     """
     if prior is not None and not replaces:
         given = {"ignore": settings.ignore and list(settings.ignore), "http": settings.http}

@@ -58,7 +58,7 @@ def missing_integration(opened: Opened) -> MissingIntegrationError | None:
 
 
 def explain(where: str, missing: dict[str, str]) -> str:
-    """Return the message."""
+    """Return the message for a cassette; `missing` has the packages that aren't installed, by module."""
     frameworks = " and ".join(sorted({module.partition(".")[0] for module in missing}))
     packages = " ".join(sorted(set(missing.values())))
     return (

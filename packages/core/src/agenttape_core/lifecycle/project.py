@@ -47,7 +47,7 @@ class Project(NamedTuple):
         return test.mode_of(path) if test is not None and not self.replays_only else None
 
     def recording(self, name_or_path: str | Path, cassette_dir: str) -> Location:
-        """Return the file of a cassette to read, from the project's folder. Raises `ConfigurationError`."""
+        """Return the file of a cassette to read, in the project. Raises `ConfigurationError` if it names no file."""
         return cassette_path(name_or_path, cassette_dir, self.folder)
 
     def written(self, name_or_path: str | Path, cassette_dir: str) -> Location:

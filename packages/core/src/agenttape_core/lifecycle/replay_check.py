@@ -38,8 +38,8 @@ def has_recorded(session: Session) -> bool:
 class ReplayCheck:
     """A replay check: a context manager around the second call, whose result is to be `compare`d inside it.
 
-    `request` is of the session that the function recorded in, which has ended. Raises `VerificationError` if with
-    `check_replay="fail"`, if the second call differs.
+    The function `recorded` in a session that has ended, which `request` had opened; `result` is its result.
+    Raises `VerificationError` with `check_replay="fail"` if the second call differs.
     """
 
     def __init__(self, request: SessionRequest, recorded: Session, result: object) -> None:

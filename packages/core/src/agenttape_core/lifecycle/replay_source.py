@@ -92,7 +92,7 @@ async def _replayed(begun: Source, app: Any, options: dict[str, Any]) -> SourceR
 
 
 def run_to_its_end(begin: Begin, *, is_awaited: bool) -> Any:
-    """Begin a run, and return its answer, of a stream a list; `is_awaited` ones need a loop from the start."""
+    """Begin a run, and return its answer, of a stream a list; with `is_awaited`, it needs a loop from its beginning."""
     if is_awaited:
         return asyncio.run(finished(begin))
     answer = begin()

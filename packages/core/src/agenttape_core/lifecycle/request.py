@@ -43,7 +43,7 @@ def unchanged(step: Step) -> Step | None:
 
 
 def checked_fakes(fakes: Mapping[str, Callable[..., Any]]) -> Mapping[str, Callable[..., Any]]:
-    """Return the functions that answer unrecorded calls. Raises `ConfigurationError` if one is asynchronous."""
+    """Return the functions that answer unrecorded calls. Raises `ConfigurationError` unless each returns right away."""
     if not isinstance(fakes, Mapping):
         raise ConfigurationError(f"fakes={fakes!r}: expected a mapping of names of tools to functions")
     for name, fake in fakes.items():
@@ -68,7 +68,7 @@ class Derivation(NamedTuple):
 
 
 def checked_target(to: str | Path | None, mode: str | Mode | None) -> str | Path | None:
-    """Return the file of a derived cassette, which no recording has. Raises `ConfigurationError` if it records."""
+    """Return the file of a derived cassette. Raises `ConfigurationError` if it's given and the mode only records."""
     if to is not None and mode is not None and (given := parse_mode(mode)).always_records:
         raise ConfigurationError(
             f"to={str(to)!r}: only a replay derives a cassette\n"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FailedBlock(NamedTuple):
-    """A block with a cassette that failed, without the error, which would keep all that it made alive."""
+    """A block with a cassette that has failed or couldn't begin; without the error, which keeps all it made alive."""
 
     cassette: str
     session: Session | None  # the session of the block; `None` if it could not be opened

@@ -54,7 +54,7 @@ _UNSEEN = "{drawn} that {who} draws are other ones"
 
 
 def _is_drawn(kind: str) -> None:
-    """Name a draw: in a thread without a context, by garbage, or in a run that was only observed."""
+    """Name a draw: of a real value, in a thread without a context, by garbage, or in a run that was only observed."""
     bare = session_of_bare_thread()
     session = bare or context_session()
     if session is None or not session.is_replay or session.frozen is None:

@@ -166,7 +166,7 @@ def _nothing() -> None:
 
 
 class ToFile:
-    """Adds a line to a file for each event right away, as processes may share it. Raises `ConfigurationError`."""
+    """Adds each event's line to a file right away: processes may share it. `ConfigurationError` if it's unwritable."""
 
     def __init__(self, path: Path) -> None:
         self.dropped = 0

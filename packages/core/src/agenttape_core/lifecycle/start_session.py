@@ -79,8 +79,9 @@ class Opened(NamedTuple):
 def start(prepared: Prepared, *, run_id: str = "", events: Events | None = None) -> Opened:
     """Start the journal of what will be recorded, and make the session.
 
-    `events` is the stream of events, if it is open already. Raises `CassetteError` if the cassette is being recorded
-    elsewhere, or its folder cannot be written to, and `ConfigurationError` if a kind to freeze is unknown.
+    `run_id` is the run's id, if it is known already, and `events` the stream of events, if that is open. Raises
+    `CassetteError` if the cassette is being recorded elsewhere, or its folder cannot be written to, and
+    `ConfigurationError` if a kind to freeze is unknown.
     """
     policy, request = prepared.policy, prepared.request
     journal = None

@@ -313,7 +313,7 @@ async def _in_thread(work: Callable[[], ResultT], undo: Callable[[ResultT], None
     Other loops than asyncio's, such as trio's, can't await a thread of asyncio: there, the work is done in place, as a
     `with` block does it everywhere.
 
-    `undo` is called with the result if a canceled caller will never see it.
+    `undo` is called with the result if a cancelled caller will never see it.
     """
     if not _is_in_task_of_asyncio():
         return work()

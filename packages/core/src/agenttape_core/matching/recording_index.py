@@ -162,8 +162,8 @@ class RecordingIndex:
     ) -> Candidate | None:
         """Return the recording that would answer a call, or `None` if there is none left. It stays unused.
 
-        `on_repeat` is the rule for when all recordings that fit are used; by default, all ways to find recordings are
-        tried.
+        `on_repeat` is the rule for when all recordings that fit are used; `ways` are some of the ways to find
+        recordings, by default all of them.
         """
         for way in self._match_on if ways is None else ways:
             number = self._accepted(way, request, address) if callable(way) else self._free(way, request, address)

@@ -390,7 +390,7 @@ class Room:
 
         timer = real(self.loop, when, due, context=Context())
         self.timers[key] = timer
-        if not is_seen(self.loop):  # a timer of Python's own lets go of what it calls when it's canceled
+        if not is_seen(self.loop):  # a timer of Python's own lets go of what it calls when it's cancelled
             self.dues[key] = due
         if len(self.timers) > 256:  # noqa: PLR2004 - now and then
             self.timers = {key: timer for key, timer in self.timers.items() if not timer.cancelled()}

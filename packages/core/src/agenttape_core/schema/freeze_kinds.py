@@ -20,7 +20,7 @@ TICKING: Kind = "clock:ticking"
 
 
 def check_kinds(kinds: Collection[str]) -> None:
-    """Refuse, with `ConfigurationError`, unknown kinds of frozen values, and two that exclude each other."""
+    """Raise `ConfigurationError` for unknown kinds of frozen values, and for two that exclude each other."""
     unknown = sorted(set(kinds) - set(KINDS))
     if unknown:
         raise ConfigurationError(f"cannot freeze {', '.join(unknown)}; expected only: {', '.join(KINDS)}")

@@ -69,11 +69,11 @@ class ValueCodec:
         return ValueCodec(self._types, last_resort)
 
     def encode(self, value: Any) -> Plain:
-        """Return a copy of `value` as plain data. Raises `UnrecordableValueError` without a codec, or if too deep."""
+        """Return a deep copy as plain data. Raises `UnrecordableValueError` without a codec, or beyond `MAX_DEPTH`."""
         return self._encode(value, "$", MAX_DEPTH)
 
     def decode(self, plain: Plain) -> Any:
-        """Return a fresh value of what `encode` made. Raises `UnreadableValueError` for unknown tags or classes."""
+        """Return a fresh value of what `encode` made. Raises `UnreadableValueError`: unknown tag, or unloaded class."""
         kind = type(plain)
         if kind is list:
             return [self.decode(item) for item in plain]

@@ -42,7 +42,7 @@ class ChangedCall:
         self.error: Exception | None = None
 
     def answer(self) -> Any:
-        """Return a fresh recorded answer in the framework's form. Raises `ConfigurationError` without one."""
+        """Return a fresh copy of the recorded answer, as the framework has it; `ConfigurationError` without one."""
         value = recorded_value(self._call, self.outcome)
         if value is None and self.outcome.status not in {"returned", "streamed"}:
             raise ConfigurationError(f"it has no recorded answer: it {self.outcome.status}")
@@ -223,8 +223,8 @@ class AnsweredCall(Call):
     def wait_to_be_abandoned(self, after: int | None = None) -> None:
         """Wait until no code waits for this thread, if none did during the recorded call.
 
-        `after` is the number of chunks of a stream that had to have arrived; by default, none did during the call at
-        all. Raises `CassetteMissError` if it is not: the answer came too late when it was recorded.
+        With `after`, only if that was when so many chunks of a stream had arrived; by default in any case. Raises
+        `CassetteMissError` if some code still waits: the answer came too late when it was recorded.
         """
         if self._was_abandoned(after):
             with self.session.answering:

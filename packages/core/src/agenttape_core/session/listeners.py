@@ -67,7 +67,7 @@ NAMES: Slot[Names] = Slot(Names)
 
 
 class LateCalls(Listener):
-    """Refuses calls from work that a replay has started, and that continues after its end. The replay has ended."""
+    """Refuses calls from work that a replay has started, and that continues after its end."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -171,9 +171,9 @@ def explanation(
 ) -> list[str]:
     """Return the lines of a miss below the first.
 
-    `near` is the nearest recording, or a line on why there's none; `None` if there's a recording, which may not be
-    replayed because it is lossy. `around` has lines on how the run around the call differs from the recorded one;
-    `hash_seed` is the recording's; `zone` is a sentence on how the local time zone differs.
+    `remedy` returns lines on how to record the call; `near` is the nearest recording, or a line on why there's none;
+    `None` if there's a lossy one. `around` has lines on how the run around the call differs from the recorded one;
+    `hash_seed` is the recording's, if it's known; `zone` is a sentence on how the local time zone differs.
     """
     if near is None:
         lossy = 'accept the incomplete recording:  use_cassette(..., accept={"lossy"})'

@@ -117,11 +117,11 @@ class ClockDifference(NamedTuple):
     """A request that differs from the nearest recording only in dates and times."""
 
     spelt: str  # the first of them, as the request has it
-    # The global that drew it when its module was imported; `None` if none is known, or it's a day that you may have
-    # written there.
+    # The global that drew it when its module was imported; `None` if none is known, or the date may just be written
+    # there.
     holder: str | None
     is_now: bool  # whether it's of the present day, which only code outside the session sees in a replay
-    is_later: bool  # whether it's so, and the recording is older than a day: no other time zone explains it
+    is_later: bool  # whether it's so, and the recorded one is over a day off: no other time zone explains it
 
 
 def clock_difference(leaves: Iterable[tuple[str, Plain, Plain]], asked: Mapping[str, Plain]) -> ClockDifference | None:

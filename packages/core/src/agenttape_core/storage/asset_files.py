@@ -42,7 +42,7 @@ class AssetFolder:
         self._held: dict[str, bytes] | None = None
 
     def hold(self) -> None:
-        """Read all assets into memory while there's a way to them. Raises `Malformed` if that's impossible."""
+        """Read all assets into memory while there's a way. Raises `Malformed` if they're unreadable or too many."""
         held: dict[str, bytes] = {}
         left = limits.MAX_FILE_BYTES
         for name in filter(is_file_name, self._names()):
@@ -53,7 +53,7 @@ class AssetFolder:
         self._held = held
 
     def read(self, name: str, size: int) -> bytes:
-        """Return the unverified content of an asset whose name is valid. Raises `Malformed` if it's unreadable."""
+        """Return the unverified content of an asset, `size` bytes. Raises `Malformed` if it's missing or unreadable."""
         if self._held is None:
             return self._fetch(name, size)
         if name not in self._held:
@@ -61,7 +61,7 @@ class AssetFolder:
         return self._held[name]
 
     def save(self, assets: Mapping[str, bytes], *, kept_in: Path | None) -> None:
-        """Write new assets, before the cassette that refers to them. Raises `CassetteWriteError`."""
+        """Write new assets, before the cassette that needs them. Raises `CassetteWriteError` if one can't be saved."""
         for name, data in assets.items():
             if not _is_there(self._store, f"{self._folder}/{name}", data):
                 self._store.save(f"{self._folder}/{name}", data, kept_in=kept_in)
@@ -119,7 +119,7 @@ def _said(error: OSError) -> str:
 
 
 def reader_of_assets(location: Location) -> AssetFolder:
-    """Return a cassette's assets for reading, a remote one's now. Raises `Malformed` if that's impossible."""
+    """Return a cassette's assets to read, a remote one's now. Raises `Malformed` if they're unreadable or too many."""
     assets = AssetFolder(location)
     if isinstance(location, CassetteUrl):
         assets.hold()

@@ -56,7 +56,7 @@ def replace_file(path: Path, data: bytes, *, kept_in: Path | None = None) -> Non
 
 
 def hidden_beside(folder: Path, name: str) -> list[Path]:
-    """Return the hidden files (`.NAME.` and more) that belong to a file. Raises `OSError` if it can't."""
+    """Return the hidden files (`.NAME.` and more) of a file. Raises `OSError` if the folder can't be read."""
     start = f".{name}."
     return [path for path in folder.iterdir() if path.name.startswith(start)]
 

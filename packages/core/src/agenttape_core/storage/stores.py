@@ -119,7 +119,7 @@ def store_of(location: Location) -> tuple[Store, str]:
 
 
 def exists(location: Location) -> bool:
-    """Return True if there is a cassette. Raises `CassetteFormatError` if that's unknown, and as `store_of`."""
+    """Return True if there is a cassette. Raises `CassetteFormatError` if that's unknown, and as `store_of` does."""
     store, key = store_of(location)
     try:
         return store.exists(key)

@@ -46,7 +46,7 @@ def read_source(path: Path) -> bytes:
 
 
 def parse_yaml(path: Path, data: bytes) -> Any:
-    """Return the document of a YAML or JSON file. Raises `CassetteFormatError`, even for tags of Python objects."""
+    """Return the document of a YAML or JSON file. Raises `CassetteFormatError` if it's neither, or tags an object."""
     try:
         return _load_yaml(_text(path, data))
     except _MalformedYamlError as error:
