@@ -161,7 +161,7 @@ _PASSING = frozenset(
 )
 
 
-class RunInput(NamedTuple):
+class BegunWait(NamedTuple):
     """The beginning of a wait."""
 
     since: float  # the seconds by which the clock had passed by then
@@ -345,12 +345,12 @@ class Frozen:
         """The frozen moment in nanoseconds since the epoch, exact to the microsecond, as `datetime` is."""
         return _nanoseconds(self.clock)
 
-    def begin_wait(self) -> RunInput:
+    def begin_wait(self) -> BegunWait:
         """Begin a wait of the session's own code."""
         branch = self._branches.touch()
-        return RunInput(self._passed, branch, self._branches.switches, self.calls, self.is_under_way())
+        return BegunWait(self._passed, branch, self._branches.switches, self.calls, self.is_under_way())
 
-    def end_wait(self, begun: RunInput, seconds: float, *, is_own: bool = True) -> None:
+    def end_wait(self, begun: BegunWait, seconds: float, *, is_own: bool = True) -> None:
         """Move the standing clock on, as a wait has ended. One of no time only lets others have their turn.
 
         The code wanted to wait for `seconds`. `is_own` is false for a timer, beside which the branch may do something

@@ -30,7 +30,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from agenttape_core.freeze.callers import ASKING, MACHINERY, calling_module, is_of_a_library
-from agenttape_core.freeze.frozen import Frozen, RunInput
+from agenttape_core.freeze.frozen import BegunWait, Frozen
 from agenttape_core.freeze.frozen_function import FrozenFunction, current
 from agenttape_core.guard.immutable import Exchange
 
@@ -43,7 +43,7 @@ class Wait(NamedTuple):
     """A wait that began."""
 
     frozen: Frozen  # what is kept fixed for the session that waits
-    begun: RunInput  # its beginning
+    begun: BegunWait  # its beginning
     seconds: float  # the time after which it times out, rounded up
 
     def timed_out(self, *, is_own: bool = True) -> None:
