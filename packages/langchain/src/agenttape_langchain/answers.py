@@ -56,7 +56,7 @@ def text_of(_: Any, result: Any) -> Any:
 def chosen_texts(_: Any, answer: Any) -> LLMResult:
     """Return the result of a text model whose answer was chosen.
 
-    Raises `ConfigurationError` if it isn't a text, and no result.
+    Raises `ConfigurationError` if it's neither a text nor a result.
     """
     if isinstance(answer, LLMResult):
         return answer

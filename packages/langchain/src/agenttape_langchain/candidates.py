@@ -152,7 +152,7 @@ def _following(generation: ChatGeneration, schema: str) -> ChatGeneration:
 def asked_instead(session_call: SessionCall | None, own: BaseChatModel, options: Mapping[str, Any]) -> Asked | None:
     """Return the candidate that is asked in place of the program's own model, if the call has one.
 
-    `own` is the program's own model; `options` are the arguments of the call, as its leaf gets them. Raises
+    `own` is the program's model; `options` are the parameters of the call, as its leaf gets them. Raises
     `ConfigurationError` if the candidate calls no tools, and some are offered.
     """
     candidate = candidate_of(session_call, FRAMEWORK)

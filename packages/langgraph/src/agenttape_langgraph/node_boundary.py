@@ -29,10 +29,7 @@ def is_replayed(replay_nodes: ReplayNodes, name: str) -> bool:
 
 
 def cross_node(session: Session, name: str, given: Any, config: RunnableConfig | None) -> SessionCall:
-    """Begin a node or a task.
-
-    `given` is its input: the state, the arguments; `config` is by default the one in force.
-    """
+    """Begin a node or a task. `given` is its input, a state or arguments; `config` is by default the one in force."""
     config = config if config is not None else current_config() or {}
     name = str.__str__(name)  # it may be a member of an enum
     body = {**runnable_body(given, _options(config)), **request_of_run(config)}

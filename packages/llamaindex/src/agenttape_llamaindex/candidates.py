@@ -84,7 +84,7 @@ def asked_instead(
 ) -> Callable[[], Any] | None:
     """Return the function that calls the candidate in place of the program's own LLM, if the call has one.
 
-    `own` is the program's own model; `args` and `kwargs` are the arguments of the call, as its leaf gets them. Raises
+    `own` is the program's LLM; `args` and `kwargs` are the arguments of the leaf method `name`. Raises
     `ConfigurationError` if tools are offered, and the candidate can't call any; or if an answer is to follow a schema
     in a way that only the program's own LLM supports.
     """

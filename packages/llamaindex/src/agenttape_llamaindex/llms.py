@@ -85,7 +85,7 @@ def chosen_chat(session_call: Any, answer: Any) -> ChatResponse:
 def chosen_completion(session_call: Any, answer: Any) -> CompletionResponse:
     """Return the response of an LLM whose text was chosen.
 
-    Raises `ConfigurationError` if it isn't a text, and no response.
+    Raises `ConfigurationError` if it's neither a text nor a response.
     """
     if isinstance(answer, CompletionResponse):
         return answer

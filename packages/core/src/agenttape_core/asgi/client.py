@@ -56,7 +56,7 @@ def again(app: Any, source: Source) -> Callable[[], Any] | None:
     """Return a function that sends a recorded request again.
 
     Returns `None` for a recording that no request began. Raises `ConfigurationError` if the recording is broken, or a
-    header is none.
+    header isn't a name and a value.
     """
     if not source.is_request:
         return None

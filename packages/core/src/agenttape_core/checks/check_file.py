@@ -114,7 +114,7 @@ class CheckFile:
 
 
 def read_checks(path: Path | str) -> CheckFile:
-    """Read a file of checks. Raises `ConfigurationError` with each problem and its line."""
+    """Read a file of checks. Raises `ConfigurationError` if it cannot be read, or with each problem and its line."""
     shown = shown_path(path)
     try:
         text = Path(path).read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ MISSING = "case"  # the word of the finding about a case without a run
 def judge(
     runs: Iterable[tuple[str, Callable[[], Run]]], files: Sequence[CheckFile], more: Callable[[Run], Iterable[Judged]]
 ) -> Iterator[Checked]:
-    """Yield the checks' verdict on each run, with `more`, then on each case that has none."""
+    """Yield what the checks and `more` say about each run, then the verdict on each case without a run."""
     every = [check for file in files for check in file.every]
     cases: dict[str, list[Case]] = {}
     for file in files:

@@ -71,7 +71,7 @@ def forms_of(run: Run, expected: Any) -> list[Any]:
 
 
 def differing(expected: Any, found: Any, path: str = "") -> Iterator[Difference]:
-    """Yield the places where a value isn't the expected one, in which a regular expression fits what it finds."""
+    """Yield the places where a value isn't the expected one; a regular expression fits a text that it's found in."""
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         for key in [*expected, *(key for key in found if key not in expected)]:
             below = f"{path}.{key}" if path else str(key)

@@ -48,7 +48,7 @@ def checks_of(word: str, value: Any) -> list[Check]:
 
 
 def unknown(what: str, key: Any, known: Iterable[str]) -> str:
-    """Return the message about an unknown key, with the nearest known one. `what` is the supposed thing."""
+    """Return the message about an unknown key, with the nearest known one. `what` names its sort."""
     names = sorted(known)
     alike = difflib.get_close_matches(str(key), names, n=1, cutoff=0.5)
     return f"unknown {what} {key!r}; " + (

@@ -61,7 +61,7 @@ def found_in(paths: Sequence[str]) -> list[Found]:
 
 
 def runs_in(paths: Sequence[str]) -> list[Found]:
-    """Return the cassettes that `found_in` does, a derived one only if it or its folder (of no others) is named."""
+    """Return the cassettes as `found_in` does, but derived ones only if named, or in a folder without others."""
     runs: dict[str, Found] = {}
     for path in paths or (".",):
         found = found_in([path])
@@ -91,7 +91,7 @@ def found_one(path: str) -> Found:
 
 
 def records_of(found: Found) -> Iterator[Interaction | Step]:
-    """Yield the records of a cassette, after reading its whole header. Raises `CassetteError`."""
+    """Yield the records of a cassette, after its whole header. Raises `CassetteError` if a part can't be read."""
     cassette = found.open()
     _ = cassette.header  # its volatile block is read lazily
     yield from cassette.records()

@@ -30,7 +30,7 @@ from agenttape_core.tools.reporting import Finding
 # -- Coverage: what runs have exercised of what they could: tools, errors of tools, nodes, edges, events, interrupts.
 
 
-START, END = "__start__", "__end__"  # langGraph's names of where a graph begins and ends
+START, END = "__start__", "__end__"  # LangGraph's names of where a graph begins and ends
 _INTERRUPT = "Interrupt"
 _SUPERSTEP = re.compile(r"@(\d+)(?:\[\d+\])?$")  # the superstep of a task, at the end of its address
 
@@ -64,7 +64,7 @@ class Coverage:
     graph_events: tuple[EventType, ...] = ()  # the types of events of a workflow that the runs are held against
 
     def add(self, cassette: Cassette) -> None:
-        """Add the tools and nodes that a recorded run has exercised. Raises `CassetteFormatError`."""
+        """Add the tools and nodes that a run has exercised. Raises `CassetteFormatError` if a record is malformed."""
         made, asked = Counter[str](), Counter[str]()
         tasks: list[_Task] = []
         has_ticks = False
@@ -286,7 +286,7 @@ _SAID = {
 class Measure(NamedTuple):
     """A measure of recorded runs."""
 
-    plain: Any  # it as plain data
+    plain: Any  # the measure as plain data
     show: Callable[[], None]  # prints it
     failure: str  # why the check fails; empty if it doesn't
 
@@ -305,7 +305,7 @@ class _Scored(NamedTuple):
 def covered(cassettes: Sequence[Found], graph: str | None, fail_under: float | None) -> Measure:
     """Return which tools, nodes and edges runs have used.
 
-    `graph` and `fail_under` (percent) are as on the command line. Raises `ConfigurationError` if that isn't one.
+    `graph` is `module:graph`, and `fail_under` is in percent. Raises `ConfigurationError` if the graph isn't one.
     """
     found = Coverage()
     if graph is not None:

@@ -24,8 +24,9 @@ def with_program(target: str, work: Callable[[Program], Result], *, cassette: st
     """Do something with the program that a command line names, with the hash seed of its recording.
 
     `target` is `module:function`, `path/to/file.py:function`, the id of a test, or a command, `-- python agent.py`;
-    `work` runs the program as often as it likes. Raises `ConfigurationError` if the program doesn't exist, and
-    `AnotherSeedError` if the command has to start again, with another hash seed.
+    `work` runs the program as often as it likes. The recording is by default the program's own. Raises
+    `ConfigurationError` if the program doesn't exist, and `AnotherSeedError` if the command has to start again, with
+    another hash seed.
     """
     if is_command(target):  # each process gets the recorded seed
         return work(program_of(target))

@@ -39,7 +39,7 @@ def _spelled(char: str) -> str:
 
 
 def how_to_recover(path: Path) -> str:
-    """Return the command that makes a cassette of a journal, which its name or the cassette's selects."""
+    """Return the command that makes a cassette of a journal; `path` is that, or the cassette it was to become."""
     import shlex
 
     return f"agenttape cassette recover {shlex.quote(shown_path(path))}"

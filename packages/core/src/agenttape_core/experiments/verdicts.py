@@ -74,7 +74,7 @@ def verdict_of(pairs: Pairs, *, family: int = 1, alpha: float = ALPHA, margin: f
 
 
 def pairs_to_settle(family: Sequence[Pairs], *, alpha: float = ALPHA, margin: float = MARGIN) -> list[int | None]:
-    """Return how many pairs more would give each of several trials a verdict, if they came like those before."""
+    """Return how many more pairs, at the same rates, each trial needs for a verdict; `None` if over 2,000."""
     settled = [told != "UNCLEAR" for told in verdicts_of(family, alpha=alpha, margin=margin)]
 
     @cache

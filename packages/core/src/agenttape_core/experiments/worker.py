@@ -72,7 +72,12 @@ class Workers:
         seconds: float = SECONDS,
         cpu: float = SECONDS,
     ) -> dict[str, Any]:
-        """Run a program once, in a worker that's free; if there is none, one is started."""
+        """Run a program once, in a worker that's free; if there is none, one is started.
+
+        Returns the reply of `runner`, a module whose function `run` takes the program, with its `seconds` and `cpu`; or
+        `ended`, if it was ended by force, or `problem`, without a reply. Raises `VerificationError` if the worker
+        doesn't answer.
+        """
         here = os.getcwd()  # noqa: PTH109 - an entry of the path is a text
         own = [here, *(os.path.join(here, one) for one in sys.path)]  # noqa: PTH118
         request = {

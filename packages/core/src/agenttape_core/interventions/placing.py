@@ -36,9 +36,9 @@ class Placed(NamedTuple):
 def placed(changes: Changes, cassette: Recorded) -> dict[int, Placed]:
     """Return the change of each call that has one, by the number of its recording.
 
-    A number or an address wins over what selects several calls; of those, the first that selects a call. `changes` are
-    by what selects the calls. Raises `ConfigurationError` if a key selects no call, or a change cannot be made of any
-    call that it selects.
+    A number or an address wins over what selects several calls; of those, the first that selects a call. `changes` has
+    each by the key that selects its calls. Raises `ConfigurationError` if a key selects no call, or a change cannot be
+    made of any call that it selects.
     """
     if not isinstance(changes, Mapping):
         raise ConfigurationError(

@@ -141,7 +141,7 @@ class Connection:
 
 
 class PassedOn:
-    """A connection that is made and left with all that is sent then recorded above."""
+    """A connection; all that is sent while it is made and left is recorded above, and not here."""
 
     def __init__(self, connection: AbstractAsyncContextManager[Any]) -> None:
         self._connection = connection

@@ -150,7 +150,7 @@ def mode_of(item: pytest.Item, path: Location | str) -> Mode | None:
 
 
 def too_old(path: Location | str, limit: str) -> timedelta | None:
-    """Return the age of a cassette that is older than it may be. `path` may be a URL; `limit` is such as `90d`."""
+    """Return the age of a cassette that is older than it may be. `path` may be a URL; `limit` is like `90d`."""
     allowed = parse_age(limit)
     try:
         age = age_of(open_cassette(path).preface.volatile.created)

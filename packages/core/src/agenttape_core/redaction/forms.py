@@ -32,7 +32,7 @@ class Form(NamedTuple):
 
     kind: str
     read: Callable[[str], Reading | None]  # `None` for a text that does not have this form
-    made: Callable[[str, bytes], str]  # the essence of a pseudonym, by that of a secret and 32 bytes of it and the key
+    made: Callable[[str, bytes], str]  # the essence of a pseudonym, by the secret's and 32 bytes made of it and the key
     is_pseudonym: Callable[[str], bool]  # by its essence
     is_example: Callable[[str], bool] = lambda _: False  # reserved or documented as an example, and so no secret
     styles: Callable[[str], Mapping[str, str]] = lambda _: {}  # what to put back for styles that programs make of it

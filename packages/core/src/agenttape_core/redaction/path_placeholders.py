@@ -57,10 +57,7 @@ _URL, _RAW = ":url", ":raw"
 
 
 class Writing(NamedTuple):
-    """One way in which a place is written.
-
-    Its pseudonym is a hash of `named`: the name of the place and a mark of the writing.
-    """
+    """A way of writing a place; its pseudonym is a hash of `named`: the place's name and a mark of the writing."""
 
     text: str
     named: str
@@ -77,7 +74,7 @@ def can_be_place(path: str) -> bool:
 
 
 class Places:
-    """The places of one run, by name.
+    """The places of one run, by names of at most 32 of `a-z`, `0-9`, `_` and `-`.
 
     With `is_plain`, as in older cassettes, they are found only as they are, and not in other writings.
     """

@@ -316,7 +316,9 @@ def unsparing_scanner() -> Scanner:
 def holds_pseudonym(value: object, name: str = "") -> bool:
     """Return True if a recorded value stands for a secret, or tells with a pseudonym where one was.
 
-    Only below a denied name a number can be a pseudonym.
+    Args:
+        value: A text or a number; anything else is not a pseudonym.
+        name: The name of the value. A number can be a pseudonym only below a denied name.
     """
     told = isinstance(value, str) and PSEUDONYM.search(value) is not None
     return told or kind_of_formed(value, name) is not None

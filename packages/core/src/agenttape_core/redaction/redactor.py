@@ -160,9 +160,11 @@ class Redactor(Replacer):
         return Everywhere(self._pseudonyms.kinds if self.enabled else {}, self.pseudonym)
 
     def aligned(self, recorded: Sequence[tuple[Path, Any]], asked: Plain) -> Plain:
-        """Return a request with pseudonyms for the secrets that places of a recorded one tell of; see `places_of`.
+        """Return a request with the pseudonyms that a recorded one has for its secrets; the same object if it has none.
 
-        The very same object is returned where they tell of none.
+        Args:
+            recorded: The places of the recorded request; see `everywhere.places_of`.
+            asked: The request.
         """
         if not self.enabled:
             return asked
@@ -239,7 +241,9 @@ class Redactor(Replacer):
     def spans(self, text: str, *, strict: bool = False) -> list[Span]:
         """Return the replacements of a text, in order.
 
-        In data that isn't text, `strict` looks only for the user's rules and for secrets with a form of their own.
+        Args:
+            text: The text.
+            strict: Only the user's rules and secrets with a form of their own; for data that is not text.
         """
         return _changed(_found(self._scanner, text, self._replacement, strict=strict), text)
 

@@ -92,7 +92,7 @@ def innermost(depth: int) -> types.FrameType:
 def line_of(code: Any) -> str:
     """Return where the code of a call begins, as `desk/tools.py:41`; empty where that is not known.
 
-    It's a function, a method, or an object that runs a function of the program or has a method for it.
+    The code is a function, a method, or an object that runs a function of the program or has a method for it.
     """
     found = function_of(code)
     return f"{shown_file(found.co_filename)}:{found.co_firstlineno}" if found is not None else ""

@@ -45,7 +45,7 @@ def automatic_session(destination: Destination, headers: Mapping[str, str]) -> S
 
 
 def session_call_of(session: Session, request: Request, names: tuple[str, ...] = ASKED_HEADERS) -> SessionCall:
-    """Begin a request with the headers `names`. Raises `CassetteMissError` if it may not be sent."""
+    """Begin a request with the headers `names`. Raises `CassetteMissError` if it's unrecorded, and may not be sent."""
     host = request.destination.host
     return session.cross(HTTP, host, request.question(names), position=below(session, host))
 
@@ -110,7 +110,7 @@ async def achunks_of(head: Head, pieces: AsyncIterator[bytes]) -> AsyncGenerator
 class Body:
     """The body of a response, replayed or recorded while it is read: an iterator of its pieces.
 
-    `chunks` are left of the response; `reader` makes bytes of them.
+    `chunks` are those that are left of the response; `reader` makes bytes of them.
     """
 
     def __init__(self, chunks: Any, reader: BodyReader) -> None:

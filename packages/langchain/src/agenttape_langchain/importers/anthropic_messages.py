@@ -22,8 +22,8 @@ _OWN = frozenset({*_OF_THE_MODEL, "messages", "system", "stream"})
 def read_call(request: dict[str, Any], history: History, schemas: Sequence[type]) -> ModelCall:  # noqa: ARG001 - as in the other forms
     """Return the call of a model that a request was sent for.
 
-    `history` has the answers before it; `schemas` are not used by this service. Raises `NotImportableError` if it has
-    not the form of Messages.
+    `history` has the answers before it; `schemas` are not used by this service. Raises `NotImportableError` if the
+    request isn't in the form of Messages.
     """
     kwargs = {key: value for key, value in request.items() if key not in _OWN}
     settings = {key: request[key] for key in _OF_THE_MODEL if key in request}

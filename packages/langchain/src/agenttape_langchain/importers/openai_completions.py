@@ -29,7 +29,7 @@ def read_call(request: dict[str, Any], history: History, schemas: Sequence[type]
     """Return the call of a model that a request was sent for.
 
     `history` has the answers before it; the program passes the classes `schemas` as response formats. Raises
-    `NotImportableError` if it has not the form of Chat Completions.
+    `NotImportableError` if the request isn't in the form of Chat Completions.
     """
     kwargs = {key: value for key, value in request.items() if key not in _OWN}
     if "max_tokens" in request:  # which today's client sends under its new name

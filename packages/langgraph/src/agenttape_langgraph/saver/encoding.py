@@ -100,15 +100,15 @@ class Codec:
     def open(self, data: bytes) -> bytes:
         """Return the bytes that `close` was called with.
 
-        Raises `UnreadableValueError` if it is encrypted, and the serialiser is not, and `ValueError` if it is damaged.
+        Raises `UnreadableValueError` if it is encrypted but the serializer isn't, and `ValueError` if it is damaged.
         """
         return _unpacked(self._decrypted(data))
 
     def open_piece(self, data: bytes, digest: bytes) -> bytes:
         """Return the piece that `close_piece` was called with, or that an older version of this library closed.
 
-        `digest` is the digest of the piece. Raises `UnreadableValueError` if it is encrypted, and the serialiser is
-        not, and `ValueError` if it is damaged, or another piece.
+        `digest` is the digest of the piece. Raises `UnreadableValueError` if it is encrypted but the serializer isn't,
+        and `ValueError` if it is damaged, or another piece.
         """
         plain = self._decrypted(data) if data[0] == _ENCRYPTED else data
         packing = plain[0] ^ _BOUND

@@ -31,10 +31,7 @@ _WRITES = ("put", "put_writes", "delete_thread", "delete_for_runs", "copy_thread
 
 
 class Copying:
-    """The copy that a wrapping saver keeps.
-
-    `inner` is the saver that serves; with `follows`, the copy uses its serializer.
-    """
+    """The copy that a wrapping saver keeps. `inner` is the one that serves; with `follows`, its serializer is used."""
 
     def __init__(self, inner: BaseCheckpointSaver[Any], local: LocalSaver, *, follows: bool) -> None:
         self.inner = inner

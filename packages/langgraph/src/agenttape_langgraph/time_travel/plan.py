@@ -126,7 +126,7 @@ class Edit:
     """A place in a run, and the change of the state there, if there is one."""
 
     graph: str  # the address of the run of the graph that has the state
-    superstep: int  # langGraph's number of the superstep before the place
+    superstep: int  # LangGraph's number of the superstep before the place
     at_end: bool = False  # whether the run stopped there itself, to ask a question
     ends_run: bool = False  # whether the run ended there, because its process died
     edits_state: bool = False  # whether the state is changed

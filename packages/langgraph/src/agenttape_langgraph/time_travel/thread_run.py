@@ -51,7 +51,7 @@ def was_stopped(step: Step) -> bool:
 class StoppingSaver(InMemorySaver):
     """Keeps the checkpoints of a run in memory, with the run of a graph that each belongs to.
 
-    `edits` are the places to stop at or to report; `on_passed` is called with an unedited place that a graph reaches.
+    `edits` are the places to stop at, or, if unedited, to call `on_passed` with when a graph reaches them and runs on.
     """
 
     def __init__(self, edits: Iterable[Edit], on_passed: Callable[[Edit], None]) -> None:
@@ -117,10 +117,15 @@ _NODE = re.compile(r"[^/]*@(-?\d+)[^/]*")
 
 @dataclass(frozen=True)
 class ThreadEnd:
-    """A thread at the end of a run."""
+    """A thread at the end of a run.
 
-    state: StateSnapshot  # the state of the graph
-    # The graph, on a saver in memory that has this whole run. With `config` it can be inspected and run on.
+    Args:
+        state: The state of the graph.
+        graph: The graph, on a saver in memory that has this whole run. With `config` it can be inspected and run on.
+        config: The config of the thread.
+    """
+
+    state: StateSnapshot
     graph: Graph
     config: RunnableConfig
 

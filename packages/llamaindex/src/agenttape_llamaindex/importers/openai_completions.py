@@ -21,7 +21,7 @@ _OF_THE_CALL = ("tools", "tool_choice", "parallel_tool_calls", "response_format"
 def read_call(request: dict[str, Any], history: History) -> ModelCall:
     """Return the call of an LLM that a request was sent for.
 
-    `history` has the answers before it. Raises `NotImportableError` if it has not the form of Chat Completions.
+    `history` has the answers before it. Raises `NotImportableError` if the request isn't of Chat Completions.
     """
     expect(request.get("model"), "`model`", str)
     settings = {key: request[key] for key in _OF_THE_MODEL if request.get(key) is not None}
@@ -43,7 +43,7 @@ def read_completion(request: dict[str, Any], _: History) -> ModelCall:
     """Return the call of `complete` that a request of the older Completions was sent for.
 
     The form of requests: https://platform.openai.com/docs/api-reference/completions/create. Raises `NotImportableError`
-    if it has not that form.
+    if it isn't in that form.
     """
     prompt = expect(request.get("prompt"), "`prompt`", str)
     expect(request.get("model"), "`model`", str)

@@ -25,7 +25,7 @@ _OF_THE_CALL = ("tool_choice", "parallel_tool_calls", "text")
 def read_call(request: dict[str, Any], history: History) -> ModelCall:
     """Return the call of an LLM that a request was sent for.
 
-    `history` has the answers before it. Raises `NotImportableError` if it has not the form of Responses.
+    `history` has the answers before it. Raises `NotImportableError` if the request isn't in the form of Responses.
     """
     expect(request.get("model"), "`model`", str)
     settings = {key: request[key] for key in _OF_THE_MODEL if request.get(key) is not None}

@@ -42,7 +42,7 @@ def cassettes_at(revision: str, paths: Sequence[str]) -> dict[str, Opener]:
 
 
 def cassettes_here(paths: Sequence[str]) -> dict[str, Opener]:
-    """Return the cassettes of the working tree at paths, by default all here, by their paths from this folder."""
+    """Return the cassettes of the working tree at `paths`, by default all below here, by their paths from here."""
     files = [each for path in map(Path, paths or ["."]) for each in (files_below(path) if path.is_dir() else [path])]
     return {file.as_posix(): _reader(file) for file in files if _may_be(file.as_posix()) and file.is_file()}
 

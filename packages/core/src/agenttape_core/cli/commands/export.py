@@ -153,7 +153,7 @@ def _listed(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
 
 
 def write_trace(found: Sequence[Found], output: str) -> int:
-    """Write the JSONL trace of cassettes to a file or `-`, and return its number of lines."""
+    """Write the JSONL trace to a file or `-`; return its number of lines. Raises `CassetteWriteError` if that fails."""
     return _write(output, _trace(found, output))
 
 

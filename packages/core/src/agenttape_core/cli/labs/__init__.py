@@ -53,7 +53,7 @@ def experiment(example: str, *options: Option) -> Callable[[Function], click.Com
     """Make a command of an experiment on one program, from a function of the program and the recording.
 
     The function takes each option by its name, and `on_run`, which shows the progress; it returns the result. The
-    result files are added to its `options`.
+    recording and the result files are added to its `options`.
     """
 
     def made(function: Function) -> click.Command:
@@ -183,8 +183,8 @@ def found_in_tests(
 ) -> tuple[dict[str, Any], int]:
     """Return the results of this command's experiment on tests, in a run of pytest, and the exit code of that.
 
-    Without `tests`, all that pytest finds are run. `lab` has the experiment and its options, as for `--cassette-lab`.
-    Raises `ConfigurationError` if pytest finds no test, or ends with an error.
+    Without `tests`, all that pytest finds are run. `lab` has the experiment and its options, as for `--cassette-lab`;
+    by default those of this command. Raises `ConfigurationError` if pytest finds no test, or ends with an error.
     """
     context = click.get_current_context()
     if lab is None:

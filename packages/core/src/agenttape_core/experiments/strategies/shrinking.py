@@ -126,7 +126,7 @@ class ReplayedRun:
     limit: int  # the most replays
     options: Mapping[str, Any]  # of `use_cassette`, for each replay
     on_run: Callable[[], object]
-    says_which: bool = False  # whether the message of the failure is the same each time, so that it tells which it is
+    says_which: bool = False  # whether the message of the failure is the same each time, so it identifies the failure
     replays: int = 0  # the number of replays so far
     trees: Trees = field(default_factory=dict)  # the outcomes of its calls
     like_last: list[int] = field(default_factory=list)
@@ -233,7 +233,7 @@ class Shrinking:
         self._known: dict[str, bool] = {}
 
     def shrink(self) -> bool:
-        """Make the run smaller, until no single piece can be left out."""
+        """Make the run smaller, until no single piece can be left out; return False if it ended before that."""
         try:
             for _ in range(_ROUNDS):
                 before = _size(self._run.trees)

@@ -55,17 +55,14 @@ class Sample:
     problem: str = ""  # the first line of what ended the run, if it did not end well
     unseen: str = ""
     """The reason why it isn't evidence about the model: it made no call, or lost its endpoint, as with a wrong key, or
-    where the provider is down; empty if it does."""
+    where the provider is down; empty if it is."""
     differences: tuple[str, ...] = ()
     """The lines of a unified diff in which a server answered otherwise than it was recorded: what another model writes
     is another answer, and no failure."""
 
     @property
     def left_out(self) -> str:
-        """The reason why it does not count; empty if it does.
-
-        After an unrecorded call, the end of the run isn't evidence.
-        """
+        """The reason why it does not count; empty if it does. The end after an unrecorded call isn't evidence."""
         return self.unseen or (_UNRECORDED if self.unrecorded else "")
 
 

@@ -87,7 +87,7 @@ def _go_round(loop: asyncio.AbstractEventLoop, rounds: int) -> None:
 
 
 def delay(seed: int) -> Callable[[object], None]:
-    """Let threads and work in pools begin and end a little late from now on."""
+    """Let threads and work in pools begin and end a little late from now on; return a watcher that delays calls."""
     rng = random.Random(seed)  # noqa: S311 - no secret
 
     def pause() -> None:
@@ -183,7 +183,7 @@ class _Opening:
 
 
 def outcomes_in_other_orders(once: Callable[[], Ending], orders: int) -> dict[str, Any]:
-    """Replay a program that opens its cassettes itself in other orders, and return the result as plain data."""
+    """Replay a program that opens its cassettes itself in other orders; return the result, empty without any."""
     strategy: Any = import_module("agenttape_core.experiments.strategies.orders")  # it builds on this module
     exploring = strategy.Exploring("", "", Variation(), (), str, holds_threads=False)
     try:

@@ -329,7 +329,11 @@ class Verification(Result):
         return self.differences[0] if self.differences else None
 
     def raise_if_different(self) -> Verification:
-        """Return this verification if all is well."""
+        """Return this verification if all is well.
+
+        Raises:
+            VerificationError: If a replay failed or differed; the message is the report.
+        """
         if not self.ok:
             raise VerificationError(str(self))
         return self

@@ -105,7 +105,7 @@ _WORDS_OF_LANGUAGES = frozenset({"token", "tokens", "key", "keys", "cookie", "co
 class Column(NamedTuple):
     """A column whose name is denied, the kind of its values, and the demand on them.
 
-    A word isn't one in a column `is_of_words`: a table of tokens is often one of a language.
+    A word isn't a secret in a column that `is_of_words`: a table of tokens is often one of a language.
     """
 
     kind: str
@@ -173,10 +173,7 @@ def _in_rows(view: View, at: int, end: int, columns: Mapping[int, Column]) -> It
 
 
 def _in_lines(view: View, at: int, columns: Mapping[int, Column]) -> Generator[Finding, None, int]:
-    r"""Find the secrets in the lines of a dump of PostgreSQL up to the end, which is returned.
-
-    Tabs part their cells, and `\\.` ends them.
-    """
+    r"""Find the secrets in the lines of a PostgreSQL dump, of which `\\.` is the end; return where they end."""
     while start := view.text.find("\n", at) + 1:
         line = _LINE.match(view.text, start)
         if line is None or "\t" not in line[0]:

@@ -17,10 +17,7 @@ BASE64 = "base64"
 
 
 class Finding(NamedTuple):
-    """A secret in a text, and its kind.
-
-    A pseudonym is put between `quote`, where a bare number of JSON becomes a string.
-    """
+    """A secret in a text, its kind, and the `quote` around a pseudonym where a bare JSON number becomes a string."""
 
     start: int
     end: int
@@ -52,10 +49,7 @@ class Span(NamedTuple):
 
 
 def render(text: str, spans: Sequence[Span], start: int = 0, end: int | None = None) -> str:
-    """Return a part of a text with its spans, in order and without overlaps, replaced.
-
-    A replacement belongs to where its span starts.
-    """
+    """Return a part of a text with its spans, in order and without overlaps, replaced where they start."""
     end = len(text) if end is None else end
     pieces: list[str] = []
     at = start

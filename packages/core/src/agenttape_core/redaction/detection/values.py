@@ -199,10 +199,7 @@ LEAST_BELOW = 1_000
 
 
 def is_description(names: Collection[str], sort: object) -> bool:
-    """Return True if a dict below a denied name describes a field: a JSON schema, the field of a form.
-
-    `sort` is the value of `type`.
-    """
+    """Return True if a dict below a denied name describes a field of a JSON schema or a form; `sort` is its `type`."""
     if isinstance(sort, list):
         return bool(sort) and all(isinstance(one, str) and one in _SCHEMA_TYPES for one in sort)
     if isinstance(sort, str):

@@ -195,7 +195,7 @@ def _target(suite: Bench) -> Target:
 
 
 class _Child:
-    """A child process, started with the first replay and after failures; `seed` is its `PYTHONHASHSEED`."""
+    """A child process: from the first replay to the end of the block, again after failures; `seed` is its hash seed."""
 
     def __init__(self, seed: str) -> None:
         self.seed = seed

@@ -18,14 +18,14 @@ FORWARDS, BACKWARDS = (0, 1, 2, 3), (3, 2, 1, 0)
 
 
 def ask_in_threads(suite: Bench, shape: Shape, world: World, order: Sequence[int]) -> list[Any]:
-    """Ask from as many threads as the order has, whose real answers come in that order."""
+    """Ask from as many threads as the order has, whose real answers come in that order; return their texts."""
     subject = suite.subject(world)
     works = Turns(order).branchs([lambda _: suite.says(shape, subject, QUESTION)] * len(order), suite.patience)
     return suite.run_threads(works)
 
 
 def ask_in_tasks(suite: Bench, shape: Shape, world: World, order: Sequence[int], times: int = 1) -> list[Any]:
-    """Call from as many tasks, each of which calls again when it has its answer."""
+    """Call from as many tasks, each of which calls again when it has its answer; return the texts of each."""
 
     async def work(branch: Branch) -> list[str]:
         texts = []

@@ -23,7 +23,7 @@ from agenttape_core.tools.compare.sameness import (
 
 
 def named_cassette(cassette: str | Location | Cassette) -> Cassette:
-    """Return the opened cassette of a name. Raises `CassetteError`, or `ConfigurationError` if it's malformed."""
+    """Return the opened cassette of a name. Raises `CassetteError`, or `ConfigurationError` for a malformed name."""
     if isinstance(cassette, Cassette):
         return cassette
     project = this_project()

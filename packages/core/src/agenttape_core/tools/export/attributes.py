@@ -43,7 +43,7 @@ _PROVIDERS = (
 
 
 def provider_name(named: str | None, class_name: str) -> str:
-    """Return the conventions' name of a provider, as its answer names it, or the framework's if they have none."""
+    """Return the conventions' name of a provider, or the framework's; `named` is the one in the answer, if any."""
     for name in filter(None, (named, class_name)):
         plain = name.lower().replace("_", "").replace("-", "")
         for part, provider in _PROVIDERS:
@@ -67,7 +67,7 @@ class Placed(NamedTuple):
 
 
 def placed_in(cassette: Cassette, timeline: Timeline | None = None) -> Iterator[Placed]:
-    """Yield the records in their order, each after the one that it happened in; none is kept."""
+    """Yield the records in order, parents first; none is kept. Raises `CassetteFormatError` for a malformed one."""
     timeline = timeline if timeline is not None else timeline_of(cassette)
     is_nested = any(entry.parent is not None for entry in cassette.entries)
     calls = {row.number: row for row in timeline.calls} if is_nested else {}

@@ -8,7 +8,7 @@ from agenttape_core.errors import ConfigurationError
 
 
 class Revision:
-    """A revision in git's words, of `option`. Raises `ConfigurationError` if it would be an option of git."""
+    """A revision in git's words, given by `option`. Raises `ConfigurationError` if it would be an option of git."""
 
     def __init__(self, name: str, option: str) -> None:
         if name.startswith("-"):

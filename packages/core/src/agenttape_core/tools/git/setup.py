@@ -62,7 +62,7 @@ _SET_UP = f"""\
 def workflow(install: Sequence[str], folder: str, where: PurePath) -> str:
     """Return a workflow of GitHub Actions: cassettes can be read, hold no secret, and answer all that the tests ask.
 
-    `install` has the lines of the steps that install the project.
+    `install` has the lines of the steps that install the project; `where` is its folder in the repository.
     """
     head, tail = _frame(folder, where)
     return head + "".join(f"      {line}\n" for line in install) + tail
@@ -183,7 +183,7 @@ _UNKNOWN = "Add what your tests import besides: the files of the project do not 
 
 
 def install_steps(project: Path) -> list[str]:
-    """Return the lines of steps that install a project and its tests. Raises `ConfigurationError` for a bad file."""
+    """Return the lines of a project's install steps. Raises `ConfigurationError` if a file can't be read."""
     files = {}
     for name in _FILES:
         try:

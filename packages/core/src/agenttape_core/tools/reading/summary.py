@@ -77,7 +77,7 @@ def model_of(item: Interaction) -> str | None:
 
 
 def tried_with(item: Interaction, candidate: object) -> Interaction:
-    """Return a recorded call as one that a candidate was asked; unchanged for the program's own model."""
+    """Return a recorded call as one that a candidate was asked; unchanged without a label, and for `OWN`."""
     if not isinstance(candidate, str) or candidate == OWN:
         return item
     return item.model_copy(update={"metadata": {**item.metadata, "candidate": candidate}})

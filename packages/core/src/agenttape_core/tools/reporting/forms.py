@@ -108,10 +108,7 @@ def markdown(checked: Sequence[Checked]) -> str:
 
 
 def junit(checked: Iterable[Checked]) -> str:
-    """Return the report: a suite for each run, in it a case for each check.
-
-    Raises `ConfigurationError` if the library is not installed.
-    """
+    """Return the report: a suite per run, with a case per check. Raises `ConfigurationError` without the library."""
     try:
         from junitparser import JUnitXml, TestSuite
     except ImportError:

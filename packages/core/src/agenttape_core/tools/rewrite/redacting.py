@@ -138,9 +138,11 @@ def redact(path: Location, settings: Settings, values: Sequence[str] = ()) -> Re
     """Replace the secrets in a cassette and its assets by pseudonyms made with its own key, and prove them gone.
 
     If no secret is found, the cassette isn't touched. A changed one is written atomically; then all its bytes are read
-    again and searched for the replaced secrets. `values` are further secrets, wherever they are. Returns the secrets
-    replaced, and the ones left. Raises `CassetteError` if it can't be read or written, or it's being recorded; it's
-    unchanged, and `ConfigurationError` if its key is not given, or a value is too short.
+    again and searched for the replaced secrets.
+
+    The settings have the rules, and the key if the cassette has none; `values` are further secrets, wherever they are.
+    Returns the secrets replaced, and the ones left. Raises `CassetteError` if it can't be read or written, or is being
+    recorded, and `ConfigurationError` if its key is not given, or a value is too short; then it's unchanged.
     """
     real = real_location(path)
     open_cassette(real)  # what is not there gets no lock beside it

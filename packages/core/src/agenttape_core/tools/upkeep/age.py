@@ -12,7 +12,7 @@ _UNITS = {"h": timedelta(hours=1), "": timedelta(days=1), "d": timedelta(days=1)
 
 
 def parse_age(text: str, option: str = "--cassette-max-age") -> timedelta:
-    """Return an age such as `90`, `90d`, `12h` or `6w`. The `ConfigurationError` names the `option`."""
+    """Return an age such as `90`, `90d`, `12h` or `6w`. Raises `ConfigurationError`, with `option`, for others."""
     match = _AGE.fullmatch(text.strip())
     if match is None:
         raise ConfigurationError(f"{option}={text}: expected a number of days, or such as 90d, 12h, 6w")

@@ -132,7 +132,7 @@ def _inside(site: Site) -> Iterator[Site]:
 
 
 def replace(tree: ast.Module, path: Way, new: ast.AST) -> ast.Module:
-    """Put another node in a place of a tree, and return the tree."""
+    """Put another node, which gets the lines of the old one, in a place of a tree; return the tree, changed."""
     owner: Any = tree
     for name, index in path[:-1]:
         owner = getattr(owner, name) if index is None else getattr(owner, name)[index]

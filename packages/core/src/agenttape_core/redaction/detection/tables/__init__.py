@@ -95,7 +95,7 @@ class Row(NamedTuple):
 
 
 def _groups(match: re.Match[str] | None, at: int) -> dict[str, tuple[int, int]]:
-    """Return where the groups of a match are, in a text that its own text is in at a position."""
+    """Return the spans of the groups of a match in a text, in which the searched part begins at a position."""
     return {name: (match.start(name) + at, match.end(name) + at) for name in match.re.groupindex} if match else {}
 
 
@@ -116,10 +116,7 @@ def row(
     words: str = "",
     exact: bool = False,
 ) -> Row:
-    """Return a row; see `Row`.
-
-    By default a row's words are the longest ones of its literals, and whatever is found is a secret.
-    """
+    """Return a `Row`: by default its words are the longest of its literals, and whatever is found is a secret."""
     literals = (literals,) if isinstance(literals, str) else literals
     encoded = tuple(literal.encode("latin-1") for literal in literals)
     given = [word.encode() for word in (words.upper() if exact else words).split()]
