@@ -167,7 +167,9 @@ class Plan:
         if self.dollars:
             parts.append(f"about ${max(self.dollars, 0.01):.2f}")
         if self.unpriced:
-            advice = "" if load_prices().are_there else " (pip install 'agenttape-core[prices]')"
+            advice = (
+                "" if load_prices(project_settings().prices).are_there else " (pip install 'agenttape-core[prices]')"
+            )
             parts.append(f"{counted(self.unpriced, 'call')} without a known price{advice}")
         return ", ".join([*parts, *failed])
 

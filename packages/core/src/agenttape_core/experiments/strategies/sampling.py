@@ -127,6 +127,7 @@ class _Taking:
         self._taken: list[dict[tuple[int, Group], Sample]] = [{} for _ in cases]
         self._prices = load_prices(project_settings().prices)
         self._spent = 0.0
+        self._shares: list[float] = []  # of the limit, for the samples that are being taken
         self._lock = Lock()
         self.is_over = False  # true once no more are taken
 
@@ -155,8 +156,17 @@ class _Taking:
         return Trial(one.name, one.candidate, one.recorded, tuple(each for _, each in sorted(taken.items())))
 
     def _sample(self, one: Case, group: Group, number: int) -> Sample:
-        limit = self._most.max_usd
-        ended = one.take(group, number, None if limit is None else max(limit - self._spent, 0.0))
+        limit, share = self._most.max_usd, None
+        if limit is not None:  # an equal part of what is left for each that may run now: together they keep the limit
+            with self._lock:
+                share = max(limit - self._spent - sum(self._shares), 0.0) / (self._most.jobs - len(self._shares))
+                self._shares.append(share)
+        try:
+            ended = one.take(group, number, share)
+        finally:
+            if share is not None:
+                with self._lock:
+                    self._shares.remove(share)
         with self._lock:
             self._spent += ended.spent
         if ended.is_over:
