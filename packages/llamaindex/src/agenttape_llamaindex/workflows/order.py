@@ -142,7 +142,7 @@ class _OrderedAdapter(BaseInternalRunAdapterDecorator):
         started = [start.start(asyncio.create_task(start.coro)) for start in pending]
         tasks = [each.task for each in (*running, *started)]
         mine = [each.task for each in (*running, *started) if wanted.is_of(each)]
-        if mine and not any(task.done() for task in mine):
+        if mine:  # even if it's done: the loop runs once here, as it does in the framework's own code
             done, _ = await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if done and not any(task.done() for task in mine):
                 await comes_yet(mine)  # others have arrived, so the run could continue without it
