@@ -419,6 +419,10 @@ class Report:
         if blocked is not None:
             self._blocked.append(blocked)
 
+    def leave_unused(self) -> None:
+        """Take no recording for unused: the session replays one part of a run, and nothing says when that has ended."""
+        self._unused = []
+
     def close(self) -> None:
         """Note the recordings that were not used: the session has ended."""
         self._unused = self._find_unused()

@@ -51,6 +51,7 @@ class Recorded:
 
     def __init__(self, cassette: str | Path, **options: Unpack[Options]) -> None:
         self._session = open_replay(cassette, **options)
+        self._session.report.leave_unused()
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Return itself: a copy continues in the cassette at the same place as the original."""
