@@ -224,3 +224,62 @@ def test_real_answers_are_read(line: str) -> None:
     assert (call.outcome.usage.input_tokens or 0) > 0
     answer = Answer(call.outcome)
     assert call.kind == "embeddings" or answer.text or answer.tool_calls or answer.finish_reasons == ["incomplete"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [{"role": "assistant", "tool_calls": ["x"]}]},
+        {"input": [{"role": "user", "content": ["a"]}, {"type": "reasoning", "summary": ["a"]}]},
+        {"systemInstruction": {"parts": ["a"]}},
+    ],
+)
+def test_a_request_in_no_known_form_stays_as_it_is(body: dict[str, Any]) -> None:
+    """A request whose parts aren't those of a provider is read as any other one."""
+    item = request_to("/v1/chat/completions", body, json.dumps({"choices": [{"message": {"content": "Yes."}}]}))
+    assert model_call(item) is item
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"choices": ["x"]},
+        {"choices": [{"delta": {"content": [{"type": "text", "text": "a"}]}}]},
+        {"candidates": ["x"]},
+        {"type": "content_block_start", "content_block": "x"},
+        {"type": "response.completed", "response": "x"},
+    ],
+)
+def test_an_answer_in_no_known_form_stays_as_it_is(event: dict[str, Any]) -> None:
+    """A stream whose events aren't those of a provider is read as any other one."""
+    item = request_to("/v1/chat/completions", {"messages": []}, *events(event))
+    assert model_call(item) is item
+
+
+@pytest.mark.parametrize("indexes", [(None, None, None), (1, 1, 2), (10**9, 10**9, 0), (0, 0, 0)])
+def test_pieces_of_calls_are_joined_by_any_index(indexes: tuple[int | None, ...]) -> None:
+    """Pieces of a streamed call are joined, whether a provider numbers its calls from 0, otherwise or not at all."""
+    pieces = [("c1", "look_up", '{"city": '), (None, None, '"Paris"}'), ("c2", "walk", "{}")]
+    found = request_to(
+        "/v1/chat/completions",
+        {"messages": []},
+        *events(
+            *(
+                {"choices": [{"delta": {"tool_calls": [
+                    {"index": at, "id": call, "function": {"name": name, "arguments": text}}]}}]}
+                for at, (call, name, text) in zip(indexes, pieces, strict=True)
+            )
+        ),
+    )  # fmt: skip
+    assert [(call.name, call.args) for call in Answer(model_call(found).outcome).tool_calls] == [
+        ("look_up", CALL),
+        ("walk", {}),
+    ]
+
+
+def test_damaged_text_is_read() -> None:
+    """Bytes in an answer that aren't UTF-8 are replaced, and the rest is read."""
+    item = request_to("/v1/chat/completions", {"messages": []})
+    assert item.outcome.chunks is not None
+    item.outcome.chunks.append({"text": {"$str": '{"choices": [{"message": {"content": "a\\udcffb"}}]}'}})
+    assert Answer(model_call(item).outcome).text == "a\ufffdb"

@@ -83,7 +83,7 @@ def _block(block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _media(kind: str, block: Mapping[str, Any]) -> dict[str, Any]:
     modality = {"image_url": "image", "input_audio": "audio", "file": "document"}.get(kind, kind)
-    inner = block.get(kind)
+    inner = block.get(kind, block.get("source"))  # Anthropic's is under `source`
     given = {**block, **inner} if isinstance(inner, Mapping) else dict(block)
     mime_type = given.get("mime_type") or given.get("media_type")
     url = given.get("url", inner if kind == "image_url" else None)

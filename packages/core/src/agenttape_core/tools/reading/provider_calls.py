@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from agenttape_core.errors import UnreadableValueError
 from agenttape_core.schema import MODEL_KINDS, Interaction, Outcome, Usage
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.messages import items_of
@@ -28,7 +29,10 @@ _PATH = re.compile(
 """The ends of the paths at which providers serve models: OpenAI and all that are compatible with it, Anthropic,
 Google (AI Studio, Vertex), Bedrock, Cohere, Ollama. Rather one too many: an unknown budget fails, and you can allow it.
 """
+UNREADABLE = (AttributeError, LookupError, RecursionError, TypeError, UnreadableValueError, ValueError)
+"""The errors that reading data in no known form raises."""
 _MODEL_IN_PATH = re.compile(r"/models/([^/:]+):\w+$")
+_MEDIA = {"input_image": "image_url", "input_file": "file"}
 _FAILED = 400
 _EMBEDDINGS = ("embeddings", "embed", "embedContent", "batchEmbedContents")
 _INPUT = ("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_eval_count")
@@ -60,9 +64,14 @@ def model_call(item: Interaction) -> Interaction:
     Any other call, one whose answer is an error, and one in a form that isn't known are returned unchanged.
     """
     path = path_of_model(item)
-    if not path:
+    try:
+        return _as_model_call(item, path) if path else item
+    except UNREADABLE:
         return item
-    status, text = _response(item.outcome)
+
+
+def _as_model_call(item: Interaction, path: str) -> Interaction:
+    status, text = response_of(item.outcome)
     body = _body(text) if status < _FAILED else None
     if body is None:
         return item
@@ -103,13 +112,24 @@ def request_to_model(path: str, given: Mapping[str, Any]) -> tuple[str, dict[str
 # -- Responses.
 
 
-def _response(outcome: Outcome) -> tuple[int, str]:
-    """Return the status of a response and the text of its body."""
+def response_of(outcome: Outcome) -> tuple[int, str]:
+    """Return the status of a response over HTTP and the text of its body."""
     chunks = outcome.chunks if outcome.chunks is not None else [outcome.value]
     head = chunks[0] if chunks and isinstance(chunks[0], Mapping) else {}
-    texts = (chunk.get("text") for chunk in chunks if isinstance(chunk, Mapping))
+    texts = (_decoded(chunk.get("text")) for chunk in chunks if isinstance(chunk, Mapping))
+    whole = "".join(text for text in texts if isinstance(text, str))
     status = head.get("status")
-    return status if isinstance(status, int) else _FAILED, "".join(text for text in texts if isinstance(text, str))
+    if not whole.isascii():  # bytes that aren't UTF-8 are lone surrogates
+        whole = whole.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return status if isinstance(status, int) else _FAILED, whole
+
+
+def _decoded(text: Any) -> Any:
+    if isinstance(text, str):
+        return text
+    from agenttape_core.schema import PYTHON_VALUES  # few bodies are damaged
+
+    return PYTHON_VALUES.decode(text)
 
 
 def _body(text: str) -> dict[str, Any] | None:
@@ -187,12 +207,14 @@ def _add_choice(mine: dict[str, Any], choice: Mapping[str, Any]) -> None:
     message["content"] += delta.get("content") or ""
     for call in items_of(delta.get("tool_calls")):
         calls = message.setdefault("tool_calls", [])
-        at, function = call.get("index", len(calls)), call.get("function") or {}
-        while len(calls) <= at:
-            calls.append({"id": None, "function": {"name": "", "arguments": ""}})
-        calls[at]["id"] = call.get("id") or calls[at]["id"]
+        at, function = call.get("index"), call.get("function") or {}
+        key = call.get("id")
+        begun = [each for each in calls if each["index"] == at and (not key or each["id"] in {None, key})]
+        if not begun:
+            calls += (begun := [{"index": at, "id": None, "function": {"name": "", "arguments": ""}}])
+        begun[-1]["id"] = key or begun[-1]["id"]
         for key in ("name", "arguments"):
-            calls[at]["function"][key] += function.get(key) or ""
+            begun[-1]["function"][key] += function.get(key) or ""
     if choice.get("finish_reason"):
         mine["finish_reason"] = choice["finish_reason"]
 
@@ -281,7 +303,11 @@ def _from_responses(item: Mapping[str, Any]) -> dict[str, Any]:
         return {"role": "assistant", "content": [{"type": "reasoning", "text": "".join(texts)}]}
     content = item.get("content", "")
     if isinstance(content, list):
-        content = [{**each, "type": "text"} if isinstance(each.get("text"), str) else each for each in content]
+        content = [
+            {**each, "type": "text" if isinstance(each.get("text"), str) else _MEDIA.get(str(kind), kind)}
+            for each in content
+            for kind in [each.get("type")]
+        ]
     return {"role": str(item.get("role", "assistant")), "content": content}
 
 
