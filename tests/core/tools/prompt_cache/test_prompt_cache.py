@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core.schema import Interaction, Outcome, Usage
+from agenttape_core.schema import Interaction, Outcome, RecordedError, Usage
 from agenttape_core.tools.prompt_cache.analysis import Asked, cache_report
 from agenttape_core.tools.prompt_cache.report import CachedCall
 from agenttape_core.tools.prompt_cache.rules import RULES, CacheRule, rule_for
@@ -359,3 +359,62 @@ def test_real_exchanges_agree_with_their_provider(name: str) -> None:
             calls.append(Asked(item, name, None, None))
     found = cache_report(calls, PRICES).calls
     assert [(call.read, call.possible, call.disagreement) for call in found] == [(0, 0, "")] * len(calls)
+
+
+def test_a_call_that_raised_is_not_judged() -> None:
+    """A request that no model has read put nothing into the cache, and isn't judged."""
+    failed = asked(1, 1, "gpt-5-mini", LONG)
+    error = RecordedError(type="openai:RateLimitError", message="Slow down.")
+    item = failed.item.model_copy(update={"outcome": Outcome(status="raised", error=error)})
+    (call,) = cache_report([failed._replace(item=item), asked(2, 20, "gpt-5-mini", LONG, read=0)], PRICES).calls
+    assert (call.number, call.possible, call.disagreement) == (2, 0, "")
+
+
+def test_a_request_that_a_call_of_a_framework_sent_is_not_counted_twice() -> None:
+    """A request inside the call of a model isn't another call."""
+    outer, inner = (asked(at, at, "gpt-5-mini", LONG) for at in (1, 2))
+    inner = inner._replace(item=inner.item.model_copy(update={"parent": 1}))
+    assert [call.number for call in cache_report([outer, inner], PRICES).calls] == [1]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "why"),
+    [
+        ("You help Jane.", "You help Mark.", "another system prompt"),
+        ("Look at the market.", "Look at each decision.", "another system prompt"),
+        ("On Monday, 3 March.", "On Tuesday, 4 Sept.", "a date or a time"),
+    ],
+)
+def test_names_are_no_dates(before: str, now: str, why: str) -> None:
+    """A word that only begins like a month isn't a date."""
+    _, call = judged("gpt-5-mini", *({"messages": [system(f"{text} {RULE_BOOK}")]} for text in (before, now)))
+    assert call.broken is not None
+    assert call.broken.why == why
+
+
+def test_the_instructions_of_google_are_part_of_the_prefix() -> None:
+    """The instructions of a request to Google come before its contents, and a change in them breaks its prefix."""
+    contents = [{"role": "user", "parts": [{"text": "Hello"}]}]
+    given = [
+        {"contents": contents, "systemInstruction": {"parts": [{"text": f"At {at}:00. {RULE_BOOK}"}]}}
+        for at in (10, 11)
+    ]
+    _, call = judged("gemini-2.5-flash", *given)
+    assert call.broken is not None
+    assert call.broken.place == " at systemInstruction[0]"
+    held = asked(1, 1, "gemini-2.5-flash", LONG, cachedContent="cachedContents/1")
+    assert "cachedContent" in next(iter(cache_report([held], PRICES).unknown))
+
+
+def test_written_tokens_cost_what_writing_costs() -> None:
+    """Tokens that the provider says it wrote into the cache again cost its price of writing."""
+    first, second, *_ = BROKEN["a date at the start"]
+    calls = [asked(at, at * 10, "claude-sonnet-4-5", **given) for at, given in enumerate((first, second), 1)]
+    message = {"type": "ai", "content": "Yes.", "usage_metadata": {"input_token_details": {"cache_creation": LENGTH}}}
+    for call in calls:
+        assert isinstance(call.item.outcome.value, dict)
+        call.item.outcome.value["$chat_result"] = {"message": message}
+    broken = cache_report(calls, PRICES).calls[1].broken
+    assert broken is not None
+    assert broken.cost == pytest.approx(broken.tokens * 2e-6 * 1.25)
+    assert broken.saving == pytest.approx(broken.tokens * (2e-6 * 1.25 - 0.2e-6))

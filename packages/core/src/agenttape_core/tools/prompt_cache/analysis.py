@@ -24,6 +24,9 @@ them. Comparing all would take time in proportion to the square of a run's lengt
 _WORTH = 128
 """So many tokens have to be read again before it's reported: two requests that are alike always share some words."""
 
+_UNREAD = ("raised", "refused")
+"""The ends of calls whose prompts no model has read."""
+
 
 class Asked(NamedTuple):
     """A call, and when it was made."""
@@ -91,11 +94,13 @@ def cache_report(calls: Iterable[Asked], prices: Prices) -> CacheReport:
         prices: The prices of tokens.
     """
     earlier: dict[tuple[str, str], _Earlier] = {}
-    found = []
+    found, calls = [], list(calls)
+    models = {(asked.run, asked.item.number) for asked in calls if asked.item.kind in MODEL_KINDS}
     for asked in calls:
-        parts = parts_of(asked.item.request)
+        if (asked.run, asked.item.parent) in models:  # the request that a framework's call sent, which counts already
+            continue
         call = model_call(asked.item)
-        if call.kind in MODEL_KINDS and parts:
+        if call.kind in MODEL_KINDS and call.outcome.status not in _UNREAD and (parts := parts_of(asked.item.request)):
             found.append(_judged(asked, call, parts, earlier, prices))
     return CacheReport(tuple(found))
 
@@ -183,7 +188,10 @@ def _judged(
 
 def _unknown(given: Mapping[str, Any]) -> str:
     """Return why nothing is known of the prefix of a request; empty if its start is all in it."""
-    held = next((key for key in ("previous_response_id", "conversation", "cached_content") if given.get(key)), "")
+    held = next(
+        (key for key in ("previous_response_id", "conversation", "cached_content", "cachedContent") if given.get(key)),
+        "",
+    )
     return f"the provider holds the start of the request ({held})" if held else ""
 
 
@@ -303,4 +311,5 @@ def _costs(call: CachedCall, tokens: int, rule: CacheRule, prices: Prices) -> tu
     if rates is None:
         return None, None
     cached = rates.cache_read if rates.cache_read is not None else rates.input * rule.read
-    return tokens * rates.input, tokens * (rates.input - cached)
+    cost = (tokens + min(tokens, call.written or 0) * (rule.write - 1)) * rates.input
+    return cost, cost - tokens * cached

@@ -13,7 +13,7 @@ from agenttape_core.tools.reading.messages import items_of
 from agenttape_core.tools.reading.provider_calls import given_by
 
 _SCHEMAS = ("response_format", "output_schema", "text")
-_SYSTEM = ("instructions", "system", "system_instruction")
+_SYSTEM = ("instructions", "system", "system_instruction", "systemInstruction")
 _MESSAGES = ("messages", "input", "contents", "prompts", "prompt")
 _CONTENTS = ("blocks", "content", "parts")
 _TEXTS = ("text", "content", "thinking", "reasoning")
@@ -166,7 +166,8 @@ def _ends(old: str, new: str) -> tuple[int, int]:
 
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\b1[5-9]\d{8}(?:\d{3})?\b"
-    r"|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b|\b(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*day\b",
+    r"|\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?|(?:mon|tues?|wed|wednes|thu|thurs|fri|sat|satur|sun)(?:day)?)\b",
     re.IGNORECASE,
 )
 _ID = re.compile(
