@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,12 @@ import pytest
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.integration import Boundary, current_session, intercept
+from agenttape_core.schema import Interaction, Outcome, RecordedError
 from agenttape_core.tools.model_server import ModelServer, serve_models
+from agenttape_core.tools.model_server.answers import RecordedAnswer, RecordedAnswers, asked_in
+from agenttape_core.tools.model_server.server import Provider
+from agenttape_core.tools.model_server.wire import message, said_in
+from agenttape_core.tools.reading.provider_calls import model_call, request_to_model
 
 ASKED = {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "Hello"}]}
 
@@ -142,3 +149,166 @@ def test_a_client_that_leaves_changes_nothing(served: ModelServer, capsys: pytes
     connection.close()
     assert posted(served, json.dumps(ASKED).encode())[0] == 200
     assert capsys.readouterr().err == ""
+
+
+def test_standard_input_is_refused(command: Any) -> None:
+    """A cassette can't come from standard input, which is for Ctrl-C."""
+    done = command("serve", "-", "--as", "openai")
+    assert done.code == 2
+    assert "name a file" in done.err
+
+
+def exchange(asked: dict[str, Any], code: int, *chunks: Any, path: str = "/v1/chat/completions", **how: Any) -> Any:
+    """Return a request over HTTP as the transports record it, as the answers of a server."""
+    head = {"status": code, "headers": [{"Content-Type": "application/json"}, {"Retry-After": "7"}]}
+    item = Interaction(
+        number=1,
+        kind="http",
+        name="api.test",
+        address="api.test",
+        fingerprint="",
+        request={"method": "POST", "url": {"host": "api.test", "path": path}, "body": asked},
+        outcome=Outcome(**{"status": "streamed", "chunks": [head, *chunks], "ended": "exhausted", **how}),
+    )
+    call = model_call(item)
+    wanted = asked_in(*request_to_model(path, asked))
+    return RecordedAnswer("talk.yaml", item, call, None, wanted, None)
+
+
+PATHS: list[tuple[Provider, str, bool]] = [
+    ("openai", "/v1/chat/completions", False),
+    ("openai", "/v1/chat/completions", True),
+    ("openai", "/v1/responses", True),
+    ("anthropic", "/v1/messages", False),
+]
+
+
+@pytest.mark.parametrize(("provider", "path", "streamed"), PATHS)
+def test_an_error_stays_one_in_any_form(provider: Provider, path: str, streamed: bool) -> None:
+    """A rate limit that was recorded over HTTP is one for every provider, streamed or not."""
+    answer = exchange(ASKED, 429, {"text": '{"error": {"message": "Slow down."}}'})
+    body = {"model": "gpt-5-mini", "input": "Hello"} if path.endswith("responses") else ASKED
+    with ModelServer(RecordedAnswers([answer]), provider) as server:
+        status, found = posted(server, json.dumps({**body, "stream": streamed}).encode(), path)
+    assert (status, found["error"]["message"]) == (429, "Slow down.")
+
+
+def test_bytes_that_are_not_utf8_are_sent_as_recorded() -> None:
+    """Damaged text comes back byte for byte."""
+    answer = exchange(ASKED, 200, {"text": {"$str": '{"a": "\\udcff"}'}})
+    with ModelServer(RecordedAnswers([answer]), "openai") as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+        connection.request("POST", "/v1/chat/completions", json.dumps(ASKED), {"Connection": "close"})
+        assert connection.getresponse().read() == b'{"a": "\xff"}'
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"status": "raised", "chunks": None, "ended": None},
+        {"ended": "raised"},
+    ],
+)
+def test_a_connection_that_broke_breaks(how: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """A request without an answer gets none, and a stream that broke has no end."""
+    error = RecordedError(type="httpx:ReadError", message="gone")
+    answer = exchange(ASKED, 200, {"text": "{"}, error=error, **how)
+    with ModelServer(RecordedAnswers([answer]), "openai") as server, pytest.raises(http.client.HTTPException):
+        posted(server, json.dumps(ASKED).encode())
+    assert capsys.readouterr().err == ""
+
+
+def test_an_answer_in_no_known_form_is_an_error() -> None:
+    """An answer that can't be translated into another provider's form is an error, not an empty answer."""
+    answer = exchange(ASKED, 200, {"text": "<html>"})
+    with ModelServer(RecordedAnswers([answer]), "anthropic") as server:
+        status, found = posted(server, json.dumps(ASKED).encode(), "/v1/messages")
+    assert status == 500
+    assert "no known form" in found["error"]["message"]
+
+
+def test_cached_tokens_that_are_counted_apart_are_input_tokens() -> None:
+    """Anthropic counts cached tokens apart, OpenAI among the input tokens: each gets its own sums."""
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 1000, "cache_creation_input_tokens": 50, "output_tokens": 2}
+    whole = {"role": "assistant", "content": [{"type": "text", "text": "Hi"}], "usage": usage}
+    answers = [exchange(ASKED, 200, {"text": json.dumps(whole)}, path="/v1/messages")]
+    with ModelServer(RecordedAnswers(answers), "openai") as server:
+        found = posted(server, json.dumps(ASKED).encode())[1]["usage"]
+    assert (found["prompt_tokens"], found["prompt_tokens_details"]["cached_tokens"]) == (1060, 1000)
+    said = said_in(answers[0].call, "claude-sonnet-4-5")
+    assert message(said)["usage"] == usage
+
+
+def test_vectors_are_sent_in_the_form_that_is_asked_for() -> None:
+    """Vectors that were recorded as bytes come as numbers if a client asks for these, and the other way round."""
+    asked = {"model": "small", "input": "Hello"}
+    packed = base64.b64encode(struct.pack("<2f", 1, 2)).decode()
+    for given, kept, sent in (("base64", packed, [1.0, 2.0]), ("float", [1.0, 2.0], packed)):
+        recorded = {"data": [{"embedding": kept}]}
+        answer = exchange(
+            {**asked, "encoding_format": given}, 200, {"text": json.dumps(recorded)}, path="/v1/embeddings"
+        )
+        other = {**asked, "encoding_format": {"base64": "float", "float": "base64"}[given]}
+        with ModelServer(RecordedAnswers([answer]), "openai") as server:
+            _, found = posted(server, json.dumps(other).encode(), "/v1/embeddings")
+        assert found["data"][0]["embedding"] == sent
+
+
+def test_a_request_of_several_cassettes_has_all_their_answers(talk: Path, folder: Path) -> None:
+    """A request that two cassettes hold was recorded twice."""
+    (folder / "again").mkdir()
+    with use_cassette(folder / "again/talk.yaml", mode="record"):
+        session = current_session()
+        assert session is not None
+        intercept(session.cross(Boundary("chat"), "Model", ASKED), lambda: "Good evening.")
+    with serve_models(talk, folder / "again/talk.yaml") as server:
+        found = [posted(server, json.dumps(ASKED).encode()) for _ in range(3)]
+    assert [status for status, _ in found] == [200, 200, 409]
+    texts = [answer["choices"][0]["message"]["content"] for _, answer in found[:2]]
+    assert texts == ["Good morning.", "Good evening."]
+
+
+def test_secrets_of_unknown_requests_are_pseudonyms(served: ModelServer) -> None:
+    """The list of unknown requests, which is printed, holds no secret."""
+    secret = "sk-proj-" + "Ab3" * 16
+    other = {**ASKED, "messages": [{"role": "user", "content": f"Hello, {secret}"}]}
+    assert posted(served, json.dumps(other).encode())[0] == 409
+    assert "Hello" in str(served.answers.unrecorded)
+    assert secret not in str(served.answers.unrecorded)
+
+
+CALLS = [("c1", "look_up", '{"city": "Paris"}'), ("c2", "walk", "{}")]
+
+
+def test_one_request_has_one_form_for_all_interfaces() -> None:
+    """Parallel calls, texts with calls and images are the same in each interface of the providers."""
+    image = "data:image/png;base64,AAAA"
+    chat = [
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": image}}]},
+        {"role": "assistant", "content": "One moment.", "tool_calls": [
+            {"id": key, "function": {"name": name, "arguments": text}} for key, name, text in CALLS]},
+        *({"role": "tool", "tool_call_id": key, "content": "far"} for key, _, _ in CALLS),
+    ]  # fmt: skip
+    responses = [
+        {"role": "user", "content": [{"type": "input_image", "image_url": image}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "One moment."}]},
+        *({"type": "function_call", "call_id": key, "name": name, "arguments": text} for key, name, text in CALLS),
+        *({"type": "function_call_output", "call_id": key, "output": "far"} for key, _, _ in CALLS),
+    ]
+    source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
+    messages = [
+        {"role": "user", "content": [{"type": "image", "source": source}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "One moment."}, *(
+            {"type": "tool_use", "id": key, "name": name, "input": json.loads(text)} for key, name, text in CALLS)]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": key, "content": "far"} for key, _, _ in CALLS]},
+    ]  # fmt: skip
+    whole: dict[str, dict[str, Any]] = {
+        "/chat/completions": {"messages": chat},
+        "/responses": {"input": responses},
+        "/messages": {"messages": messages},
+    }
+    first, *others = [asked_in(*request_to_model(path, given)) for path, given in whole.items()]
+    assert "AAAA" in str(first)
+    assert others == [first, first]

@@ -33,7 +33,7 @@ class LoopbackServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
-    request_queue_size = 128
+    request_queue_size = 1024
 
     def __init__(self, handler: type[LoopbackHandler], port: int, *, clients: int) -> None:
         self._free = BoundedSemaphore(clients)

@@ -40,6 +40,8 @@ def serve(paths: tuple[str, ...], *, provider: str | None, port: int, pace: str,
     "args": ...} answers with the recorded response or error, each recording once. A call without a recording gets 404
     and the nearest recording, and the command exits with 1. GET /unrecorded lists these calls and requests.
     """
+    if STDIN in paths:
+        raise click.UsageError("name a file: standard input is for Ctrl-C")
     if provider is not None:
         return _serve_models(paths, provider, port, _factor(pace), on_repeat, as_json=as_json)
     if len(paths) > 1 or (pace, on_repeat) != ("none", "fail"):
@@ -104,6 +106,4 @@ def _end(answered: int, unknown: int, unrecorded: Sequence[Any], what: str, *, a
 def _oracle(path: str) -> ToolOracle:
     if path.endswith(".json") and Path(path).is_file():
         return ToolOracle(read_oracle(path))
-    if path == STDIN:
-        raise click.UsageError("name a file: standard input is for Ctrl-C")
     return oracle_of(found_one(path).open())

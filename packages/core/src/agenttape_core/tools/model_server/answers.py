@@ -19,6 +19,7 @@ from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.messages import input_messages, items_of, system_instructions, tool_definitions
 from agenttape_core.tools.reading.provider_calls import (
     MODELS,
+    UNREADABLE,
     given_by,
     model_call,
     path_of_model,
@@ -78,29 +79,33 @@ class RecordedAnswers:
     unknown: int = 0  # the number of requests without a recording
     unrecorded: list[UnknownRequest] = field(default_factory=list)  # the first hundred of these
     _by_key: dict[str, list[RecordedAnswer]] = field(default_factory=dict)
+    _redactors: Sequence[Redactor | None] = ()
     _runs: OrderedDict[str, Counter[str]] = field(default_factory=OrderedDict)
     _lock: Any = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         for answer in self.answers:
             self._by_key.setdefault(_key(answer.asked), []).append(answer)
+        self._redactors = list({id(answer.redactor): answer.redactor for answer in self.answers}.values())
 
     def next(self, run: str, asked: Mapping[str, Any]) -> RecordedAnswer | UnknownRequest:
-        """Return the next answer to a request, or why there is none.
+        """Return the next answer to a request, or the reason for which there is none.
 
         Args:
             run: The client: each has a sequence of its own.
             asked: The request, in the form of `asked_in`.
         """
-        redactors = {id(answer.redactor): answer.redactor for answer in self.answers}
-        for redactor in redactors.values():
-            known = redactor.value(dict(asked)) if redactor is not None else asked
-            key = _key(known)
-            recorded = [one for one in self._by_key.get(key, ()) if one.redactor is redactor]
-            if recorded:
-                return self._of(run, key, recorded)
+        recorded: list[RecordedAnswer] = []
+        known: dict[int, Mapping[str, Any]] = {}  # the request with pseudonyms, by the redactor that made them
+        for redactor in self._redactors:
+            known[id(redactor)] = redactor.value(dict(asked)) if redactor is not None else asked
+            alike = self._by_key.get(_key(known[id(redactor)]), ())
+            recorded += [one for one in alike if one.redactor is redactor]
+        if recorded:
+            return self._of(run, _key(asked), recorded)
+        unlike = self._unlike(known)
         with self._lock:
-            return self._missing(self._unlike(asked))
+            return self._missing(unlike)
 
     def _of(self, run: str, key: str, recorded: Sequence[RecordedAnswer]) -> RecordedAnswer | UnknownRequest:
         with self._lock:
@@ -129,12 +134,13 @@ class RecordedAnswers:
             self.unrecorded.append(unknown)
         return unknown
 
-    def _unlike(self, asked: Mapping[str, Any]) -> UnknownRequest:
-        """Return what is known of a request without a recording."""
-        alike = [answer for answer in self.answers if ("input" in answer.asked) is ("input" in asked)]
+    def _unlike(self, known: Mapping[int, Mapping[str, Any]]) -> UnknownRequest:
+        """Return the recording that is nearest to a request, which is given with the pseudonyms of each redactor."""
+        pairs = [(answer, known[id(answer.redactor)]) for answer in self.answers]
+        alike = [(answer, asked) for answer, asked in pairs if ("input" in answer.asked) is ("input" in asked)]
         if not alike:
             return UnknownRequest("no such call was recorded")
-        found = [(list(differences(dict(answer.asked), dict(asked))), answer) for answer in alike]
+        found = [(list(differences(dict(answer.asked), dict(asked))), answer) for answer, asked in alike]
         different, nearest = min(found, key=lambda each: len(each[0]))
         lines = (f"{one.path}: recorded {one.recorded}, asked {one.asked}"[:_MAX_TEXT] for one in different)
         shown = tuple(line for line, _ in zip(lines, range(_MAX_SHOWN), strict=False))
@@ -164,11 +170,14 @@ def _answers_in(cassette: Cassette, shown: str, settings: Settings) -> Iterator[
     timings = cassette.header.volatile.timings
     for item in cassette.interactions():
         call, path = model_call(item), path_of_model(item)
-        if call.kind in MODELS:
-            asked = asked_in(call.kind, {**call.request, "model": model_of(call) or ""})
-        elif path:  # an error, which a client gets as it was
-            asked = asked_in(*request_to_model(path, given_by(item.request)))
-        else:
+        if not (call.kind in MODELS or path) or item.outcome.status in {"cancelled", "refused"}:
+            continue
+        try:
+            if call.kind in MODELS:
+                asked = asked_in(call.kind, {**call.request, "model": model_of(call) or ""})
+            else:  # an error, which a client gets as it was
+                asked = asked_in(*request_to_model(path, given_by(item.request)))
+        except UNREADABLE:  # no client can send it
             continue
         yield RecordedAnswer(shown, item, call, timings.get(item.number), asked, redactor)
 
@@ -197,8 +206,9 @@ def asked_in(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
         calls = [[part["name"], part["arguments"]] for part in message["parts"] if part["type"] == "tool_call"]
         more = [part for part in message["parts"] if part["type"] in {"blob", "uri", "file"}]
         last = messages[-1] if messages else {}
-        if last.get("role") == role and role in {"system", "user"} and not (more or "more" in last):
-            last["text"] += text  # providers send the texts of one role together
+        if last.get("role") == role != "tool" and not (more or "more" in last):
+            last["text"] += text  # providers join and split the messages of one role differently
+            last.update(_given(calls=[*last.get("calls", ()), *calls]))
         else:
             messages.append({"role": role, "text": text, **_given(calls=calls, more=more)})
     tools = sorted((_tool(tool) for tool in tool_definitions(request)), key=lambda tool: str(tool["name"]))
@@ -211,7 +221,7 @@ def _given(**lists: list[Any]) -> dict[str, Any]:
 
 def _text(part: Mapping[str, Any]) -> str:
     if part["type"] == "tool_call_response":
-        response = part["response"]
+        response = part["response"] if part["response"] is not None else ""
         texts = [block.get("text") for block in items_of(response) if isinstance(block, Mapping)]
         if texts and all(isinstance(text, str) for text in texts):
             return "".join(map(str, texts))

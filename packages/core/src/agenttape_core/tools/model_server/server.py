@@ -12,10 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Literal, cast
 
+from agenttape_core.schema import PYTHON_VALUES, Outcome
 from agenttape_core.tools.loopback import LoopbackHandler, LoopbackServer, object_in
 from agenttape_core.tools.model_server import wire
 from agenttape_core.tools.model_server.answers import RecordedAnswer, RecordedAnswers, UnknownRequest, asked_in
-from agenttape_core.tools.reading.provider_calls import path_of_model, request_to_model
+from agenttape_core.tools.reading.provider_calls import (
+    MODELS,
+    UNREADABLE,
+    given_by,
+    path_of_model,
+    request_to_model,
+    response_of,
+)
+from agenttape_core.transports.bodies import BodyReader
 
 Provider = Literal["openai", "anthropic"]
 RUN = "X-Agenttape-Run"
@@ -24,7 +33,7 @@ _PATHS = {
     "openai": ("/chat/completions", "/responses", "/embeddings"),
     "anthropic": ("/messages",),
 }
-_MAX_CLIENTS = 256
+_MAX_CLIENTS = 1024
 _NO_RETRY = {"x-should-retry": "false"}
 """The SDKs of OpenAI and Anthropic repeat requests that get 409, unless the response says otherwise."""
 
@@ -64,24 +73,27 @@ class _Handler(LoopbackHandler):
             models = [{"id": name, "object": "model", "created": 0, "owned_by": "recording"} for name in names]
             self.answer(HTTPStatus.OK, {"object": "list", "data": models})
         else:
-            self.refuse(HTTPStatus.NOT_FOUND, f"{self.path} is nothing; ask POST {', '.join(self._paths)}")
+            self.refuse(HTTPStatus.NOT_FOUND, f"there is no {self.path}; send POST to {', '.join(self._paths)}")
 
     def post(self, body: bytes) -> None:
         """Answer a POST with this body."""
         if self._path not in self._paths:
-            self.refuse(HTTPStatus.NOT_FOUND, f"{self.path} is nothing; ask POST {', '.join(self._paths)}")
+            self.refuse(HTTPStatus.NOT_FOUND, f"there is no {self.path}; send POST to {', '.join(self._paths)}")
             return
         try:
             given = dict(object_in(body))
             asked = asked_in(*request_to_model(self._path, given))
             found = self._server.answers.next(self.headers.get(RUN, ""), asked)
-        except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+        except UNREADABLE as error:
             self.refuse(HTTPStatus.BAD_REQUEST, f"the request can't be read: {error}")
             return
         if isinstance(found, UnknownRequest):
             self._fail(HTTPStatus.CONFLICT, f"AgentTape: {found}", _NO_RETRY)
-        else:
+            return
+        try:
             self._serve(found, given)
+        except UNREADABLE as error:  # before the first byte
+            self.refuse(HTTPStatus.INTERNAL_SERVER_ERROR, f"the recording can't be read: {error}")
 
     def refuse(self, status: HTTPStatus, problem: str) -> None:
         """Answer that a request is wrong, in the provider's form."""
@@ -92,18 +104,27 @@ class _Handler(LoopbackHandler):
 
     def _serve(self, found: RecordedAnswer, given: Mapping[str, Any]) -> None:
         offsets, took = self._times(found)
-        streamed, error = given.get("stream") is True, found.call.outcome.error
-        if path_of_model(found.original).removeprefix("/v1").endswith(self._path) and streamed is _was_streamed(found):
+        streamed, outcome = given.get("stream") is True, found.original.outcome
+        path, error = path_of_model(found.original), outcome.error
+        status, text = response_of(outcome) if path else (HTTPStatus.OK, "")
+        is_same = path.removeprefix("/v1").endswith(self._path) and bool(outcome.chunks)
+        if is_same and (_is_alike(found, given) or status >= HTTPStatus.BAD_REQUEST):
             self._replay(found, offsets)
         elif error is not None:
-            status = wire.status_of(error)
+            failed = wire.status_of(error)
             self._wait(took)
-            if status is None:
+            if failed is None or path:  # over HTTP, an error is the lack of a response
                 self.close_connection = True
             else:
-                self._fail(status, error.message)
+                self._fail(failed, error.message)
+        elif status >= HTTPStatus.BAD_REQUEST:
+            self._wait(took)
+            self._fail(status, wire.said_wrong(text), _kept(_headers(outcome)))
+        elif found.call.kind not in MODELS:
+            raise TypeError("its answer has no known form, and is sent only to the program's own provider")
         elif streamed and self._path != "/embeddings":
-            self._stream("text/event-stream", self._events(found, given), offsets or [took])
+            pieces = [each.encode() for each in self._events(found, given)]
+            self._stream("text/event-stream", pieces, offsets or [took])
         else:
             self._wait(took)
             self.answer(HTTPStatus.OK, self._whole(found, given))
@@ -111,7 +132,7 @@ class _Handler(LoopbackHandler):
     def _whole(self, found: RecordedAnswer, given: Mapping[str, Any]) -> dict[str, Any]:
         model = str(given.get("model") or "")
         if self._path == "/embeddings":
-            return wire.embeddings(found.call, model)
+            return wire.embeddings(found.call, model, as_base64=given.get("encoding_format") == "base64")
         made = {"/chat/completions": wire.chat_completion, "/responses": wire.response, "/messages": wire.message}
         return made[self._path](_said(found, model))
 
@@ -128,22 +149,27 @@ class _Handler(LoopbackHandler):
 
     def _replay(self, found: RecordedAnswer, offsets: Sequence[float]) -> None:
         """Answer with the recorded bytes of the same provider."""
-        head, *chunks = found.original.outcome.chunks or [found.original.outcome.value]
+        outcome = found.original.outcome
+        chunks = list(outcome.chunks or ())[1:]
         if found.redactor is not None:
             chunks = list(found.redactor.rehydrate_chunks(chunks))
-        headers = {name.lower(): value for pair in head.get("headers", ()) for name, value in pair.items()}
-        kept = {name: headers[name] for name in ("retry-after", "retry-after-ms", "x-should-retry") if name in headers}
-        kind = str(headers.get("content-type", "application/json"))
-        pieces = (chunk["text"] for chunk in chunks if isinstance(chunk, Mapping) and "text" in chunk)
-        self._stream(kind, pieces, offsets[1:], int(head.get("status", 200)), kept)
+        headers = _headers(outcome)
+        kind = headers.get("content-type", "application/json")
+        reader = BodyReader(kind)
+        pieces = [reader.data(chunk) for chunk in PYTHON_VALUES.decode(chunks)]
+        self._stream(
+            kind, pieces, offsets[1:], response_of(outcome)[0], _kept(headers), breaks=outcome.error is not None
+        )
 
     def _stream(
         self,
         kind: str,
-        pieces: Iterable[str],
+        pieces: Iterable[bytes],
         offsets: Sequence[float],
         status: int = HTTPStatus.OK,
         headers: Mapping[str, str] | None = None,
+        *,
+        breaks: bool = False,
     ) -> None:
         began = time.monotonic()
         self.send_response(status)
@@ -153,10 +179,12 @@ class _Handler(LoopbackHandler):
         for at, piece in enumerate(pieces):
             if offsets:
                 self._wait(offsets[min(at, len(offsets) - 1)] - (time.monotonic() - began))
-            data = piece.encode("utf-8", "surrogateescape")
-            if data:
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
-        self.wfile.write(b"0\r\n\r\n")
+            if piece:
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+        if breaks:
+            self.close_connection = True
+        else:
+            self.wfile.write(b"0\r\n\r\n")
 
     def _times(self, found: RecordedAnswer) -> tuple[list[float], float]:
         """Return the seconds after which the chunks of an answer come, and the whole answer."""
@@ -190,6 +218,20 @@ def _said(found: RecordedAnswer, model: str) -> wire.Said:
     return said._replace(text=text, pieces=pieces, calls=[tuple(call) for call in calls])
 
 
-def _was_streamed(found: RecordedAnswer) -> bool:
-    body = found.original.request.get("body")
-    return isinstance(body, Mapping) and body.get("stream") is True
+def _headers(outcome: Outcome) -> dict[str, str]:
+    """Return the headers of a recorded response, by their names in lower case."""
+    head = outcome.chunks[0] if outcome.chunks else outcome.value
+    pairs = head.get("headers", ()) if isinstance(head, Mapping) else ()
+    return {name.lower(): str(value) for pair in pairs for name, value in pair.items()}
+
+
+def _kept(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers by which clients repeat requests."""
+    return {name: headers[name] for name in ("retry-after", "retry-after-ms", "x-should-retry") if name in headers}
+
+
+def _is_alike(found: RecordedAnswer, given: Mapping[str, Any]) -> bool:
+    """Return whether a request asks for its answer in the form in which it was recorded."""
+    recorded = given_by(found.original.request)
+    is_streamed = (given.get("stream") is True) is (recorded.get("stream") is True)
+    return is_streamed and given.get("encoding_format") == recorded.get("encoding_format")

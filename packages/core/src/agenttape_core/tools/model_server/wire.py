@@ -5,7 +5,9 @@ https://platform.openai.com/docs/api-reference (chat, responses, embeddings), ht
 
 from __future__ import annotations
 
+import base64
 import json
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -17,6 +19,7 @@ _STATUS = {
     "AuthenticationError": 401,
     "PermissionDeniedError": 403,
     "NotFoundError": 404,
+    "ConflictError": 409,
     "RequestTooLargeError": 413,
     "UnprocessableEntityError": 422,
     "RateLimitError": 429,
@@ -51,7 +54,8 @@ class Said(NamedTuple):
     reason: str  # why it ended, in its provider's words; empty if that isn't known
     input_tokens: int
     output_tokens: int
-    cached_tokens: int
+    cached_tokens: int  # of the input tokens, those that were read from the prompt cache
+    written_tokens: int  # of these, those that were written into it
 
 
 def said_in(call: Interaction, model: str) -> Said:
@@ -77,9 +81,10 @@ def said_in(call: Interaction, model: str) -> Said:
         pieces if "".join(pieces) == answer.text else [answer.text] if answer.text else [],
         calls,
         next(iter(answer.finish_reasons), ""),
-        (usage.input_tokens or 0) if usage is not None else 0,
+        ((usage.input_tokens or 0) if usage is not None else 0) + answer.tokens_apart,
         (usage.output_tokens or 0) if usage is not None else 0,
         answer.tokens.get("cache_read.input_tokens", 0),
+        answer.tokens.get("cache_creation.input_tokens", 0),
     )
 
 
@@ -90,6 +95,9 @@ def _arguments(given: Any) -> str:
 def status_of(error: RecordedError) -> int | None:
     """Return the HTTP status of a recorded error; `None` if there was no response."""
     name = error.type.rpartition(":")[2].rpartition(".")[2]
+    given = error.attributes.get("status_code")
+    if type(given) is int and 400 <= given < 600:  # noqa: PLR2004 - errors
+        return given
     if name.endswith(("ConnectionError", "ConnectError", "ReadError")):
         return None
     return next((status for end, status in _STATUS.items() if name.endswith(end)), 500)
@@ -103,9 +111,18 @@ def problem(provider: str, status: int, message: str) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": None}}
 
 
+def said_wrong(body: str) -> str:
+    """Return the message in the body of an error of any provider; the body if it has none."""
+    try:
+        error = json.loads(body)["error"]
+        return str(error["message"] if isinstance(error, Mapping) else error)
+    except (ValueError, LookupError, TypeError):
+        return body
+
+
 def event(data: Any, name: str = "") -> str:
     """Return a server-sent event."""
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    text = data if isinstance(data, str) else json.dumps(data)
     return (f"event: {name}\n" if name else "") + f"data: {text}\n\n"
 
 
@@ -231,14 +248,23 @@ def response_events(said: Said) -> Iterator[str]:
     yield each("response.completed", response=whole)
 
 
-def embeddings(call: Interaction, model: str) -> dict[str, Any]:
-    """Return recorded vectors as OpenAI does."""
+def embeddings(call: Interaction, model: str, *, as_base64: bool = False) -> dict[str, Any]:
+    """Return recorded vectors as OpenAI does: lists of numbers, or their bytes, which some SDKs ask for and read."""
     value = joined(call.outcome)
     vectors = [each.get("embedding") if isinstance(each, Mapping) else each for each in _vectors(value)]
+    vectors = [_packed(vector) if as_base64 else _unpacked(vector) for vector in vectors]
     tokens = (call.outcome.usage.input_tokens or 0) if call.outcome.usage is not None else 0
     data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "data": data, "model": model, "usage": usage}
+
+
+def _packed(vector: Any) -> Any:
+    return base64.b64encode(array("f", vector).tobytes()).decode() if isinstance(vector, list) else vector
+
+
+def _unpacked(vector: Any) -> Any:
+    return array("f", base64.b64decode(vector)).tolist() if isinstance(vector, str) else vector
 
 
 def _vectors(value: Any) -> list[Any]:
@@ -318,8 +344,8 @@ def _anthropic_reason(said: Said) -> str:
 
 def _anthropic_usage(said: Said) -> dict[str, Any]:
     return {
-        "input_tokens": said.input_tokens - said.cached_tokens,
+        "input_tokens": max(0, said.input_tokens - said.cached_tokens - said.written_tokens),
         "output_tokens": said.output_tokens,
         "cache_read_input_tokens": said.cached_tokens,
-        "cache_creation_input_tokens": 0,
+        "cache_creation_input_tokens": said.written_tokens,
     }
