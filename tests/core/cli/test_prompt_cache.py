@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -76,3 +77,28 @@ def test_a_rule_limits_uncached_tokens(broken_run: Path, command: Any, folder: P
     rules = folder / "rules.yaml"
     rules.write_text(f"checks: 1\nevery:\n- at_most: {{{limit}}}\n")
     assert command("check", broken_run, "--checks", rules).code == code
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_", "code"),
+    [("embeddings", {"model": "small", "input": ["Hello"]}, 0), ("chat", {"arguments": {"question": "Hello"}}, 1)],
+)
+def test_a_call_without_a_prompt_is_no_miss(
+    folder: Path, command: Any, kind: str, request_: dict[str, Any], code: int
+) -> None:
+    """Embeddings have no prompt cache, so a limit passes; a model whose prompt can't be read makes it fail."""
+    with use_cassette(folder / "one.yaml", mode="record"):
+        session = current_session()
+        assert session is not None
+        intercept(session.cross(Boundary(kind), "Model", request_), lambda: [[1.0]])
+    (folder / "rules.yaml").write_text("checks: 1\nevery:\n- at_most: {uncached_tokens: 9, cache_miss_dollars: 1}\n")
+    assert command("check", "one.yaml", "--checks", "rules.yaml").code == code
+
+
+def test_runs_without_times_have_no_gap(run: Callable[..., Path], command: Any) -> None:
+    """A run of which it isn't known when it was recorded isn't taken for one that came years later."""
+    one, two = (run(f"{name}.yaml", REQUESTS[0]) for name in ("one", "two"))
+    text = re.sub(r"\n +(?:created|clock):.*", "", one.read_text())
+    assert text != one.read_text()
+    one.write_text(text)
+    assert "hours later" not in command("show", "--cache", one, two).out

@@ -85,8 +85,7 @@ def why_unknown(run: Run, what: str, allowed: Collection[str] = ()) -> str:
         return run.lacking[fact]
     several: dict[str, Sequence[str]] = {"tokens": run.uncounted, "dollars": run.unpriced}
     if what in CACHE_FIGURES:
-        inside = run.caching().unjudged.get(what, ())
-        several[what] = [*inside, *(name for name in run.uncounted if name not in inside)]
+        several[what] = run.caching().unjudged.get(what, ())
     names = [name for name in several.get(what, ()) if name not in allowed]
     if not names:
         return ""

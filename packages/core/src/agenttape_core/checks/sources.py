@@ -192,6 +192,7 @@ def _part(
     calls = [(each.record, each) for each in seen if isinstance(each.record, Interaction)]
     models = [item for item, each in calls if each.is_of_model]
     billed = [(item, _tokens_of(item), cost_of(item, prices)) for item in models if was_billed(item)]
+    prompted = {item.number: _name_of(item) for item, *_ in billed if item.kind != "embeddings"}
     outermost = [each.timing for item, each in calls if item.parent is None]
     took = [timing.duration_ms for timing in outermost if timing is not None]
     untimed = f"no time was recorded of {len(outermost) - len(took)} of {counted(len(outermost), 'call')}"
@@ -213,7 +214,7 @@ def _part(
         unpriced=tuple(_name_of(item) for item, _, cost in billed if cost is None),
         models=len(models),
         seconds=sum(took) / 1000,
-        caching=lambda: cached().figures({item.number for item, _ in calls}),
+        caching=lambda: cached().figures({item.number for item, _ in calls}, prompted),
         conversation=lambda: conversation_of(last),
         as_recorded=as_recorded,
         model=((model_of(last) or answer.model) if last is not None and answer is not None else None) or "",

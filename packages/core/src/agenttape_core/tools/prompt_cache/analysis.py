@@ -53,27 +53,27 @@ def calls_of(cassette: Cassette, shown: str) -> Iterator[Asked]:
     yield from in_order(found)
 
 
-def _began(cassette: Cassette) -> float:
-    """Return the seconds since the epoch at which a recording began; 0 if that isn't known."""
+def _began(cassette: Cassette) -> float | None:
+    """Return the seconds since the epoch at which a recording began; `None` if that isn't known."""
     volatile = cassette.preface.volatile
     if volatile.clock is not None:
         return volatile.clock
     try:
         return datetime.fromisoformat(volatile.created).timestamp()
     except ValueError:
-        return 0.0
+        return None
 
 
-def asked_at(item: Interaction, timing: Timing | None, run: str = "", epoch: float = 0.0) -> Asked:
+def asked_at(item: Interaction, timing: Timing | None, run: str = "", epoch: float | None = 0.0) -> Asked:
     """Return a call with its times.
 
     Args:
         item: The call.
         timing: Its times in its recording, if they're known.
         run: Its cassette, as messages show it.
-        epoch: The seconds since the epoch at which its recording began.
+        epoch: The seconds since the epoch at which its recording began; `None` if that isn't known.
     """
-    if timing is None or timing.start_ms is None:
+    if timing is None or timing.start_ms is None or epoch is None:
         return Asked(item, run, None, None)
     first = timing.offsets_ms[0] if timing.offsets_ms else timing.duration_ms
     start = epoch + timing.start_ms / 1000
@@ -81,7 +81,7 @@ def asked_at(item: Interaction, timing: Timing | None, run: str = "", epoch: flo
 
 
 def in_order(calls: Sequence[Asked]) -> Sequence[Asked]:
-    """Return calls of one run in the order in which they were made; as they are if the times of some aren't known."""
+    """Return calls in the order in which they were made; as they are if the times of some aren't known."""
     starts = [call.start for call in calls if call.start is not None]
     return sorted(calls, key=lambda call: call.start or 0.0) if len(starts) == len(calls) else calls
 
@@ -106,7 +106,7 @@ def cache_report(calls: Iterable[Asked], prices: Prices) -> CacheReport:
 
 
 def report_of(cassettes: Iterable[tuple[Cassette, str]], prices: Prices) -> CacheReport:
-    """Return what the runs in cassettes could have read from the prompt cache, the oldest run first.
+    """Return what the runs in cassettes could have read from the prompt cache, in the order of their calls.
 
     Args:
         cassettes: The cassettes, each with its file as messages show it.
@@ -115,8 +115,9 @@ def report_of(cassettes: Iterable[tuple[Cassette, str]], prices: Prices) -> Cach
     Raises:
         CassetteFormatError: If a record is malformed.
     """
-    ordered = sorted(cassettes, key=lambda each: _began(each[0]))
-    return cache_report((asked for cassette, shown in ordered for asked in calls_of(cassette, shown)), prices)
+    ordered = sorted(cassettes, key=lambda each: _began(each[0]) or 0.0)
+    calls = [asked for cassette, shown in ordered for asked in calls_of(cassette, shown)]
+    return cache_report(in_order(calls), prices)  # runs may have overlapped
 
 
 class _Sent(NamedTuple):

@@ -157,19 +157,27 @@ class CacheReport:
         reasons = [call.unknown for call in self.calls if call.unknown]
         return {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)}
 
-    def figures(self, numbers: Collection[int]) -> Caching:
+    def figures(self, numbers: Collection[int], billed: Mapping[int, str]) -> Caching:
         """Return the figures of some of the calls.
 
         Args:
             numbers: Their numbers.
+            billed: The names of all calls that have a prompt, by their numbers: one in no known form can't be judged.
         """
         calls = [call for call in self.calls if call.number in numbers]
+        unread = [name for number, name in billed.items() if number not in {call.number for call in calls}]
         unjudged = {
             "uncached_tokens": [
-                call.name for call in calls if not call.is_counted or (call.unknown and call.read is None)
+                *(call.name for call in calls if not call.is_counted or (call.unknown and call.read is None)),
+                *unread,
             ],
             "cache_miss_dollars": [
-                call.name for call in calls if call.unknown or (call.broken is not None and call.broken.saving is None)
+                *(
+                    call.name
+                    for call in calls
+                    if call.unknown or (call.broken is not None and call.broken.saving is None)
+                ),
+                *unread,
             ],
         }
         misses = sum(call.broken.saving or 0.0 for call in calls if call.broken is not None)
