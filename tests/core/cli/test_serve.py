@@ -18,7 +18,7 @@ from agenttape_core.schema import Interaction, Outcome, RecordedError
 from agenttape_core.tools.model_server import ModelServer, serve_models
 from agenttape_core.tools.model_server.answers import RecordedAnswer, RecordedAnswers, asked_in
 from agenttape_core.tools.model_server.server import Provider
-from agenttape_core.tools.model_server.wire import message, said_in
+from agenttape_core.tools.model_server.wire import chat_completion, message, response, response_events, said_in
 from agenttape_core.tools.reading.provider_calls import model_call, request_to_model
 
 ASKED = {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "Hello"}]}
@@ -312,3 +312,26 @@ def test_one_request_has_one_form_for_all_interfaces() -> None:
     first, *others = [asked_in(*request_to_model(path, given)) for path, given in whole.items()]
     assert "AAAA" in str(first)
     assert others == [first, first]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "anthropic", "openai", "status"),
+    [
+        ("MAX_TOKENS", "max_tokens", "length", "incomplete"),
+        ("length", "max_tokens", "length", "incomplete"),
+        ("STOP", "end_turn", "stop", "completed"),
+        ("stop_sequence", "stop_sequence", "stop", "completed"),
+        ("refusal", "refusal", "content_filter", "completed"),
+    ],
+)
+def test_the_reason_of_the_end_is_in_the_words_of_the_provider(
+    recorded: str, anthropic: str, openai: str, status: str
+) -> None:
+    """An answer ends for the same reason in each form, in the words that the form has for it."""
+    said = said_in(exchange(ASKED, 200, {"text": '{"message": {"content": "Hi"}}'}).call, "small")._replace(
+        reason=recorded
+    )
+    assert message(said)["stop_reason"] == anthropic
+    assert chat_completion(said)["choices"][0]["finish_reason"] == openai
+    assert response(said)["status"] == status
+    assert f"event: response.{status}" in list(response_events(said))[-1]

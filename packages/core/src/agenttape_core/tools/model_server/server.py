@@ -231,7 +231,7 @@ def _kept(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_alike(found: RecordedAnswer, given: Mapping[str, Any]) -> bool:
-    """Return whether a request asks for its answer in the form in which it was recorded."""
+    """Return whether a request wants its answer in the form of the recording."""
     recorded = given_by(found.original.request)
     is_streamed = (given.get("stream") is True) is (recorded.get("stream") is True)
     return is_streamed and given.get("encoding_format") == recorded.get("encoding_format")

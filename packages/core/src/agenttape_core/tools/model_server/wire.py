@@ -38,9 +38,11 @@ _KINDS = {
     429: "rate_limit_error",
     529: "overloaded_error",
 }
-_ANTHROPIC_REASONS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "completed": "end_turn"}
-_OPENAI_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length",
-                   "completed": "stop", "STOP": "stop", "MAX_TOKENS": "length"}  # fmt: skip
+_FROM_ANTHROPIC = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length",
+                   "refusal": "content_filter", "pause_turn": "stop"}  # fmt: skip
+_OPENAI_REASONS = {**_FROM_ANTHROPIC, "completed": "stop", "incomplete": "length", "STOP": "stop",
+                   "MAX_TOKENS": "length", "SAFETY": "content_filter"}  # fmt: skip
+_ANTHROPIC_REASONS = {"tool_calls": "tool_use", "length": "max_tokens", "content_filter": "refusal"}
 
 
 class Said(NamedTuple):
@@ -199,16 +201,17 @@ def response(said: Said, status: str = "completed") -> dict[str, Any]:
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": said.input_tokens + said.output_tokens,
     }
+    is_cut = status == "completed" and _openai_reason(said) == "length"
     return {
         "id": said.id,
         "object": "response",
         "created_at": 0,
-        "status": status,
+        "status": "incomplete" if is_cut else status,
         "model": said.model,
         "output": output if status == "completed" else [],
         "usage": usage if status == "completed" else None,
         "error": None,
-        "incomplete_details": None,
+        "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
         "instructions": None,
         "metadata": {},
         "tools": [],
@@ -245,11 +248,11 @@ def response_events(said: Said) -> Iterator[str]:
             yield each("response.function_call_arguments.delta", **place, delta=item["arguments"])
             yield each("response.function_call_arguments.done", **place, name=item["name"], arguments=item["arguments"])
         yield each("response.output_item.done", output_index=at, item=item)
-    yield each("response.completed", response=whole)
+    yield each(f"response.{whole['status']}", response=whole)
 
 
 def embeddings(call: Interaction, model: str, *, as_base64: bool = False) -> dict[str, Any]:
-    """Return recorded vectors as OpenAI does: lists of numbers, or their bytes, which some SDKs ask for and read."""
+    """Return recorded vectors as OpenAI does: lists of numbers, or their bytes, which some SDKs request."""
     value = joined(call.outcome)
     vectors = [each.get("embedding") if isinstance(each, Mapping) else each for each in _vectors(value)]
     vectors = [_packed(vector) if as_base64 else _unpacked(vector) for vector in vectors]
@@ -337,9 +340,9 @@ def _block(block: tuple[str, tuple[str, str, str]]) -> dict[str, Any]:
 
 
 def _anthropic_reason(said: Said) -> str:
-    if said.calls:
-        return "tool_use"
-    return _ANTHROPIC_REASONS.get(said.reason, said.reason if said.reason in _OPENAI_REASONS else "end_turn")
+    if said.reason in _FROM_ANTHROPIC and not said.calls:
+        return said.reason
+    return _ANTHROPIC_REASONS.get(_openai_reason(said), "end_turn")
 
 
 def _anthropic_usage(said: Said) -> dict[str, Any]:
