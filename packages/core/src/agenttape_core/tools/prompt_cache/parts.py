@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -157,9 +158,9 @@ def shared(before: Sequence[Part], now: Sequence[Part]) -> Shared:
 def _ends(old: str, new: str) -> tuple[int, int]:
     """Return how many characters two texts begin with, and how many others they end with."""
     most = min(len(old), len(new))
-    start = next((at for at in range(most) if old[at] != new[at]), most)
-    end = next((at for at in range(most - start) if old[-1 - at] != new[-1 - at]), most - start)
-    return start, end
+    start = bisect(range(1, most + 1), x=False, key=lambda length: old[:length] != new[:length])
+    rest = range(1, most - start + 1)
+    return start, bisect(rest, x=False, key=lambda length: old[-length:] != new[-length:])
 
 
 # -- Why they differ.
