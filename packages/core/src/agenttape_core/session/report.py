@@ -420,7 +420,7 @@ class Report:
             self._blocked.append(blocked)
 
     def leave_unused(self) -> None:
-        """Take no recording for unused: the session replays one part of a run, and nothing says when that has ended."""
+        """Take no recording for unused: the session replays one part of a run, and doesn't see its end."""
         self._unused = []
 
     def close(self) -> None:
