@@ -104,12 +104,12 @@ class LoopbackHandler(BaseHTTPRequestHandler):
             self.post(body)
 
     def get(self) -> None:
-        """Answer a GET."""
-        raise NotImplementedError
+        """Answer a GET; by default, that there is none."""
+        self.refuse(HTTPStatus.NOT_FOUND, f"there is no {self.path}")
 
-    def post(self, body: bytes) -> None:
-        """Answer a POST with this body."""
-        raise NotImplementedError
+    def post(self, body: bytes) -> None:  # noqa: ARG002 - for those who override it
+        """Answer a POST with this body; by default, that there is none."""
+        self.refuse(HTTPStatus.NOT_FOUND, f"there is no {self.path}")
 
     def _body(self) -> bytes | None:
         """Return the body of a request; `None` if it was refused."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -16,6 +16,9 @@ from agenttape_core.cli.output import cli_command, print_json, print_text
 from agenttape_core.errors import counted
 from agenttape_core.tools.loopback import LoopbackServer
 from agenttape_core.tools.oracle import OracleServer, ToolOracle, oracle_of, read_oracle
+
+if TYPE_CHECKING:
+    from agenttape_core.tools.model_server.answers import RecordedAnswers
 
 
 @cli_command("agenttape serve cassettes/weather.yaml --as openai --port 8765")
@@ -47,14 +50,9 @@ def serve(paths: tuple[str, ...], *, provider: str | None, port: int, pace: str,
     if len(paths) > 1 or (pace, on_repeat) != ("none", "fail"):
         raise click.UsageError("several paths, --pace and --on-repeat need --as openai or --as anthropic")
     server = OracleServer(_oracle(paths[0]), port)
-    oracle = server.oracle
-    _serve(
-        server,
-        {"url": server.url, "entries": len(oracle.entries)},
-        f"{counted(len(oracle.entries), 'answer')} of tools at {server.url}/tool; Ctrl-C ends this",
-        as_json=as_json,
-    )
-    return _end(oracle.answered, oracle.unknown, oracle.unrecorded, "call", as_json=as_json)
+    entries, where = len(server.oracle.entries), {"url": server.url}
+    text = f"{counted(entries, 'answer')} of tools at {server.url}/tool"
+    return _served(server, server.oracle, {**where, "entries": entries}, text, "call", as_json=as_json)
 
 
 def _serve_models(paths: Sequence[str], provider: str, port: int, pace: float, on_repeat: str, *, as_json: bool) -> int:
@@ -63,14 +61,9 @@ def _serve_models(paths: Sequence[str], provider: str, port: int, pace: float, o
     shown = [found.shown for found in runs_in(paths)]
     options = {"provider": provider, "port": port, "pace": pace, "on_repeat": on_repeat}
     server = serve_models(*shown, **cast("dict[str, Any]", options))
-    answers = server.answers
-    _serve(
-        server,
-        {"url": server.base_url, "answers": len(answers.answers)},
-        f"{counted(len(answers.answers), 'answer')} of models at {server.base_url}; Ctrl-C ends this",
-        as_json=as_json,
-    )
-    return _end(answers.answered, answers.unknown, answers.unrecorded, "request", as_json=as_json)
+    answers, where = len(server.answers.answers), {"url": server.base_url}
+    text = f"{counted(answers, 'answer')} of models at {server.base_url}"
+    return _served(server, server.answers, {**where, "answers": answers}, text, "request", as_json=as_json)
 
 
 def _factor(pace: str) -> float:
@@ -84,23 +77,29 @@ def _factor(pace: str) -> float:
     return factor
 
 
-def _serve(server: LoopbackServer, plain: dict[str, Any], text: str, *, as_json: bool) -> None:
-    print_json(plain) if as_json else print_text(text)
+def _served(
+    server: LoopbackServer,
+    source: ToolOracle | RecordedAnswers,
+    plain: dict[str, Any],
+    text: str,
+    what: str,
+    *,
+    as_json: bool,
+) -> int:
+    """Serve until Ctrl-C, print the requests that had no recording, and return the exit code."""
+    print_json(plain) if as_json else print_text(f"{text}; Ctrl-C ends this")
     sys.stdout.flush()  # whoever has started this waits for the address
     with suppress(KeyboardInterrupt):  # the way to end it
         server.serve_forever()
     server.server_close()
-
-
-def _end(answered: int, unknown: int, unrecorded: Sequence[Any], what: str, *, as_json: bool) -> int:
-    for each in unrecorded if not as_json else ():
-        print_text(str(each))
     if as_json:
-        plain = [each.plain() for each in unrecorded]
-        print_json({"answered": answered, "unknown": unknown, "unrecorded": plain})
+        unrecorded = [each.plain() for each in source.unrecorded]
+        print_json({"answered": source.answered, "unknown": source.unknown, "unrecorded": unrecorded})
     else:
-        print_text(f"{counted(answered, what)} answered, {unknown} unknown")
-    return FINDINGS if unrecorded else OK
+        for each in source.unrecorded:
+            print_text(str(each))
+        print_text(f"{counted(source.answered, what)} answered, {source.unknown} unknown")
+    return FINDINGS if source.unrecorded else OK
 
 
 def _oracle(path: str) -> ToolOracle:

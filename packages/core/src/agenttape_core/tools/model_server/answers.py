@@ -78,10 +78,10 @@ class RecordedAnswers:
     answered: int = 0
     unknown: int = 0  # the number of requests without a recording
     unrecorded: list[UnknownRequest] = field(default_factory=list)  # the first hundred of these
-    _by_key: dict[str, list[RecordedAnswer]] = field(default_factory=dict)
-    _redactors: Sequence[Redactor | None] = ()
-    _runs: OrderedDict[str, Counter[str]] = field(default_factory=OrderedDict)
-    _lock: Any = field(default_factory=Lock)
+    _by_key: dict[str, list[RecordedAnswer]] = field(default_factory=dict, init=False)
+    _redactors: Sequence[Redactor | None] = field(default=(), init=False)
+    _runs: OrderedDict[str, Counter[str]] = field(default_factory=OrderedDict, init=False)
+    _lock: Any = field(default_factory=Lock, init=False)
 
     def __post_init__(self) -> None:
         for answer in self.answers:

@@ -93,17 +93,11 @@ class CachedCall:
 
 
 class Caching(NamedTuple):
-    """The figures of prompt caches that checks judge.
+    """The figures of prompt caches that checks judge."""
 
-    Args:
-        uncached_tokens: The tokens of requests that weren't read from a cache.
-        cache_miss_dollars: What it cost, in US dollars, to read prefixes again that a cache would have held.
-        unjudged: By the figure: the calls for which it isn't known, by their models.
-    """
-
-    uncached_tokens: int = 0
-    cache_miss_dollars: float = 0.0
-    unjudged: Mapping[str, Sequence[str]] = MappingProxyType({})
+    uncached_tokens: int = 0  # the tokens of requests that weren't read from a cache
+    cache_miss_dollars: float = 0.0  # the amount that a cache would have saved if no prefix had been broken
+    unjudged: Mapping[str, Sequence[str]] = MappingProxyType({})  # by figure, the names of calls for which it's unknown
 
 
 @dataclass(frozen=True, slots=True)
