@@ -102,3 +102,18 @@ def test_runs_without_times_have_no_gap(run: Callable[..., Path], command: Any) 
     assert text != one.read_text()
     one.write_text(text)
     assert "hours later" not in command("show", "--cache", one, two).out
+
+
+@pytest.mark.parametrize("way", [(), ("--by", "model")])
+def test_stats_add_up_what_providers_read_from_their_caches(folder: Path, command: Any, way: tuple[str, ...]) -> None:
+    """`show --stats` has the tokens that providers say they read from their caches, in all and for each group."""
+    answer = {"role": "assistant", "content": "Yes.", "usage_metadata": {"input_token_details": {"cache_read": 1024}}}
+    with use_cassette(folder / "read.yaml", mode="record"):
+        for request in REQUESTS:
+            session = current_session()
+            assert session is not None
+            call = session.cross(Boundary("chat"), "Model", {"model": "gpt-5-mini", **request})
+            intercept(call, lambda: {"message": answer})
+    plain = command("show", "--stats", "read.yaml", *way, "--json").json
+    assert (plain["groups"][0] if way else plain)["cached_tokens"] == 2048
+    assert "cached_tokens" not in command("ls", "read.yaml", "--json").json[0]

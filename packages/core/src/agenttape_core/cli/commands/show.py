@@ -132,7 +132,8 @@ def _show_stats(paths: Sequence[str], by: str | None, *, as_json: bool) -> None:
     if by is not None:
         _print_groups(by, _groups(by, paths, prices), prices, as_json=as_json)
         return
-    total = _sum([overview_of(found.look(), prices) for found in progress(runs_in(paths), "reading")])
+    cassettes = progress(runs_in(paths), "reading")
+    total = _sum([overview_of(found.look(), prices, with_cached=True) for found in cassettes])
     if as_json:
         print_json(total)
         return

@@ -31,16 +31,16 @@ class Overview:
     lossy: int  # the number of calls that hold less than the original outcome
     input_tokens: int  # the tokens that models read, if they were counted
     output_tokens: int  # the tokens that models wrote, if they were counted
-    cached_tokens: int  # the tokens that they read from a prompt cache, as far as their providers say so
     dollars: float  # the cost of the recorded calls in US dollars, as far as their models have a known price
     unpriced: int  # the number of calls of models without a known price or without counted tokens
     seconds: float  # the sum of the durations of the recorded calls; parallel calls overlapped
     tags: tuple[str, ...] = ()  # the tags of the cassette
+    cached_tokens: int = 0  # the tokens that models read from a prompt cache, if these were asked for
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data. Cancelled and refused calls and tags are left out where there are none."""
+        """Return it as plain data, without cancelled and refused calls, tags and cached tokens if there are none."""
         plain = asdict(self)
-        for rare in ("cancelled", "refused", "tags"):
+        for rare in ("cancelled", "refused", "tags", "cached_tokens"):
             if not plain[rare]:
                 del plain[rare]
         return plain
@@ -83,8 +83,11 @@ def tried_with(item: Interaction, candidate: object) -> Interaction:
     return item.model_copy(update={"metadata": {**item.metadata, "candidate": candidate}})
 
 
-def overview_of(cassette: Cassette, prices: Prices) -> Overview:
-    """Read a whole cassette and return its overview. Raises `CassetteFormatError` if a record is malformed."""
+def overview_of(cassette: Cassette, prices: Prices, *, with_cached: bool = False) -> Overview:
+    """Read a whole cassette and return its overview. Raises `CassetteFormatError` if a record is malformed.
+
+    Cached tokens are counted only `with_cached`: each answer has to be read for them, and a stream to be joined.
+    """
     kinds, tools, models, found = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     dollars = 0.0
     kinds.update(row.kind for row in cassette.entries)
@@ -103,7 +106,7 @@ def overview_of(cassette: Cassette, prices: Prices) -> Overview:
             dollars += cost or 0.0
             found["input"] += usage.input_tokens or 0 if usage is not None else 0
             found["output"] += usage.output_tokens or 0 if usage is not None else 0
-            found["cached"] += cached_tokens(item)
+            found["cached"] += cached_tokens(item) if with_cached else 0
     timings = cassette.header.volatile.timings.values()
     return Overview(
         name=cassette.preface.name,
