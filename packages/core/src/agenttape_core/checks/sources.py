@@ -250,10 +250,7 @@ def _by_turn(seen: Sequence[_Seen], turns: Sequence[Turn]) -> list[list[_Seen]]:
 def _with_model_calls(records: Sequence[Record]) -> list[Record]:
     """Return records, with requests to models over plain HTTP as calls of models where their bodies can be read."""
     inside = {record.number for record, _ in records if isinstance(record, Interaction) and record.kind in MODELS}
-    return [
-        (record if isinstance(record, Step) or record.parent in inside else model_call(record), timing)
-        for record, timing in records
-    ]
+    return [(record if isinstance(record, Step) else model_call(record, inside), timing) for record, timing in records]
 
 
 def _models_among(items: Sequence[Interaction]) -> list[Interaction]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from agenttape_core.errors import UnreadableValueError
@@ -49,21 +49,19 @@ def path_of_model(item: Interaction) -> str:
 
 
 def calls_in(cassette: Cassette) -> Iterator[Interaction]:
-    """Yield the calls of a cassette, with requests to models over plain HTTP as calls of models; see `model_call`.
-
-    One that was made inside the call of a model stays what it is: that call counts already.
-    """
+    """Yield the calls of a cassette, with requests to models over plain HTTP as calls of models; see `model_call`."""
     models = {row.number for row in cassette.entries if row.kind in MODELS}
     for item in cassette.interactions():
-        yield item if item.parent in models else model_call(item)
+        yield model_call(item, models)
 
 
-def model_call(item: Interaction) -> Interaction:
+def model_call(item: Interaction, models: Container[int] = ()) -> Interaction:
     """Return a request to a model over plain HTTP as the call of a model: its kind, messages, usage and answer.
 
-    Any other call, one whose answer is an error, and one in a form that isn't known are returned unchanged.
+    Any other call, one whose answer is an error, and one in a form that isn't known are returned unchanged. So is one
+    that was made inside the call of a model, if `models` has the numbers of these: that call counts already.
     """
-    path = path_of_model(item)
+    path = path_of_model(item) if item.parent not in models else ""
     try:
         return _as_model_call(item, path) if path else item
     except UNREADABLE:
