@@ -1,0 +1,211 @@
+"""The items of a plan, its file, and its shards: the same input gives the same bytes on each machine."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from importlib.metadata import version
+from typing import Any, Literal
+
+from agenttape_core.errors import ConfigurationError, counted
+from agenttape_core.matching import canonical_json
+
+FORMAT = 1  # the version of the format of plans
+
+Experiment = Literal["check", "replay", "model"]
+EXPERIMENTS: tuple[Experiment, ...] = ("check", "replay", "model")
+
+_EACH = 0.02  # the seconds that an item takes even if its recording took none
+
+
+def hash_of(plain: Any) -> str:
+    """Return the hash of plain data, which names it."""
+    return hashlib.sha256(canonical_json(plain).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One piece of work: a recording, and what is done with it.
+
+    Args:
+        cassette: The URL of the recording, or its path from the folder where the plan was made.
+        content: The hash of its bytes, or the version that the store keeps of it.
+        experiment: What is done: the recording is checked, replayed, or tried with another model.
+        program: The program: `module:function`, the id of a test, a command or an app; empty for a check.
+        revision: The git commit of the program.
+        candidate: The other model.
+        sample: The number of the sample, from 1; 0 if there's only one.
+        settings: The hash of the rules and options that decide the outcome.
+        seconds: The recorded duration, by which shards are balanced. It isn't part of the id.
+        weight: The number of recorded runs that this one represents. It isn't part of the id.
+    """
+
+    cassette: str
+    content: str
+    experiment: Experiment
+    program: str = ""
+    revision: str = ""
+    candidate: str = ""
+    sample: int = 0
+    settings: str = ""
+    seconds: float = 0.0
+    weight: float = 1.0
+
+    @property
+    def id(self) -> str:
+        """The hash of all that decides the outcome."""
+        plain = asdict(self)
+        del plain["seconds"], plain["weight"]
+        return hash_of(plain)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The items of one experiment on many recordings, sorted. Use `plan_of` to make one.
+
+    Args:
+        items: The items.
+        settings: The rules and options that decide the outcomes, as plain data. Each item has their hash.
+    """
+
+    items: tuple[Item, ...]
+    settings: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        """The hash of the ids of its items."""
+        return hash_of(sorted(item.id for item in self.items))
+
+    def text(self) -> str:
+        """Return it as JSON lines: a header, then an item on each line."""
+        header = {
+            "plan": self.id,
+            "format": FORMAT,
+            "agenttape": version("agenttape-core"),
+            "experiment": self.items[0].experiment,
+            "items": len(self.items),
+            "settings": self.settings,
+        }
+        return "".join(f"{canonical_json(each)}\n" for each in (header, *map(asdict, self.items)))
+
+    def shard(self, number: int, total: int) -> list[Item]:
+        """Return the items of a shard, longest first. The shards take about the same time, and are disjoint.
+
+        Args:
+            number: The number of the shard, from 1.
+            total: The number of shards.
+        """
+        mine = []
+        loads = [(0.0, shard) for shard in range(1, total + 1)]
+        for item in sorted(self.items, key=lambda one: (-one.seconds, one.id)):
+            load, shard = heapq.heappop(loads)
+            heapq.heappush(loads, (load + item.seconds + _EACH, shard))
+            if shard == number:
+                mine.append(item)
+        return mine
+
+
+def plan_of(items: Iterable[Item], settings: Mapping[str, Any] | None = None) -> Plan:
+    """Return the plan of some items, sorted; an item that occurs twice counts once.
+
+    Args:
+        items: The items, of one experiment.
+        settings: The rules and options whose hash the items have.
+
+    Raises:
+        ConfigurationError: If there are no items, they are of several experiments, or the settings are others.
+    """
+    settings = settings or {}
+    found = sorted({item.id: item for item in items}.values(), key=_order)
+    if not found:
+        raise ConfigurationError("a plan needs a recording, and there is none")
+    if len({item.experiment for item in found}) > 1:
+        raise ConfigurationError("a plan is of one experiment, and these items are of several")
+    if {item.settings for item in found} != {hash_of(settings) if settings else ""}:
+        raise ConfigurationError("the settings of a plan aren't those of its items")
+    return Plan(tuple(found), settings)
+
+
+def _order(item: Item) -> tuple[Any, ...]:
+    return item.cassette, item.candidate, item.sample, item.id
+
+
+def read_plan(text: str, name: str) -> Plan:
+    """Return the plan that a file of items holds.
+
+    Args:
+        text: Its text.
+        name: Its name in messages.
+
+    Raises:
+        ConfigurationError: If it isn't a plan, a part of it is missing, or it was edited.
+    """
+    try:
+        header, *rows = map(json.loads, text.splitlines())
+        stated, found = header["plan"], header["format"]
+    except (ValueError, KeyError, TypeError):
+        raise _no_plan(name, "it doesn't begin with the header of a plan") from None
+    if found != FORMAT:
+        raise _no_plan(name, f"it has format {found}, and this version reads format {FORMAT}")
+    if len(rows) != header["items"]:
+        raise _no_plan(name, f"it has {counted(len(rows), 'item')} of {header['items']}")
+    try:
+        plan = plan_of([Item(**row) for row in rows], header["settings"])
+    except (TypeError, KeyError) as error:
+        known = ", ".join(each.name for each in fields(Item))
+        raise _no_plan(name, f"an item has fields other than {known}") from error
+    if plan.id != stated:
+        raise _no_plan(name, "its items were edited: their hash isn't the one in the header")
+    return plan
+
+
+def _no_plan(name: str, problem: str) -> ConfigurationError:
+    return ConfigurationError(f"{name}: not a plan that can be worked on: {problem}\n  make one:  agenttape fleet plan")
+
+
+_ENGINES: Sequence[tuple[str, str, str, int]] = (
+    ("GitLab CI", "CI_NODE_INDEX", "CI_NODE_TOTAL", 1),
+    ("CircleCI", "CIRCLE_NODE_INDEX", "CIRCLE_NODE_TOTAL", 0),
+    ("Buildkite", "BUILDKITE_PARALLEL_JOB", "BUILDKITE_PARALLEL_JOB_COUNT", 0),
+    ("GitHub Actions", "STRATEGY_JOB_INDEX", "STRATEGY_JOB_TOTAL", 0),
+    ("Kubernetes", "JOB_COMPLETION_INDEX", "JOB_COMPLETIONS", 0),
+)
+"""Engines that number their jobs: the variables of the number and of the total, and the first number."""
+
+
+def shard_named(text: str, environment: Mapping[str, str]) -> tuple[int, int]:
+    """Return the number of a shard, from 1, and of all shards.
+
+    Args:
+        text: `7/50`, or `env` for the variables of a CI system or a Kubernetes indexed job.
+        environment: The environment variables.
+
+    Raises:
+        ConfigurationError: If there's no such shard, or the variables aren't set.
+    """
+    source, first = "", 1
+    if text == "env":
+        text, source, first = _from_environment(environment)
+    match = re.fullmatch(r"(\d+)/(\d+)", text, re.ASCII)
+    number, total = (int(match[1]) + 1 - first, int(match[2])) if match else (0, 0)
+    if not 1 <= number <= total:
+        count = f"{first} to {total - 1 + first}" if total else "1/8 to 8/8, for example"
+        raise ConfigurationError(f"--shard {text}{source}: there is no such shard\n  expected {count}, or env")
+    return number, total
+
+
+def _from_environment(environment: Mapping[str, str]) -> tuple[str, str, int]:
+    for engine, number, total, first in _ENGINES:
+        if number in environment:
+            if total not in environment:
+                raise ConfigurationError(
+                    f"--shard env: {engine} has set {number}, and {total} isn't set\n"
+                    f"  set {total} to the number of shards in the job's environment"
+                )
+            return f"{environment[number]}/{environment[total]}", f" ({number}/{total})", first
+    known = ", ".join(f"{number} and {total} ({engine})" for engine, number, total, _ in _ENGINES)
+    raise ConfigurationError(f"--shard env: no variable numbers this job\n  expected one pair of {known}")
