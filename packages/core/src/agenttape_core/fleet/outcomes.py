@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Literal
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.fleet.items import Experiment
+from agenttape_core.fleet.items import Experiment, hash_of
 from agenttape_core.matching import canonical_json
 
 FORMAT = 1  # the version of the format of outcomes
 
 Verdict = Literal["same", "changed", "broken", "failed", "unreadable"]
 VERDICTS: tuple[Verdict, ...] = ("same", "changed", "broken", "failed", "unreadable")
+
+
+def trajectory_of(calls: Iterable[tuple[str, str]]) -> str:
+    """Return the hash of the kinds and names of the calls of a run, in the order of its recording."""
+    return hash_of([[kind, name] for kind, name in calls])
 
 
 def versions() -> dict[str, str]:
