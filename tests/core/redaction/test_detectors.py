@@ -108,6 +108,11 @@ from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
         "a.pw=",
         '{"password": [',
         '"token": {"x": ["a", ',
+        "name,password\n",
+        "password, a b\n",
+        "password\ta;b\npassword;a\n",
+        "password;a\npassword;a b\n",
+        "|password|a|\n|---|---|\n",
     ],
 )
 def test_scan_is_linear(piece: str) -> None:
@@ -125,6 +130,16 @@ def test_scan_is_linear(piece: str) -> None:
     small = min(seconds(10_000) for _ in range(2))
     # The constant keeps noise out of texts that take no time at all.
     assert seconds(100_000) < 40 * small + 0.03
+
+
+@pytest.mark.parametrize("head", ["name,password", "name\tpassword", "name;password", "|name|password|\n|---|---|"])
+def test_long_tables(redactor: Redactor, head: str) -> None:
+    """A secret in a column of a table is found in whichever of thousands of rows it is."""
+    sign = next(each for each in "|\t;," if each in head)
+    rows = [sign.join(["Ann Lee", f"x7{number}Qz9"]) for number in range(3_000)]
+    frame = "|{}|" if sign == "|" else "{}"
+    found = redactor.text("\n".join([head, *map(frame.format, rows)]))
+    assert not [row for row in rows if row.rpartition(sign)[2] in found]
 
 
 def test_one_secret_has_one_pseudonym_in_every_context(redactor: Redactor) -> None:

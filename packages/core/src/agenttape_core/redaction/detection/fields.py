@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_right
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +18,7 @@ from agenttape_core.redaction.detection.values import is_placeholder, satisfies
 from agenttape_core.redaction.detection.views import VOCABULARY, places_among
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.names import Names
@@ -197,7 +198,8 @@ _DELIMITERS = ("|", "\t", ";", ",")
 _TRIMMED = " \t*`\"'"
 _DIGIT = Lazy(r"[0-9!@#$%^&]")
 _MAX_LINE = 1_000
-_MAX_ROWS = 1_000
+_MAX_UNSURE = 1_000
+"""A column ends after so many rows that may be prose, as each of them may be a header and have them below it, too."""
 _LEAST = 2
 
 
@@ -208,6 +210,7 @@ class Tables:
         self._view = view
         self._names = names
         self._body = (0, 0)
+        self._blocks: dict[str, _Block] = {}  # the last one of each delimiter
 
     def find(self, at: int) -> Iterator[Finding]:
         """Find the secrets in the column or in the row of a table whose name has a stem at a position."""
@@ -232,11 +235,40 @@ class Tables:
         if demand is None:
             return
         last = end
-        for at, value in _column(self._view.text, end, delimiter, len(cells), number):
+        for at, value in _column(self._rows_below(end, delimiter, len(cells)), delimiter, number):
             last = at + len(value)
             if value and not is_placeholder(value) and satisfies(value, demand):
                 yield self._view.finding(at, last, self._names.kind_of(name) or SECRET)
         self._body = (end, last)
+
+    def _rows_below(self, end: int, delimiter: str, width: int) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows below a header with where each starts; they are split once for all their headers."""
+        block = self._blocks.get(delimiter)
+        if block is None or not block.end <= end <= block.last:
+            block = self._blocks[delimiter] = _block(self._view.text, end, delimiter, width)
+        is_inside, is_ruled = end > block.end, delimiter == "|"
+        first = bisect_right(block.starts, end) + (is_inside and is_ruled)
+        return zip(block.starts[first:], block.rows[first:], strict=True)
+
+
+class _Block(NamedTuple):
+    """The rows of a table and where each starts."""
+
+    end: int  # of the header
+    last: int  # where the last row starts
+    starts: list[int]
+    rows: list[list[str]]
+
+
+def _block(text: str, end: int, delimiter: str, width: int) -> _Block:
+    starts, rows = [], []
+    for start, row in itertools.islice(_rows(text, end), int(delimiter == "|"), None):
+        cells = row.split(delimiter)
+        if len(cells) != width:
+            break
+        starts.append(start)
+        rows.append(cells)
+    return _Block(end, starts[-1] if starts else end, starts, rows)
 
 
 def _is_name(cell: str) -> bool:
@@ -260,25 +292,21 @@ def _line_end(text: str, at: int) -> int:
     return found.start() if found else min(len(text), at + _MAX_LINE)
 
 
-def _column(text: str, end: int, delimiter: str, width: int, number: int) -> Iterator[tuple[int, str]]:
-    """Return the values below a header that ends at a position, with where each starts."""
-    is_ruled = delimiter == "|"
-    for start, row in itertools.islice(_rows(text, end), int(is_ruled), None):
-        parts = row.split(delimiter)
-        if len(parts) != width:
+def _column(rows: Iterable[tuple[int, list[str]]], delimiter: str, number: int) -> Iterator[tuple[int, str]]:
+    """Yield the values of a column, with where each starts."""
+    unsure = 0
+    for start, cells in rows:
+        value = cells[number].strip(_TRIMMED)
+        if delimiter in "|\t" or _DIGIT.search(value) or not any(" " in cell for cell in cells):
+            unsure = 0
+            yield start + sum(len(cell) + 1 for cell in cells[:number]) + cells[number].find(value), value
+        elif (unsure := unsure + 1) > _MAX_UNSURE:
             return
-        value = parts[number].strip(_TRIMMED)
-        is_sure = is_ruled or delimiter == "\t" or _DIGIT.search(value) or " " not in row
-        if is_sure:
-            yield start + sum(len(part) + 1 for part in parts[:number]) + parts[number].find(value), value
 
 
 def _rows(text: str, end: int) -> Iterator[tuple[int, str]]:
-    """Return the lines below a position with where each starts, up to an empty one."""
-    for _ in range(_MAX_ROWS):
-        found = _LINE_BREAK.match(text, end)
-        if found is None:
-            return
+    """Yield the lines below a position with where each starts, up to an empty one."""
+    while found := _LINE_BREAK.match(text, end):
         end = _line_end(text, found.end())
         row = text[found.end() : end]
         if not row.strip():
