@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agenttape_core.storage.cassette import Cassette, open_cassette
     from agenttape_core.storage.file_kind import is_cassette, read_cassette
     from agenttape_core.storage.journal import Carried, Journal
+    from agenttape_core.storage.listing import Stored, create_once, list_files, read_ahead
     from agenttape_core.storage.location import CassetteUrl, Location, location_of
     from agenttape_core.storage.lock import real_location, recording_process
     from agenttape_core.storage.names import (
@@ -65,8 +66,10 @@ __all__ = [
     "LeftOver",
     "Location",
     "Retaken",
+    "Stored",
     "cassette_path",
     "convert",
+    "create_once",
     "derived_path",
     "files_below",
     "in_file_name",
@@ -77,12 +80,14 @@ __all__ = [
     "is_replaceable",
     "left_over",
     "leftover_journals",
+    "list_files",
     "location_of",
     "may_be_cassette",
     "open_cassette",
     "pending_path",
     "pieces_of",
     "put_aside",
+    "read_ahead",
     "read_cassette",
     "real_location",
     "recording_process",
@@ -109,6 +114,7 @@ __getattr__ = late_names(
         ".cassette": ("Cassette", "open_cassette"),
         ".file_kind": ("is_cassette", "read_cassette"),
         ".journal": ("Carried", "Journal"),
+        ".listing": ("Stored", "create_once", "list_files", "read_ahead"),
         ".location": ("CassetteUrl", "Location", "location_of"),
         ".lock": ("real_location", "recording_process"),
         ".names": (

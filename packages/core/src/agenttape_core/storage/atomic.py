@@ -35,7 +35,7 @@ def replace_file(path: Path, data: bytes, *, kept_in: Path | None = None) -> Non
     any, is untouched.
     """
     make_folder(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = _temporary(path)
     complete = False
     try:
         _write_synced(temporary, data)
@@ -53,6 +53,26 @@ def replace_file(path: Path, data: bytes, *, kept_in: Path | None = None) -> Non
     except BaseException:
         _remove(temporary)
         raise
+
+
+def create_file(path: Path, data: bytes) -> bool:
+    """Write a file whole unless there is one, and return True if it was written; of several processes, one does.
+
+    Raises `CassetteWriteError` if it could not be written.
+    """
+    make_folder(path)
+    temporary = _temporary(path)
+    try:
+        _write_synced(temporary, data)
+        os.link(temporary, path)
+        _sync_folder(path.parent)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise _failure(path, error, None) from error
+    finally:
+        _remove(temporary)
+    return True
 
 
 def hidden_beside(folder: Path, name: str) -> list[Path]:
@@ -80,6 +100,10 @@ def _failure(path: Path, error: OSError, kept: Path | None) -> CassetteWriteErro
     else:
         remedy = "it is complete: rename it"
     return CassetteWriteError.of_system(path, f"{problem}; what was recorded is kept in {kept}", remedy=remedy)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
 def _write_synced(path: Path, data: bytes) -> None:

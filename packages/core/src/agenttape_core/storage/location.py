@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lazy_patterns import Lazy
@@ -37,6 +38,26 @@ class CassetteUrl(str):
 
 
 Location = Path | CassetteUrl
+
+
+class Entry(NamedTuple):
+    """A file that a store lists."""
+
+    key: str  # its name, after those of the folders between it and the listed one
+    size: int | None  # its size in bytes, if the store lists that
+    etag: str  # the version that the store keeps of its bytes; empty if it keeps none
+    modified: str  # the moment of its last change as the store writes it; empty if it keeps none
+
+
+def split_glob(location: Location) -> tuple[Location, str]:
+    """Return the folder before the first `*` of a location, and the rest as a pattern; that is empty without a `*`."""
+    head, star, _ = str(location).partition("*")
+    if not star:
+        return location, ""
+    folder = head[: head.rfind("/") + 1]
+    if not isinstance(location, CassetteUrl):
+        return Path(folder), str(location)[len(folder) :]
+    return CassetteUrl(folder if folder.endswith("://") else folder.rstrip("/")), location[len(folder) :]
 
 
 def refuse_read_only(location: Location) -> None:

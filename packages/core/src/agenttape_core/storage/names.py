@@ -102,6 +102,11 @@ def may_be_cassette(name: str) -> bool:
     return name.endswith(SUFFIXES) and not name.startswith(".") and not name.endswith(SNAPSHOT) and not is_pending(name)
 
 
+def is_left_out(folder: str) -> bool:
+    """Return True if a folder with this name holds no cassettes: hidden folders, those of assets and of packages."""
+    return folder.startswith(".") or folder.endswith(_LEFT_OUT)
+
+
 def files_below(folder: Path) -> list[Path]:
     """Return the files in a folder and below it, sorted.
 
@@ -110,7 +115,7 @@ def files_below(folder: Path) -> list[Path]:
     """
     found: list[Path] = []
     for where, below, names in os.walk(folder):
-        below[:] = [name for name in below if not name.startswith(".") and not name.endswith(_LEFT_OUT)]
+        below[:] = [name for name in below if not is_left_out(name)]
         found += [Path(where, name) for name in names]
     return sorted(found)
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from agenttape_core.errors import CassetteFormatError, CassetteWriteError
-from agenttape_core.storage.atomic import real_path, replace_file
+from agenttape_core.storage.atomic import create_file, real_path, replace_file
+from agenttape_core.storage.location import Entry
+from agenttape_core.storage.names import files_below
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from agenttape_core.storage.location import Location
 
@@ -34,6 +36,18 @@ class Store(Protocol):
         `kept_in` is the journal that holds the same recording, named in the error. Raises `CassetteWriteError` if it
         could not be written.
         """
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Write a file unless there is one, and return True if it was written. A reader never sees a part of it.
+
+        Raises `CassetteWriteError` if it could not be written.
+        """
+
+    def remove(self, key: str) -> None:
+        """Remove a file. Raises `FileNotFoundError` if there is none, and `OSError` if it cannot be removed."""
+
+    def files(self, depth: int | None) -> Iterable[Entry]:
+        """The files here and in `depth` - 1 floors of folders below; in all of them for `None`. Raises `OSError`."""
 
     def delete(self, folder: str, names: Iterable[str]) -> None:
         """Remove files of a folder, and the folder if it is empty then. What cannot be removed is left."""
@@ -73,6 +87,25 @@ class LocalStore:
             problem = "it is a symbolic link, and a folder of assets must be a real one"
             raise CassetteWriteError(path.parent, problem, remedy="remove the link")
         replace_file(path, data, kept_in=kept_in)
+
+    def create(self, key: str, data: bytes) -> bool:
+        """See `Store`. It is written under another name, which is then linked to this one."""
+        return create_file(self._root / key, data)
+
+    def remove(self, key: str) -> None:
+        """See `Store`."""
+        (self._root / key).unlink()
+
+    def files(self, depth: int | None) -> Iterator[Entry]:
+        """See `Store`."""
+        list(self._root.iterdir())  # a folder that can't be read is an error, and not an empty one
+        for path in files_below(self._root):
+            key = path.relative_to(self._root).as_posix()
+            if depth is None or key.count("/") < depth:
+                with contextlib.suppress(OSError):  # it is gone
+                    status = path.stat()
+                    if stat.S_ISREG(status.st_mode):
+                        yield Entry(key, status.st_size, "", str(status.st_mtime_ns))
 
     def delete(self, folder: str, names: Iterable[str]) -> None:
         """See `Store`."""
@@ -116,6 +149,15 @@ def store_of(location: Location) -> tuple[Store, str]:
     from agenttape_core.storage.fsspec_store import FsspecStore
 
     return FsspecStore(location.folder), location.name
+
+
+def folder_store(folder: Location) -> Store:
+    """The store of a folder. Raises as `store_of`."""
+    if isinstance(folder, Path):
+        return LocalStore(folder)
+    from agenttape_core.storage.fsspec_store import FsspecStore
+
+    return FsspecStore(folder)
 
 
 def exists(location: Location) -> bool:
