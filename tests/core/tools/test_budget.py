@@ -1,0 +1,172 @@
+"""The limit on the cost of calls: those in flight count, and so does what other processes spend."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import use_cassette
+from agenttape_core.errors import BudgetExceededError, CassetteFormatError, ConfigurationError
+from agenttape_core.integration import Boundary, Usage, aintercept, current_session
+from agenttape_core.storage import Location, location_of
+from agenttape_core.tools.budget import Budget, SharedLimit, limit_over_shards
+from agenttape_core.tools.reading.prices import NoPrices, Price, PriceTable
+
+CHAT = Boundary("chat", usage=lambda _: Usage(input_tokens=1000, output_tokens=1000))
+PRICES = PriceTable({"m": Price(10, 20)})  # three cents a call
+
+
+async def ask(question: str, made: list[str], gate: asyncio.Event | None = None) -> Any:
+    """Call a model that costs three cents, and answers once a gate is open."""
+
+    async def real() -> str:
+        made.append(question)
+        if gate is not None:
+            await gate.wait()
+        return question
+
+    session = current_session()
+    assert session is not None
+    return await aintercept(session.cross(CHAT, "M", {"model": "m", "question": question}), real)
+
+
+async def ask_together(count: int, made: list[str]) -> list[Any]:
+    """Make calls that are all in flight before the first one ends."""
+    gate = asyncio.Event()
+    asked = [asyncio.ensure_future(ask(str(number), made, gate)) for number in range(count)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    gate.set()
+    return await asyncio.gather(*asked, return_exceptions=True)
+
+
+def test_calls_in_flight_count(tmp_path: Path) -> None:
+    """Of ten calls that begin together, as many are made as the limit allows at their recorded price."""
+    cassette = tmp_path / "a.yaml"
+    with use_cassette(cassette, mode="all"):
+        asyncio.run(ask_together(10, []))
+    made: list[str] = []
+    budget = Budget(0.1, PRICES)
+    with budget.held(), pytest.raises(BudgetExceededError), use_cassette(cassette, mode="all"):
+        asyncio.run(ask_together(10, made))
+    assert len(made) == 3
+    assert budget.spent == budget.committed == pytest.approx(0.09)
+
+
+def test_calls_that_end_in_another_order(tmp_path: Path) -> None:
+    """Each call counts once, in whatever order they end."""
+
+    async def crossed() -> None:
+        gate = asyncio.Event()
+        first = asyncio.ensure_future(ask("first", [], gate))
+        await asyncio.sleep(0)
+        await ask("second", [])
+        seen.append(budget.spent)
+        gate.set()
+        await first
+
+    seen: list[float] = []
+    budget = Budget(1, PRICES)
+    with budget.held(), use_cassette(tmp_path / "a.yaml", mode="all"):
+        asyncio.run(crossed())
+    assert [*seen, budget.spent] == [pytest.approx(0.03), pytest.approx(0.06)]
+
+
+@pytest.fixture(params=["disk", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
+    """A store on the disk, and one behind a URL."""
+    return tmp_path if request.param == "disk" else location_of(f"memory://{tmp_path.name}/spent")
+
+
+def spent_by(shard: SharedLimit, cost: float) -> float:
+    """Spend from a limit until it refuses."""
+    spent = 0.0
+    while shard.allows(spent + cost):
+        spent += cost
+    return spent
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_shards_keep_one_limit(store: Location, seed: int) -> None:
+    """Eight shards that spend at the same time never spend more than the limit, and most of it."""
+    draw = random.Random(seed)
+    costs = [draw.uniform(0.001, 0.05) for _ in range(8)]
+    shards = [SharedLimit(store, "plan", 2.0, shards=8) for _ in costs]
+    with ThreadPoolExecutor(8) as pool:
+        spent = sum(pool.map(spent_by, shards, costs))
+    assert 1.5 < spent <= 2.0
+
+
+def test_one_shard_spends_all(store: Location) -> None:
+    """A single shard can spend the whole limit."""
+    assert spent_by(SharedLimit(store, "plan", 1.0), 0.001) == pytest.approx(1.0, abs=0.0011)
+
+
+def test_money_that_is_given_back(store: Location) -> None:
+    """What a shard has reserved and didn't spend is there for others; what a killed one had reserved isn't."""
+    killed, ended = SharedLimit(store, "plan", 1.0), SharedLimit(store, "plan", 1.0)
+    assert killed.allows(0.3)
+    assert ended.allows(0.4)
+    ended.settle(0.1)
+    later = SharedLimit(store, "plan", 1.0)
+    assert not later.allows(0.61)
+    assert later.elsewhere == pytest.approx(0.4, abs=0.1)
+    assert later.allows(0.5)
+    assert SharedLimit(store, "another plan", 1.0).allows(1.0)
+
+
+def test_a_larger_limit_later(store: Location) -> None:
+    """A second run with a larger limit may spend the difference."""
+    assert SharedLimit(store, "plan", 1.0).allows(1.0)
+    assert not SharedLimit(store, "plan", 1.0).allows(0.01)
+    assert SharedLimit(store, "plan", 1.5).allows(0.5)
+
+
+def test_a_limit_around_sessions(tmp_path: Path) -> None:
+    """A call that other shards leave no money for isn't made, and the message counts what they spent."""
+    assert SharedLimit(tmp_path / "spent", "plan", 0.1).allows(0.08)
+    made: list[str] = []
+    with (
+        pytest.raises(BudgetExceededError, match=r"\$0.1100 of \$0.1 is spent"),
+        limit_over_shards(tmp_path, "plan", 0.1, PRICES),
+        limit_over_shards(tmp_path, "plan", 0.1, PRICES),
+    ):
+        run(tmp_path, made)
+        run(tmp_path, made)
+    assert made == ["a"]
+
+
+def run(folder: Path, made: list[str]) -> None:
+    """Make one call in a session."""
+    with use_cassette(folder / "a.yaml", mode="all"):
+        asyncio.run(ask("a", made))
+
+
+def test_nested_blocks_count_a_call_once(tmp_path: Path) -> None:
+    """Blocks around the same plan share one account, and settle it once the last one ends."""
+    with limit_over_shards(tmp_path, "plan", 1, PRICES) as outer, limit_over_shards(tmp_path, "plan", 1, PRICES):
+        run(tmp_path, [])
+        assert outer.spent == pytest.approx(0.03)
+    (left,) = (tmp_path / "spent" / "plan").iterdir()
+    assert left.name.endswith("-30000000")
+
+
+def test_a_store_that_cannot_be_listed(tmp_path: Path) -> None:
+    """Without sight of what others spend, no call is made."""
+    (tmp_path / "spent").mkdir()
+    (tmp_path / "spent" / "plan").write_text("a file")
+    made: list[str] = []
+    with pytest.raises(CassetteFormatError, match="can't be listed"), limit_over_shards(tmp_path, "plan", 1, PRICES):
+        run(tmp_path, made)
+    assert made == []
+
+
+def test_a_limit_without_prices(tmp_path: Path) -> None:
+    """A limit needs prices, and nothing is held without them."""
+    with pytest.raises(ConfigurationError, match="needs prices"), limit_over_shards(tmp_path, "plan", 1, NoPrices()):
+        pass
