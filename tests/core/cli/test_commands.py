@@ -27,7 +27,7 @@ def test_help(command: Any, subcommand: str) -> None:
     """Each command says what it does, takes --json and shows an example."""
     ended = command(*subcommand.split(), "--help")
     assert ended.code == 0
-    assert "--json" in ended.out or subcommand == "lab"
+    assert "--json" in ended.out or subcommand in {"lab", "fleet"}
     assert f"Example: agenttape {subcommand}" in ended.out
 
 

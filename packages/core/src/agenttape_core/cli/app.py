@@ -37,7 +37,10 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "review": "Accept or reject new recordings, call by call.",
         "verify": "Replay in varied environments, and compare the results.",
     },
-    "Experiment": {"lab": "Vary something in each replay: faults, orders, mutants and more."},
+    "Experiment": {
+        "lab": "Vary something in each replay: faults, orders, mutants and more.",
+        "fleet": "Check or replay thousands of recordings, on one machine or many.",
+    },
     "Exchange": {
         "import": "Read recordings of vcrpy, LangSmith or the older agenttape.",
         "export": "Write JSON, OpenTelemetry spans, or a tool oracle.",

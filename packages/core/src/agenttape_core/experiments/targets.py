@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from agenttape_core.errors import ConfigurationError, shown_path
-from agenttape_core.experiments.program import Program, is_command, is_test, program_of
+from agenttape_core.experiments.program import FunctionProgram, Program, is_command, is_test, program_of
 from agenttape_core.lifecycle.project import this_project
+from agenttape_core.lifecycle.replay_source import finished, run_to_its_end
+from agenttape_core.lifecycle.restarting import begin_of, source_of
 from agenttape_core.storage import Cassette, open_cassette
 
 Given = ParamSpec("Given")
@@ -84,3 +86,16 @@ def opened(path: Path) -> Cassette:
     if not cassette.entries:
         raise ConfigurationError(f"{shown_path(path)} holds no call, so there is nothing in it to vary")
     return cassette
+
+
+def restarted(app: Any, cassette: Cassette, options: Mapping[str, Any]) -> FunctionProgram:
+    """Return the program that begins a recorded run again with an app, from the input in its recording."""
+    source = source_of(cassette)
+
+    async def inside() -> Any:
+        return await finished(begin_of(app, source))
+
+    def around() -> Any:
+        return run_to_its_end(begin_of(app, source), is_awaited=source.entry.awaited)
+
+    return FunctionProgram(inside if source.entry.inside else around, options=options)

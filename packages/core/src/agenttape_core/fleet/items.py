@@ -29,12 +29,12 @@ def hash_of(plain: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One piece of work: a recording, and what is done with it.
+    """One piece of work: a recording and its experiment.
 
     Args:
         cassette: The URL of the recording, or its path from the folder where the plan was made.
         content: The hash of its bytes, or the version that the store keeps of it.
-        experiment: What is done: the recording is checked, replayed, or tried with another model.
+        experiment: The recording is checked, replayed, or tried with another model.
         program: The program: `module:function`, the id of a test, a command or an app; empty for a check.
         revision: The git commit of the program.
         candidate: The other model.
@@ -117,7 +117,7 @@ def plan_of(items: Iterable[Item], settings: Mapping[str, Any] | None = None) ->
         settings: The rules and options whose hash the items have.
 
     Raises:
-        ConfigurationError: If there are no items, they are of several experiments, or the settings are others.
+        ConfigurationError: If it has no items, several experiments, or other settings than its items.
     """
     settings = settings or {}
     found = sorted({item.id: item for item in items}.values(), key=_order)

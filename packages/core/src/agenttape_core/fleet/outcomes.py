@@ -49,7 +49,7 @@ class Outcome:
         calls: The number of calls.
         tokens: The number of tokens.
         dollars: The cost of the calls in US dollars; `None` if it isn't known.
-        seconds: The time of the calls, as recorded; for a candidate, the time of its own calls.
+        seconds: The time of the calls, as recorded; for a candidate, the time of the calls in the sample.
         versions: The versions on which it depends.
     """
 

@@ -117,6 +117,8 @@ def _runs(wanted: Wanted, name: str, paths: list[Path]) -> Sequence[ProgramRun |
     from agenttape_core.experiments.commands import command_in
     from agenttape_core.experiments.program import program_of
     from agenttape_core.experiments.strategies.model import CommandRun, ProgramRun
+    from agenttape_core.experiments.targets import restarted
+    from agenttape_core.storage import open_cassette
     from agenttape_core.tools.oracle.lookup import fakes_of
     from agenttape_core.tools.processes.run import path_of
     from agenttape_core.tools.target import load_program
@@ -130,26 +132,7 @@ def _runs(wanted: Wanted, name: str, paths: list[Path]) -> Sequence[ProgramRun |
     if not click.get_current_context().params["app"]:
         return [ProgramRun(program_of(name, **fakes), path) for path in paths]
     loaded = load_program(name)
-    return [_restarted(loaded, path, **fakes) for path in paths]
-
-
-def _restarted(app: Any, path: Path, **options: Any) -> ProgramRun:
-    """Return the run of a program that begins again from the input in its recording."""
-    from agenttape_core.experiments.program import FunctionProgram
-    from agenttape_core.experiments.strategies.model import ProgramRun
-    from agenttape_core.lifecycle.replay_source import finished, run_to_its_end
-    from agenttape_core.lifecycle.restarting import begin_of, source_of
-    from agenttape_core.storage import open_cassette
-
-    source = source_of(open_cassette(path))
-
-    async def inside() -> Any:
-        return await finished(begin_of(app, source))
-
-    def around() -> Any:
-        return run_to_its_end(begin_of(app, source), is_awaited=source.entry.awaited)
-
-    return ProgramRun(FunctionProgram(inside if source.entry.inside else around, options=options), path)
+    return [ProgramRun(restarted(loaded, open_cassette(path), fakes), path) for path in paths]
 
 
 def _by_pytest(

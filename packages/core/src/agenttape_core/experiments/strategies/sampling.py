@@ -171,7 +171,7 @@ class _Taking:
             self._spent += ended.spent
         if ended.is_over:
             raise BudgetExceededError(limit or 0.0, self._spent, f"a call of {one.name}")
-        return _sample_of(group, number, ended, one.recorded, self._prices, self._checks)
+        return sample_of(group, number, ended, one.recorded, self._prices, self._checks)
 
 
 _NO_CALL = "it asked no model, and the recording did"
@@ -181,9 +181,13 @@ _OF_AN_ENDPOINT = re.compile(
 """Names of errors of an endpoint or a key, and not of the model behind it."""
 
 
-def _sample_of(  # noqa: PLR0917 - private, and called once
+def sample_of(  # noqa: PLR0917 - the facts of one sample
     group: Group, number: int, taken: Taken, recorded: Trajectory, prices: Prices, checks: Sequence[CheckFile]
 ) -> Sample:
+    """Return a run of a trial as a sample of a group, with its number there, compared with the path of the recording.
+
+    It has passed if it ended well, and passes the `checks`.
+    """
     passed, problem, unrecorded = taken.passed, taken.problem, tuple(taken.unrecorded)
     if taken.derived is None:
         return Sample(group, number, False, unrecorded, problem=problem or _NO_CALL, unseen=NO_CALL)

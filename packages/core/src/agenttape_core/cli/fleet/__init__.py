@@ -1,0 +1,11 @@
+"""The commands of `agenttape fleet`, a module each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+FLEET: Mapping[str, str] = {
+    "plan": "List the work on many recordings, as a file for any number of workers.",
+    "work": "Do a shard of a plan, and store an outcome for each recording.",
+}
+"""Each is a function in a module of its name, imported when it's used; with the first sentence of its help."""

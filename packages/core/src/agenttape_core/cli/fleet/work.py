@@ -1,0 +1,101 @@
+"""`agenttape fleet work`: a shard of a plan."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from contextlib import AbstractContextManager, nullcontext, suppress
+from pathlib import Path
+
+import click
+
+from agenttape_core.cli.app import CASSETTE, FINDINGS, INTERRUPTED, OK
+from agenttape_core.cli.cassettes import STDIN
+from agenttape_core.cli.output import cli_command, print_json, printable, progress_bar
+from agenttape_core.cli.programs import from_here
+from agenttape_core.errors import ConfigurationError, counted
+from agenttape_core.fleet.items import Plan, read_plan, shard_named
+from agenttape_core.fleet.planning import current_revision
+from agenttape_core.fleet.work import Done, store_plan, work_all
+from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.storage import location_of
+from agenttape_core.tools.budget import limit_over_shards
+from agenttape_core.tools.reading.prices import load_prices
+
+_SHOWN = 20  # the most reasons that are printed
+_COMMIT = re.compile(r"[0-9a-f]{40,64}(?:\+[0-9a-f]+)?")
+
+
+@cli_command("agenttape fleet work items.jsonl --shard 7/50 --output s3://fleet/tonight")
+@click.argument("file", metavar="ITEMS", type=click.Path())
+@click.option("--shard", default="1/1", metavar="N/TOTAL", help="The part to do, or env for the variables of CI.")
+@click.option("--output", "-o", required=True, metavar="URL", help="The folder or the URL of the outcomes.")
+@click.option(
+    "--concurrency", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Do N items at a time."
+)
+@click.option("--max-usd", type=click.FloatRange(0), metavar="DOLLARS", help="The limit of all shards together.")
+def work(file: str, *, shard: str, output: str, concurrency: int, max_usd: float | None, as_json: bool) -> int:
+    """Do a shard of a plan, and store an outcome for each recording.
+
+    An outcome that is there already isn't made again: run it again after an interruption, or on more machines. Shards
+    take about the same time. With `--shard env`, CI or Kubernetes numbers them.
+
+    Exits with 0 if each item of the shard has an outcome, whatever its verdict: `agenttape fleet merge` judges.
+    """
+    plan = _read(file)
+    number, total = shard_named(shard, os.environ)
+    _expect_revision(plan)
+    items = plan.shard(number, total)
+    store_plan(plan, output)
+    limit: AbstractContextManager[object] = nullcontext()
+    if max_usd is not None:
+        limit = limit_over_shards(location_of(output), plan.id, max_usd, load_prices(project_settings().prices), total)
+    with limit, from_here(), progress_bar(len(items), "working") as advance:
+        done = work_all(items, output=output, settings=plan.settings, concurrency=concurrency, on_item=advance)
+    return _finished(done, len(items), f"shard {number}/{total}", as_json=as_json)
+
+
+def _read(file: str) -> Plan:
+    try:
+        text = sys.stdin.read() if file == STDIN else Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{file}: the plan can't be read: {error}") from None
+    return read_plan(text, file)
+
+
+def _expect_revision(plan: Plan) -> None:
+    """Refuse another revision of the program than the planned one. Without git, or for a name, it isn't known."""
+    planned, here = plan.items[0].revision, ""
+    with suppress(ConfigurationError):
+        here = current_revision()
+    if here and _COMMIT.fullmatch(planned) and here != planned:
+        raise ConfigurationError(
+            f"the plan is of revision {planned}, and this folder has {here}\n"
+            f"  check it out:  git checkout {planned.partition('+')[0]}\n  or plan again:  agenttape fleet plan"
+        )
+
+
+def _finished(done: Done, count: int, name: str, *, as_json: bool) -> int:
+    """Print the end of the work, and return the exit code."""
+    made = done.verdicts.total()
+    if as_json:
+        print_json(
+            {"items": count, "known": done.known, "verdicts": dict(done.verdicts), "failed": done.failed}
+            | {"stopped": done.stopped, "is_whole": done.is_whole}
+        )
+    else:
+        verdicts = ", ".join(f"{number} {verdict}" for verdict, number in sorted(done.verdicts.items()))
+        told = f"{name}: {counted(count, 'item')}, {done.known} done before, {made} now"
+        click.echo(f"{told} ({verdicts})" if verdicts else told)
+    for problem in done.failed[:_SHOWN]:
+        click.echo(printable(problem), err=True)
+    missing = count - done.known - made
+    if missing:
+        why = f": {done.stopped}" if done.stopped else ""
+        click.echo(
+            f"agenttape: {counted(missing, 'item')} not done{why}; run it again to do only what is missing", err=True
+        )
+    if not done.is_whole:
+        return INTERRUPTED
+    return CASSETTE if done.failed else FINDINGS if done.stopped else OK

@@ -1,0 +1,156 @@
+"""The work on items: `work` is a plain function of one item, so that any engine that can map can call it."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.errors import (
+    AgentTapeError,
+    BudgetExceededError,
+    CassetteError,
+    CassetteNotFoundError,
+    CassetteWriteError,
+    ConfigurationError,
+)
+from agenttape_core.experiments.engine import Jobs
+from agenttape_core.fleet.items import Item, Plan, hash_of
+from agenttape_core.fleet.judging import outcome_of
+from agenttape_core.fleet.outcomes import Outcome, key_of, read_outcome
+from agenttape_core.fleet.planning import content_of
+from agenttape_core.storage import Location, create_once, list_files, location_of
+from agenttape_core.storage.files import packed_bytes
+
+
+def work(item: Item, *, output: str | Path, settings: Mapping[str, Any] | None = None) -> Outcome:
+    """Do the work of an item, store its outcome, and return it. An outcome that is there already isn't made again.
+
+    Several processes may do the same item: one outcome is stored, and all return that one.
+
+    Args:
+        item: The item.
+        output: The folder or the URL of the outcomes.
+        settings: The settings of its plan.
+
+    Raises:
+        BudgetExceededError: If a call would cost more than is left.
+        CassetteError: If the recording isn't the planned one or can't be fetched, or the outcome can't be written.
+        ConfigurationError: If the program can't be found, or the item was planned with other settings.
+    """
+    settings = settings or {}
+    if item.settings != (hash_of(settings) if settings else ""):
+        raise ConfigurationError(f"{item.cassette}: the settings aren't those that its item was planned with")
+    place = below(location_of(output), key_of(item.id))
+    if (known := _stored(place)) is not None:
+        return known
+    recording = location_of(item.cassette)
+    if content_of(packed_bytes(recording)) != item.content:
+        remedy = "plan again:  agenttape fleet plan"
+        raise CassetteError(recording, "it isn't the recording that was planned: its bytes have changed", remedy=remedy)
+    outcome = outcome_of(item, recording, settings)
+    if create_once(place, outcome.to_bytes()):
+        return outcome
+    return _stored(place) or outcome
+
+
+def below(folder: Location, key: str) -> Location:
+    """Return the place of a file in a store."""
+    return folder / key if isinstance(folder, Path) else folder.joined(key)
+
+
+def _stored(place: Location) -> Outcome | None:
+    try:
+        data = packed_bytes(place)
+    except CassetteNotFoundError:
+        return None
+    return read_outcome(data, str(place))
+
+
+@dataclass(slots=True)
+class Done:
+    """The end of the work on several items.
+
+    Args:
+        verdicts: How many outcomes were made with each verdict.
+        known: How many outcomes there were already.
+        failed: The reasons why items have no outcome, a text each.
+        stopped: The reason why it ended early; empty if it didn't.
+        is_whole: Whether it was not interrupted.
+    """
+
+    verdicts: Counter[str] = field(default_factory=Counter)
+    known: int = 0
+    failed: list[str] = field(default_factory=list)
+    stopped: str = ""
+    is_whole: bool = True
+
+
+def store_plan(plan: Plan, output: str | Path) -> None:
+    """Write a plan to a store, unless it's there. Raises `CassetteWriteError` if it can't be written."""
+    create_once(below(location_of(output), f"plans/{plan.id}.jsonl"), plan.text().encode())
+
+
+def done_in(output: str | Path) -> set[str]:
+    """Return the ids of the items whose outcomes are in a store. Raises `CassetteError` if it can't be listed."""
+    try:
+        files = list_files(str(below(location_of(output), "results")), lambda name: name.endswith(".json"))
+    except CassetteNotFoundError:
+        return set()
+    return {one.location.name.removesuffix(".json") for one in files}
+
+
+def work_all(
+    items: Iterable[Item],
+    *,
+    output: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    concurrency: int = 1,
+    on_item: Callable[[], object] | None = None,
+) -> Done:
+    """Do the work of many items in this process, several at a time, and skip those that have an outcome.
+
+    An item that can't be worked on is noted, and the others continue. A call beyond the limit, and an interruption by
+    the keyboard, end it: items that have begun are finished, and their outcomes are kept.
+
+    Args:
+        items: The items.
+        output: The folder or the URL of the outcomes.
+        settings: The settings of their plan.
+        concurrency: How many items are worked on at the same time, each in a thread.
+        on_item: Called after each item that had no outcome yet, from any thread.
+
+    Raises:
+        CassetteError: If the store can't be listed or written.
+        ConfigurationError: If the program can't be found.
+    """
+    done, there = Done(), done_in(output)
+    mine = list(items)
+    missing = [item for item in mine if item.id not in there]
+    done.known = len(mine) - len(missing)
+
+    def do(item: Item) -> tuple[str, str]:
+        """Return the verdict on an item, or why it has none."""
+        try:
+            return work(item, output=output, settings=settings).verdict, ""
+        except (ConfigurationError, CassetteWriteError):
+            raise
+        except AgentTapeError as error:
+            return "", str(error)
+        finally:
+            if on_item is not None:
+                on_item()
+
+    with warnings.catch_warnings(), Jobs(concurrency) as jobs:  # threads put back the filters in no order
+        try:
+            for verdict, problem in jobs.each(do, missing):
+                done.verdicts.update(filter(None, [verdict]))
+                done.failed += filter(None, [problem])
+        except BudgetExceededError as error:
+            done.stopped = str(error).partition("\n")[0]
+        except KeyboardInterrupt:
+            done.is_whole = False
+    return done
