@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
+import itertools
 import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -191,6 +194,38 @@ def test_threads_are_answered_in_every_order(
     assert (found.orders, found.failing) == expected
     assert found.is_exhaustive
     assert not found.unstable
+
+
+def test_the_faster_thread_does_not_begin_first(tmp_path: Path) -> None:
+    """Threads come in the order in which the program began them, even if another one is there first."""
+    runs = itertools.count()
+
+    def program() -> list[str]:
+        is_first_slow, is_second_here = next(runs) % 2, _thread.allocate_lock()
+        is_second_here.acquire()
+        log: list[str] = []
+
+        def arriving(*_: object) -> None:
+            sys.setprofile(None)
+            if threading.current_thread() is not threads[0]:
+                is_second_here.release()
+            elif is_first_slow:
+                is_second_here.acquire(timeout=20)
+
+        threads = [threading.Thread(target=lambda place=place: log.append(place) or search(place)) for place in "ab"]
+        threading.setprofile(arriving)
+        try:
+            for thread in threads:
+                thread.start()
+        finally:
+            threading.setprofile(None)
+        for thread in threads:
+            thread.join(20)
+        return log
+
+    found = orders(program, recorded(program, tmp_path / "run.yaml"))
+    assert not found.unstable
+    assert (found.orders, found.failing) == (2, 0)
 
 
 @pytest.mark.parametrize("program", [small_pool, workers, asleep])

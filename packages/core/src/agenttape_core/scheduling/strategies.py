@@ -644,10 +644,14 @@ class Chosen(AsTheyCome):
 
     def pick(self, turn: Turn) -> Key | None:
         """Return what takes no time, or a call that is chosen, or a timer."""
+        if self._is_over:
+            return super().pick(turn)
         free = [key for key, entry in turn.ready.items() if entry.is_free]
-        for key in free:
-            if self._is_over or (key.base not in self._numbers and not timer(key)):
-                return key
+        steps = [key for key in free if key.base not in self._numbers and not timer(key)]
+        if steps and turn.is_beginning():  # the threads of a pool come in any order
+            return None
+        if steps:
+            return min(steps, key=lambda key: turn.ready[key].owner.number)
         if not turn.is_settled(sleeps=True):
             return None
         calls = {self._numbers[key.base]: key for key in free if key.base in self._numbers}

@@ -18,6 +18,7 @@ from agenttape_core.scheduling.participants import (
     AWAY,
     BLOCKING,
     HERE,
+    NEW,
     OVER,
     RUNNING,
     SLEEPING,
@@ -180,10 +181,12 @@ class Threads:
         """Begin a participant in the caller's thread, once it is admitted."""
         self._is_here(one)
         self.take_turn(one)
+        if one.state == NEW:  # all is sequential
+            one.state = AWAY
 
     @staticmethod
     def _is_here(one: Participant) -> None:
-        one.thread, one.native, one.state = threading.get_ident(), threading.get_native_id(), AWAY
+        one.thread, one.native = threading.get_ident(), threading.get_native_id()
 
     def end(self, one: Participant) -> None:
         """End a participant."""

@@ -360,6 +360,10 @@ class Turn:
             return not self._cannot_begin(one)
         return one.state in (AWAY, RUNNING) and not one.rests
 
+    def is_beginning(self) -> bool:
+        """Return whether a thread, or a thread of a pool, is about to offer that it begins."""
+        return any(one.state == NEW and not one.is_disregarded and self.is_coming(one) for one in self.live.values())
+
     def end_overdue(self) -> None:
         """End the waits for a cancellation that last too long, though the program makes steps, which may bring it."""
         for resort in self.last_resorts[:]:
