@@ -29,6 +29,7 @@ from llama_index.core.base.llms.types import (
     ThinkingBlock,
     ToolCallBlock,
 )
+from llama_index.core.callbacks.base_handler import BaseCallbackHandler
 from llama_index.core.embeddings import BaseEmbedding, MultiModalEmbedding
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
@@ -107,7 +108,9 @@ class FakeLLM(LLM):
 
     def _texts(self, what: str) -> Iterator[CompletionResponse]:
         number, text = self._world.reach(what), ""
-        for piece in ["te", "xt", f" {number}"]:
+        for place, piece in enumerate(["te", "xt", f" {number}"]):
+            if place == self.fails_after:
+                raise ConnectionError(f"broken {number}")
             text += piece
             yield CompletionResponse(text=text, delta=piece)
 
@@ -336,6 +339,29 @@ class FakeSparse(BaseSparseEmbedding):
 
     async def _aget_text_embedding(self, text: str) -> dict[int, float]:
         return {len(text): float(self._world.reach("asparse"))}
+
+
+class Callbacks(BaseCallbackHandler):
+    """Keeps the older callbacks: their kinds and the keys of their payloads, with a number for each event."""
+
+    def __init__(self) -> None:
+        super().__init__([], [])
+        self.told: list[Any] = []
+        self._begun: list[str] = []
+
+    def on_event_start(self, event_type: Any, payload: Any = None, event_id: str = "", *_: Any, **__: Any) -> str:
+        self._begun.append(event_id)
+        self.told.append(("start", len(self._begun), event_type, sorted(payload or {})))
+        return event_id
+
+    def on_event_end(self, event_type: Any, payload: Any = None, event_id: str = "", **_: Any) -> None:
+        self.told.append(("end", self._begun.index(event_id) + 1, event_type, sorted(payload or {})))
+
+    def start_trace(self, trace_id: str | None = None) -> None:
+        """Ignore traces."""
+
+    def end_trace(self, trace_id: str | None = None, trace_map: Any = None) -> None:
+        """Ignore traces."""
 
 
 _listener: ContextVar[Any] = ContextVar("listener", default=None)

@@ -21,6 +21,7 @@ from llama_index.core.base.llms.types import (
     TextBlock,
     ToolCallBlock,
 )
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import MockLLM
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.llms.utils import resolve_llm
@@ -36,6 +37,7 @@ from agenttape_llamaindex import tape
 from .fakes import (
     CALLS,
     HELLO,
+    Callbacks,
     CallingLLM,
     DelegatingLLM,
     FakeLLM,
@@ -59,17 +61,22 @@ CLASSES: list[Callable[[World], Any]] = [LeafLLM, DelegatingLLM, PromptingLLM, P
 def test_replay_equals_the_recording(
     tmp_path: Path, world: World, cls: Callable[[World], Any], name: str, *, auto: bool
 ) -> None:
-    """A leaf call of any class gives the same value and fires the same events unrecorded, recorded and replayed."""
-    _, plain = with_events(lambda: CALLS[name](cls(World())))
+    """A leaf call of any class gives the same value, events and callbacks unrecorded, recorded and replayed."""
+    listeners = [Callbacks(), Callbacks(), Callbacks()]
+    managers = [CallbackManager([each]) for each in listeners]
+    _, plain = with_events(lambda: CALLS[name](cls(World(), callback_manager=managers[0])))
     llm = cls(world) if auto else tape(cls(world))
+    llm.callback_manager = managers[1]
     with use_cassette(tmp_path / "c.yaml", mode="all", auto=auto):
         recorded, told = with_events(lambda: CALLS[name](llm))
     world.gone = True
+    llm.callback_manager = managers[2]
     with use_cassette(tmp_path / "c.yaml", auto=auto) as replay:
         replayed, told_again = with_events(lambda: CALLS[name](llm))
     assert replayed == recorded
     assert told_again == told
     assert told == plain, "recording must not change what is told"
+    assert listeners[0].told == listeners[1].told == listeners[2].told != []
     assert [type(item) for item in replayed] == [type(item) for item in recorded]
     assert len(replay.interactions) == len(world.reached) == 1
     assert world.trespasses == []

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, TextBlock, ToolCallBlock
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 from pydantic import BaseModel
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_llamaindex import tape
 
-from .fakes import HELLO, LeafLLM, events_of
+from .fakes import HELLO, Callbacks, LeafLLM, as_async, events_of
 from .scripted import World
 
 
@@ -48,18 +49,29 @@ def test_closed_early(tmp_path: Path, world: World, read: Any) -> None:
     assert [event[:2] for event in again] == [event[:2] for event in told]
 
 
-def test_broken_midway(tmp_path: Path, world: World) -> None:
-    """The chunks before an error arrive again, and then the error."""
-    llm = tape(LeafLLM(world, fails_after=2))
-    got: list[list[ChatResponse]] = []
+@pytest.mark.parametrize("form", ["stream_chat", "astream_chat", "stream_complete", "astream_complete"])
+def test_broken_midway(form: str, tmp_path: Path, world: World) -> None:
+    """The chunks before an error arrive again, and then the error; each event and callback that began ends again."""
+    got: list[list[Any]] = []
+
+    async def read() -> None:
+        stream = getattr(llm, form)("Once" if "complete" in form else HELLO)
+        async for chunk in await stream if form.startswith("a") else as_async(stream):
+            got[-1].append(chunk)
+
+    llm, told, called = tape(LeafLLM(world, fails_after=2)), [], []
     for mode in ("all", "none"):
         got.append([])
-        with use_cassette(tmp_path / "c.yaml", mode=mode), pytest.raises(ConnectionError, match="broken 1"):
-            for chunk in llm.stream_chat(HELLO):
-                got[-1].append(chunk)
+        llm.callback_manager = CallbackManager([listener := Callbacks()])
+        with use_cassette(tmp_path / "c.yaml", mode=mode), events_of() as events, pytest.raises(ConnectionError):
+            asyncio.run(read())
+        told.append([event[:2] for event in events])
+        called.append(listener.told)
         world.gone = True
     assert got[0] == got[1]
     assert len(got[0]) == 2
+    assert told[0] == told[1]
+    assert called[0] == called[1]
 
 
 def test_never_read(tmp_path: Path, world: World) -> None:

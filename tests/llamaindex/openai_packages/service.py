@@ -10,9 +10,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, Field
+
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 KEY = "-".join(("sk", "proj", "Zx9" * 9))
 ARGUMENTS = {"city": "Paris", "degrees": 21, "answer": "Paris"}
+
+
+class Weather(BaseModel):
+    """The weather in a city."""
+
+    city: str = Field(default="Paris", description="The city.")
+    degrees: int = Field(default=20, description="The temperature in degrees Celsius.")
 
 
 def example(name: str) -> Any:

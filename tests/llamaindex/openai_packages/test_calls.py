@@ -27,8 +27,7 @@ from pydantic import BaseModel, Field  # noqa: E402
 from agenttape_core import use_cassette  # noqa: E402
 from agenttape_llamaindex import ReplayLLM  # noqa: E402
 
-from ..kit.llm_hooks import Weather  # noqa: E402
-from .service import KEY, answered_twice, service  # noqa: E402
+from .service import KEY, Weather, answered_twice, service  # noqa: E402
 
 called: list[str] = []
 

@@ -17,8 +17,7 @@ from llama_index.core.prompts import PromptTemplate  # noqa: E402
 
 from agenttape_core import use_cassette  # noqa: E402
 
-from ..kit.llm_hooks import Weather  # noqa: E402
-from .service import KEY  # noqa: E402
+from .service import KEY, Weather  # noqa: E402
 
 
 def answer(request: Any) -> Any:
