@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path, PurePath
@@ -444,6 +445,27 @@ def test_a_workflow_that_is_there(repository: Repository, command: Any) -> None:
     steps = yaml.safe_load(path.read_text())["jobs"]["replay"]["steps"]
     assert steps[0]["with"] == {"persist-credentials": False, "fetch-depth": 0}
     assert steps[-1]["if"] == "${{ !cancelled() && github.event_name == 'pull_request' }}"
+
+
+def test_a_workflow_in_shards(repository: Repository, command: Any, tmp_path: Path) -> None:
+    """With `--shards`, a workflow works on a plan in so many jobs, and another job merges what they have stored."""
+    assert command("init", "--ci", "--shards", "3").code == 0
+    path = repository.folder / ".github/workflows/agenttape-fleet.yml"
+    written = yaml.safe_load(path.read_text())
+    work, merge = written["jobs"]["work"], written["jobs"]["merge"]
+    assert work["strategy"] == {"fail-fast": False, "matrix": {"shard": [1, 2, 3]}}
+    assert (merge["needs"], merge["if"]) == ("work", "${{ !cancelled() }}")
+    up, down = (next(s for s in job["steps"] if "artifact" in s.get("uses", "")) for job in (work, merge))
+    assert up["with"] == {"name": "results-${{ matrix.shard }}", "path": "results"}
+    assert down["with"] == {"pattern": "results-*", "path": "results", "merge-multiple": True}
+    assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", s["uses"]) for s in work["steps"] if "uses" in s)
+    if (linter := shutil.which("actionlint")) is not None:
+        assert subprocess.run([linter, path], check=False).returncode == 0
+    assert {each["state"] for each in command("init", "--ci", "--shards", "3", "--json").json["changes"]} == {
+        "unchanged"
+    }
+    assert command("init", "--ci", "--shards", "4").code == 1
+    assert command("init", "--shards", "4").code == 2
 
 
 def test_a_workflow_installs_what_is_installed_here() -> None:

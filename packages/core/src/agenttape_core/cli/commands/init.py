@@ -34,6 +34,12 @@ edit PROMPT in support.py, and:
 @cli_command("agenttape init --ci")
 @click.option("--ci", "automated", is_flag=True, help="Also write a GitHub Actions workflow and pre-commit hooks.")
 @click.option(
+    "--shards",
+    type=click.IntRange(1, 256),
+    metavar="N",
+    help="With --ci, also write a workflow that works on many recordings, in N jobs.",
+)
+@click.option(
     "--generated", is_flag=True, help="Also mark cassettes as generated, so that GitHub folds them in a review."
 )
 @click.option(
@@ -43,7 +49,7 @@ edit PROMPT in support.py, and:
     flag_value="agenttape-example",
     help="Only write a small project with a model that needs no key, by default to agenttape-example.",
 )
-def init(*, automated: bool, generated: bool, example: str | None, as_json: bool) -> int:
+def init(*, automated: bool, shards: int | None, generated: bool, example: str | None, as_json: bool) -> int:
     """Set up git for cassettes, and CI and hooks if you wish.
 
     Git then compares and merges the cassettes of this project by record, and ignores the working files next to them.
@@ -52,10 +58,14 @@ def init(*, automated: bool, generated: bool, example: str | None, as_json: bool
     """
     if example is not None:
         return _write_example(Path(example), as_json=as_json)
+    if shards and not automated:
+        raise click.UsageError("--shards is the number of jobs of a workflow: add --ci")
     project = Path()
     root = root_of(project)
     folder = folder_name(shown_path(load_settings().cassette_dir))
-    changes = files_to_change(project, _near(root), folder, automated=automated, generated=generated)
+    changes = files_to_change(
+        project, _near(root), folder, automated=automated, generated=generated, shards=shards or 0
+    )
     write_files(changes)
     changes += set_clone_settings(root) if root is not None else []
     if as_json:

@@ -22,6 +22,7 @@ from agenttape_core.tools.git.settings import are_local, installed_origins, step
 
 
 WORKFLOW_PATH = ".github/workflows/agenttape.yml"
+FLEET_PATH = ".github/workflows/agenttape-fleet.yml"
 HOOKS_PATH = ".pre-commit-config.yaml"
 
 _HEAD = """\
@@ -40,19 +41,18 @@ jobs:
     runs-on: ubuntu-latest
 """
 _CHECKOUT = """\
+    steps:
       - uses: actions/checkout@de0fac2e4500dabe0009e67214ff5f5447ce83dd # v6.0.2
         with:
           persist-credentials: false
-          fetch-depth: 0 # with the base of a pull request
 """
+_WITH_BASE = "          fetch-depth: 0 # with the base of a pull request\n"
 _DIFF = """\
       # The summary of the job lists the recordings that took another path.
       - run: agenttape diff --github
         if: "${{ !cancelled() && github.event_name == 'pull_request' }}"
 """
-_SET_UP = f"""\
-    steps:
-{_CHECKOUT}\
+_PYTHON = """\
       - uses: actions/setup-python@a309ff8b426b58ec0e2a45f0f869d46889d02405 # v6.2.0
         with:
           python-version: "3.12"
@@ -74,12 +74,76 @@ def is_ours(text: str, folder: str, where: PurePath) -> bool:
     return text.startswith(head) and text.endswith(tail)
 
 
+_FLEET = """\
+name: agenttape fleet
+
+on:
+  schedule:
+    - cron: "17 3 * * *"
+  workflow_dispatch:
+
+permissions:
+  contents: read
+
+jobs:
+  work:
+    runs-on: ubuntu-latest
+    strategy:
+      fail-fast: false
+      matrix:
+        shard: [{numbers}]
+{steps}\
+      # Or, for replays of runs in a store: s3://bucket/runs --experiment replay --program agent.py:main
+      - run: agenttape fleet plan "**/{folder}/**" --experiment check --checks rules.yaml > "$RUNNER_TEMP/items.jsonl"
+      # With the URL of a store as --output, the steps with artifacts aren't needed.
+      - run: agenttape fleet work "$RUNNER_TEMP/items.jsonl" --shard ${{{{ matrix.shard }}}}/{shards} --output results
+      - uses: actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0
+        if: "${{{{ !cancelled() }}}}"
+        with:
+          name: results-${{{{ matrix.shard }}}}
+          path: {results}
+  merge:
+    needs: work
+    if: "${{{{ !cancelled() }}}}"
+    runs-on: ubuntu-latest
+{steps}\
+      - uses: actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8
+        with:
+          pattern: results-*
+          path: {results}
+          merge-multiple: true
+      - run: agenttape fleet merge results --report report.md
+      - run: cat report.md >> "$GITHUB_STEP_SUMMARY"
+        if: "${{{{ !cancelled() }}}}"
+"""
+
+
+def fleet_workflow(install: Sequence[str], folder: str, where: PurePath, shards: int) -> str:
+    """Return a workflow of GitHub Actions that works on many recordings in shards each night, and merges the outcomes.
+
+    `install` and `where` are as for `workflow`. Each job makes the same plan, so none has to wait for it.
+    """
+    inside, lines = _inside(where), "".join(f"      {line}\n" for line in install)
+    return _FLEET.format(
+        folder=folder,
+        numbers=", ".join(map(str, range(1, shards + 1))),
+        shards=shards,
+        steps=f"{inside}{_CHECKOUT}{_PYTHON}{lines}",
+        results=json.dumps((where / "results").as_posix()),
+    )
+
+
+def _inside(where: PurePath) -> str:
+    """Return the lines by which the steps of a job run in the folder of a project."""
+    place = where.as_posix()
+    inner = f"    defaults:\n      run:\n        working-directory: {json.dumps(place)}\n"
+    return inner if place != "." else ""
+
+
 def _frame(folder: str, where: PurePath) -> tuple[str, str]:
     """Return what stands before and behind the steps that install."""
     place = where.as_posix()
-    inner = place != "."
-    head = f"    defaults:\n      run:\n        working-directory: {json.dumps(place)}\n" if inner else ""
-    cassettes = f"{place}/**/{folder}/**" if inner else f"**/{folder}/**"
+    cassettes = f"**/{folder}/**" if place == "." else f"{place}/**/{folder}/**"
     recorded = json.dumps("${{ hashFiles('" + cassettes.replace("'", "''") + "') != '' }}")
     tail = f"""\
       # Before something is recorded there is nothing to look at.
@@ -87,7 +151,7 @@ def _frame(folder: str, where: PurePath) -> tuple[str, str]:
         if: {recorded}
       - run: pytest --cassette-mode=replay
 {_DIFF}"""
-    return f"{_HEAD}{head}{_SET_UP}", tail
+    return f"{_HEAD}{_inside(where)}{_CHECKOUT}{_WITH_BASE}{_PYTHON}", tail
 
 
 def hooks(folder: str) -> str:
@@ -326,12 +390,13 @@ class Change(NamedTuple):
 
 
 def files_to_change(
-    project: Path, root: Path, folder: str, *, automated: bool, generated: bool = False
+    project: Path, root: Path, folder: str, *, automated: bool, generated: bool = False, shards: int = 0
 ) -> list[Change]:
     """Decide on the changes of a project's files. Existing content is never changed.
 
-    `root` is the repository's folder, where automation belongs; with `generated`, forges fold cassettes in a review.
-    Raises `ConfigurationError` if a file is there and cannot be read.
+    `root` is the repository's folder, where automation belongs; with `generated`, forges fold cassettes in a review;
+    with `shards`, a workflow also works on many recordings. Raises `ConfigurationError` if a file is there and cannot
+    be read.
     """
     changes = [
         _lines(
@@ -340,7 +405,7 @@ def files_to_change(
         ),
         _lines(project / ".gitignore", settings.ignore_lines(folder)),
     ]
-    return [*changes, *_automation(project, root, folder)] if automated else changes
+    return [*changes, *_automation(project, root, folder, shards)] if automated else changes
 
 
 def write_files(changes: Sequence[Change]) -> None:
@@ -377,12 +442,16 @@ def folder_name(cassette_dir: str) -> str:
     return name
 
 
-def _automation(project: Path, root: Path, folder: str) -> Iterator[Change]:
-    where = project.resolve().relative_to(root.resolve())
+def _automation(project: Path, root: Path, folder: str, shards: int) -> Iterator[Change]:
+    where, install = project.resolve().relative_to(root.resolve()), install_steps(project)
     github, checks = root / WORKFLOW_PATH, root / HOOKS_PATH
-    there, text = _read(github), workflow(install_steps(project), folder, where)
+    there, text = _read(github), workflow(install, folder, where)
     state: State = "unchanged" if is_ours(there, folder, where) else "left" if there else "written"
     yield Change(str(github), state, text)
+    if shards:
+        fleet, text = root / FLEET_PATH, fleet_workflow(install, folder, where, shards)
+        before = _read(fleet)
+        yield Change(str(fleet), "left" if before not in {"", text} else _state(before, text), text)
     before, entry = _read(checks), hooks(folder)
     after = with_hooks(before, entry)
     yield Change(str(checks), "left", entry) if after is None else Change(str(checks), _state(before, after), after)
