@@ -301,6 +301,14 @@ def test_verify(command: Any, folder: Path) -> None:
     assert command("verify", "agent.py:gone", "--cassette", "v", "--runs", 2).code == 2
 
 
+def test_without_the_package_of_mcp(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the extra, `mcp` says what to install; its tools can be listed even so."""
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    ended = command("mcp")
+    assert (ended.code, ended.err.splitlines()[1]) == (2, "  pip install 'agenttape-core[mcp]'")
+    assert {tool["name"] for tool in command("mcp", "--json").json} > {"ls", "explain", "update"}
+
+
 @pytest.mark.process
 def test_without_the_extra() -> None:
     """Without click and rich, the command says what to install, and ends with 2."""

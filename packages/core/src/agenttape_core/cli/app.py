@@ -45,6 +45,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "import": "Read recordings of vcrpy, LangSmith or the older agenttape.",
         "export": "Write JSON, OpenTelemetry spans, or a tool oracle.",
         "serve": "Answer recorded calls of tools and models over local HTTP.",
+        "mcp": "Give a coding agent the recordings, as an MCP server.",
         "cassette": "Convert, migrate, redact, recover, clean up or checksum files.",
     },
 }

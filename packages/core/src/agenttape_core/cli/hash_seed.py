@@ -48,13 +48,18 @@ def pin_hash_seed(cassette: str | Path) -> None:
         raise AnotherSeedError(recorded)
 
 
+def command_line(words: Sequence[str]) -> list[str]:
+    """Return what starts the command with some words in another process of this Python."""
+    return [sys.executable, "-P", "-c", _COMMAND, *words]  # -P: no module of the folder stands for one of ours
+
+
 def begin_anew(seed: int, words: Sequence[str]) -> NoReturn:
     """Put the command into the place of this process, with a hash seed."""
     from agenttape_core.schema import HASH_SEED
 
     sys.stdout.flush()
     sys.stderr.flush()
-    command = [sys.executable, "-P", "-c", _COMMAND, *words]  # -P: no module of the folder stands for one of ours
+    command = command_line(words)
     environment = {**os.environ, HASH_SEED: str(seed)}
     if os.name == "nt":  # where a process that takes the place of another one is a child of the shell
         sys.exit(subprocess.call(command, env=environment))  # noqa: S603 - the command itself

@@ -46,7 +46,7 @@ def keep_miss(properties: Iterable[tuple[str, object]], error: BaseException | N
     """Return properties of a test report with its miss, if that's why it failed, replacing an earlier one."""
     kept = [(name, value) for name, value in properties if name != _MISS]
     if isinstance(error, CassetteMissError) and error.kind:
-        kept.append((_MISS, json.dumps(error.to_dict())))
+        kept.append((_MISS, json.dumps({**error.to_dict(), "message": str(error)})))
     return kept
 
 
@@ -56,13 +56,15 @@ class Misses:
     def __init__(self) -> None:
         self._tests: dict[Cause, tuple[Cause, list[str]]] = {}
         """The first of all causes with the same edit, and their tests."""
+        self.by_test: dict[str, dict[str, Any]] = {}  # each miss as plain data, with its message
 
     def note(self, report: pytest.TestReport) -> None:
         """Note the report of a failed test, in whatever process it was made."""
         found = next((str(value) for name, value in report.user_properties if name == _MISS), None)
         if found is None:
             return
-        cause = _cause(json.loads(found))
+        self.by_test[report.nodeid] = json.loads(found)
+        cause = _cause(self.by_test[report.nodeid])
         _, tests = self._tests.setdefault(cause.edit, (cause, []))
         tests.append(report.nodeid)
         if len(tests) > 1 and cause.differences:

@@ -27,6 +27,7 @@ _SHOWN = 20
 """The number of tests with a line each without `-v`; of more tests, the fully replayed ones are only counted. Also the
 number of tools that are named in the summary."""
 _SENT = "agenttape_orphans"
+_MISSES = "agenttape/misses"
 _CALM = ("cassettes", "dry run", "faults", "orders", "mutants", "flaky", "why", "shrink", "change", "bisect")
 
 
@@ -147,7 +148,7 @@ class WholeRun:
         self._misses.note(report)
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Fail the run for orphans, or send them to the reporting process; keep the costs that were looked up."""
+        """Fail the run for orphans, or send them to the reporting process; keep looked-up costs, and the misses."""
         if "agenttape_core.pytest_plugin.costs" in sys.modules:
             from agenttape_core.pytest_plugin.costs import keep_costs
 
@@ -159,6 +160,8 @@ class WholeRun:
             self._unseen = list(self._nothing_looked_at()) if exitstatus == pytest.ExitCode.OK else []
             if any((self._orphans, self._has_changed(), self._refused, self._unseen, self._is_worse())):
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if output is None:
+            self._keep_misses()
         if output is None and self._verified:
             from agenttape_core.pytest_plugin.verifying import keep_verified
 
@@ -170,6 +173,15 @@ class WholeRun:
             self._unwritten += self._reports.write(summaries, lines)
             if self._unwritten and exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def _keep_misses(self) -> None:
+        """Keep the misses of this run in pytest's cache, where `agenttape mcp` finds them, in place of earlier ones."""
+        cache, option = getattr(self._config, "cache", None), self._config.option
+        if cache is None or not (self._found or self._misses) or option.cassette_plans or option.cassette_experiments:
+            return
+        found = self._misses.by_test if self._misses is not None else {}
+        if cache.get(_MISSES, None) != found:
+            cache.set(_MISSES, found)
 
     def _is_worse(self) -> bool:
         if not any(one["name"] == "model" for one in self._results):
