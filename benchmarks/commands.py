@@ -43,7 +43,7 @@ def commands(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     """Measure the processor's time and the memory of each command, and of closing the recording."""
     for size in _SIZES if scale is FULL else scale.sizes:
         path = folder / f"calls{size}.yaml"
-        closed = _recorded(path, size)
+        closed = recorded(path, size)
         yield Row(f"close a recording of {size} calls", f"{closed:.1f} s", "linear")
         for subcommand in COMMANDS if scale is FULL else COMMANDS[:1]:
             seconds, megabytes = _spent(command_line(subcommand, path, folder))
@@ -55,7 +55,7 @@ def gate(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     """Measure the processor's time and the memory of twenty checks over many cassettes."""
     many, count = folder / "many", 1_000 if scale is FULL else 3
     many.mkdir()
-    _recorded(many / "run0.yaml", 6)
+    recorded(many / "run0.yaml", 6)
     for number in range(1, count):
         shutil.copy(many / "run0.yaml", many / f"run{number}.yaml")
     rules = [f"never: tool{number}" for number in range(17)]
@@ -66,7 +66,7 @@ def gate(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     yield Row(f"`agenttape check`, {count} cassettes, 20 rules", f"{seconds:.1f} s, {megabytes:.0f} MB", "<= 10 s")
 
 
-def _recorded(path: Path, size: int) -> float:
+def recorded(path: Path, size: int) -> float:
     """Record calls, each with a question of its own; the seconds of the processor that the end of the session took."""
     model, block = tape(fake()), use_cassette(path, mode="record")
     block.__enter__()

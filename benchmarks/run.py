@@ -19,6 +19,7 @@ import edited
 import explored
 import faulted
 import files
+import fleets
 import imports
 import observed
 import parallel
@@ -47,6 +48,7 @@ _OURS = (
     candidates.candidates,
     commands.commands,
     commands.gate,
+    fleets.index,
     faulted.cells,
     explored.orders,
     edited.mutants,

@@ -21,7 +21,7 @@ from agenttape_core.experiments.engine import Jobs
 from agenttape_core.fleet.items import Item, Plan, hash_of
 from agenttape_core.fleet.judging import outcome_of
 from agenttape_core.fleet.outcomes import Outcome, key_of, read_outcome
-from agenttape_core.fleet.planning import content_of
+from agenttape_core.fleet.planning import below, content_of
 from agenttape_core.storage import Location, create_once, list_files, location_of
 from agenttape_core.storage.files import packed_bytes
 
@@ -55,11 +55,6 @@ def work(item: Item, *, output: str | Path, settings: Mapping[str, Any] | None =
     if create_once(place, outcome.to_bytes()):
         return outcome
     return _stored(place) or outcome
-
-
-def below(folder: Location, key: str) -> Location:
-    """Return the place of a file in a store."""
-    return folder / key if isinstance(folder, Path) else folder.joined(key)
 
 
 def _stored(place: Location) -> Outcome | None:

@@ -1,0 +1,336 @@
+"""The report on a fleet: a few causes instead of a line for each run. Reports add up in any order and grouping."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agenttape_core.errors import CassetteNotFoundError, ConfigurationError, counted, shown_path
+from agenttape_core.fleet.items import Item, Plan, read_plan
+from agenttape_core.fleet.outcomes import VERDICTS, Outcome, read_outcome
+from agenttape_core.fleet.planning import below
+from agenttape_core.storage import Stored, list_files, location_of, read_ahead
+from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
+from agenttape_core.tools.reporting.forms import cell, junit, sarif
+
+_SUCH_AS = 3  # the recordings that are named as examples
+_MOST = 20  # the rows of a table for people
+
+
+class Cause(NamedTuple):
+    """Runs that aren't the same for one reason."""
+
+    verdict: str
+    where: str  # the first new request, or the broken rules
+    id: str  # the hash of the place of the first new request and of its difference; empty for broken rules
+    rules: tuple[str, ...]
+    outcomes: tuple[Outcome, ...]  # sorted by their recordings
+
+
+class Table(NamedTuple):
+    """A part of a report as text."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcomes of the items of a plan, so far.
+
+    Reports are added as sets are united: `a + b` is `b + a`, and `a + a` is `a`. If an item was worked on twice, the
+    outcome whose bytes come first counts.
+
+    Args:
+        items: The items of the plan, by their ids.
+        outcomes: The outcomes, by the ids of their items; those of other plans are left out.
+
+    Raises:
+        ConfigurationError: If the outcomes were made by versions that don't fit each other.
+    """
+
+    items: Mapping[str, Item] = field(default_factory=dict)
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        found: dict[str, list[Outcome]] = {}
+        for outcome in self.outcomes.values():
+            found.setdefault(json.dumps(dict(outcome.versions), sort_keys=True), []).append(outcome)
+        if len(found) > 1:
+            lines = [
+                f"{_versions(several[0])}: {counted(len(several), 'result')}, such as {_name(min(several, key=_order))}"
+                for _, several in sorted(found.items())
+            ]
+            raise ConfigurationError(
+                "the results are of versions that don't fit each other\n  "
+                + "\n  ".join(lines)
+                + "\n  work on the plan with one version, and an empty --output"
+            )
+
+    def __add__(self, other: Report) -> Report:
+        """Return the report on all outcomes of both. Raises `ConfigurationError` if their versions don't fit."""
+        both = dict(self.outcomes)
+        for key, outcome in other.outcomes.items():
+            both[key] = min(both[key], outcome, key=Outcome.to_bytes) if key in both else outcome
+        return Report({**self.items, **other.items}, both)
+
+    @property
+    def done(self) -> list[Outcome]:
+        """The outcomes, sorted."""
+        return sorted((each for key, each in self.outcomes.items() if key in self.items), key=_order)
+
+    @property
+    def missing(self) -> list[Item]:
+        """The items without an outcome, sorted."""
+        return sorted((item for key, item in self.items.items() if key not in self.outcomes), key=_order)
+
+    @property
+    def has_failed(self) -> bool:
+        """True if an item isn't done, or its outcome isn't the same as recorded."""
+        return bool(self.missing) or any(_is_bad(each) for each in self.done)
+
+    def verdicts(self) -> dict[str, int]:
+        """Return the number of outcomes of each verdict."""
+        found = Counter(each.verdict for each in self.done)
+        return {verdict: found[verdict] for verdict in VERDICTS}
+
+    def causes(self) -> list[Cause]:
+        """Return the outcomes that aren't the same, grouped by verdict and cause; the largest group first."""
+        groups: dict[tuple[Any, ...], list[Outcome]] = {}
+        for each in filter(_is_bad, self.done):
+            groups.setdefault((each.verdict, each.cause or each.where, each.rules), []).append(each)
+        causes = [
+            Cause(each.verdict, each.where or ", ".join(each.rules), each.cause, each.rules, tuple(several))
+            for several in groups.values()
+            for each in several[:1]
+        ]
+        return sorted(causes, key=lambda cause: (-len(cause.outcomes), cause.verdict, cause.where, cause.id))
+
+    def trajectories(self) -> list[tuple[str, list[Outcome]]]:
+        """Return the outcomes by their trajectory; the most frequent first."""
+        groups: dict[str, list[Outcome]] = {}
+        for each in self.done:
+            if each.trajectory:
+                groups.setdefault(each.trajectory, []).append(each)
+        return sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+
+    def headline(self) -> str:
+        """Return the result in one line."""
+        ways = Counter(cause.verdict for cause in self.causes())
+        parts = [
+            f"{count:,} {verdict}" + (f" in {ways[verdict]} ways" if ways[verdict] > 1 else "")
+            for verdict, count in self.verdicts().items()
+            if count
+        ]
+        total = f"{len(self.items):,} {'run' if len(self.items) == 1 else 'runs'}"
+        return f"{total}: {', '.join([*parts, *([f'{len(self.missing):,} not done'] if self.missing else [])])}"
+
+    def tables(self) -> Iterator[Table]:
+        """Yield the parts of the report for people: the causes, the candidates, the trajectories, what isn't done."""
+        causes = [(str(len(one.outcomes)), one.verdict, one.where, _such_as(one.outcomes)) for one in self.causes()]
+        yield _table("Causes", ("runs", "verdict", "first difference", "such as"), causes)
+        candidates = [
+            (name, str(len(each)), str(sum(one.passed or False for one in each))) for name, each in self._candidates()
+        ]
+        yield _table("Candidates", ("model", "samples", "passed"), candidates)
+        paths = [
+            (path, str(len(each)), str(sum(map(_is_bad, each))), _such_as(each[:1]))
+            for path, each in self.trajectories()
+        ]
+        yield _table("Trajectories", ("trajectory", "runs", "not the same", "such as"), paths)
+        yield _table("Not done", ("recording",), [(_name(item),) for item in self.missing])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        done = self.done
+        priced = [each.dollars for each in done if each.dollars is not None]
+        return {
+            "passed": not self.has_failed,
+            "items": len(self.items),
+            "done": len(done),
+            "verdicts": self.verdicts(),
+            "causes": [
+                {
+                    "verdict": each.verdict,
+                    "where": each.where,
+                    "cause": each.id,
+                    "rules": list(each.rules),
+                    "runs": len(each.outcomes),
+                    "weight": math.fsum(self.items[one.item].weight for one in each.outcomes),
+                    "recordings": [_name(one) for one in each.outcomes],
+                }
+                for each in self.causes()
+            ],
+            "candidates": [
+                {"model": name, "samples": len(each), "passed": sum(one.passed or False for one in each)}
+                for name, each in self._candidates()
+            ],
+            "trajectories": [
+                {"trajectory": path, "runs": len(each), "not_same": sum(map(_is_bad, each)), "such_as": _name(each[0])}
+                for path, each in self.trajectories()
+            ],
+            "missing": [_name(item) for item in self.missing],
+            "calls": sum(each.calls for each in done),
+            "tokens": sum(each.tokens for each in done),
+            "dollars": round(math.fsum(priced), 9),
+            "unpriced": len(done) - len(priced),
+            "seconds": round(math.fsum(each.seconds for each in done), 6),
+            "versions": dict(sorted(done[0].versions.items())) if done else {},
+        }
+
+    def _candidates(self) -> list[tuple[str, list[Outcome]]]:
+        """Return the judged samples of each candidate."""
+        judged = [each for each in self.done if each.passed is not None]
+        names = sorted({each.candidate for each in judged})
+        return [(name, [each for each in judged if each.candidate == name]) for name in names]
+
+
+def read_report(stores: Sequence[str | Path], plan: str = "") -> Report:
+    """Return the report on the results in stores: all shards of a plan, in one store or several.
+
+    Args:
+        stores: Folders or URLs that `work` wrote to.
+        plan: The beginning of the id of a plan, if there are results of several.
+
+    Raises:
+        CassetteError: If a store can't be read.
+        ConfigurationError: If there is no such plan, there are several, or versions don't fit each other.
+    """
+    plans = {one.id: one for store in stores for one in _plans_in(store)}
+    found = [one for name, one in sorted(plans.items()) if name.startswith(plan)]
+    if len(found) != 1:
+        raise ConfigurationError(_which_plan(", ".join(map(str, stores)), plan, plans))
+    items = {item.id: item for item in found[0].items}
+    shards = [Report(items, {one.item: one for one in _outcomes_in(store, items)}) for store in stores]
+    return sum(shards, Report(items))
+
+
+def _which_plan(shown: str, plan: str, plans: Mapping[str, Plan]) -> str:
+    if not plans:
+        return f"{shown}: there is no plan\n  name the --output of agenttape fleet work"
+    problem = f"there is no plan {plan}" if plan else f"there are results of {len(plans)} plans"
+    shown_plans = (f"--plan {name}  {one.items[0].experiment}, {len(one.items):,} items" for name, one in plans.items())
+    return "\n  ".join([f"{shown}: {problem}; choose one:", *sorted(shown_plans)])
+
+
+def _plans_in(store: str | Path) -> Iterator[Plan]:
+    for file, read in read_ahead(_files(store, "plans", ".jsonl")):
+        yield read_plan(read().decode(), shown_path(file.location))
+
+
+def _outcomes_in(store: str | Path, items: Container[str]) -> Iterator[Outcome]:
+    files = [file for file in _files(store, "results", ".json") if file.location.name.partition(".")[0] in items]
+    for file, read in read_ahead(files):
+        yield read_outcome(read(), shown_path(file.location))
+
+
+def _files(store: str | Path, folder: str, suffix: str) -> list[Stored]:
+    try:
+        return list_files(below(location_of(store), folder), lambda name: name.endswith(suffix))
+    except CassetteNotFoundError:
+        return []
+
+
+def _is_bad(outcome: Outcome) -> bool:
+    """Return True if the recording doesn't hold. A candidate may answer in other ways, and is judged by passing."""
+    return outcome.verdict != "same" and not (outcome.passed and outcome.verdict == "changed")
+
+
+def _order(one: Outcome | Item) -> tuple[str, str, int]:
+    return one.cassette, one.candidate, one.sample
+
+
+def _name(one: Outcome | Item) -> str:
+    return " ".join([one.cassette, *([f"{one.candidate} #{one.sample}"] if one.candidate else [])])
+
+
+def _versions(outcome: Outcome) -> str:
+    return ", ".join(f"{name} {found}" for name, found in sorted(outcome.versions.items()))
+
+
+def _such_as(outcomes: Sequence[Outcome]) -> str:
+    return ", ".join(_name(each) for each in outcomes[:_SUCH_AS]) + (", …" if len(outcomes) > _SUCH_AS else "")
+
+
+def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
+    shown = tuple(rows[:_MOST])
+    if len(rows) > _MOST:
+        shown += ((f"… and {len(rows) - _MOST:,} more", *[""] * (len(columns) - 1)),)
+    return Table(title, columns, shown)
+
+
+# -- Forms.
+
+
+def _markdown(report: Report) -> str:
+    lines = [f"### AgentTape: {report.headline()}", ""]
+    for title, columns, rows in report.tables():
+        if rows:
+            lines += [f"**{title}**", "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+            lines += [f"| {' | '.join(cell(each) if each else '' for each in row)} |" for row in rows] + [""]
+    return "\n".join(lines)
+
+
+_STYLE = (
+    "body{font:15px system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0 1em}table{border-collapse:collapse}"
+    "td,th{text-align:left;padding:.3em .8em;border-bottom:1px solid #8884;vertical-align:top;overflow-wrap:anywhere}"
+    ":root{color-scheme:light dark}"
+)
+
+
+def _page(report: Report) -> str:
+    """Return the report as a page of one file, without scripts."""
+    title = html.escape(f"AgentTape: {report.headline()}")
+    parts = [
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>',
+        f"<style>{_STYLE}</style><h1>{title}</h1>",
+    ]
+    for name, columns, rows in report.tables():
+        if rows:
+            heads = "".join(f"<th>{html.escape(each)}</th>" for each in columns)
+            cells = ["".join(f"<td>{html.escape(each)}</td>" for each in row) for row in rows]
+            parts += [f"<h2>{html.escape(name)}</h2>", "<table>", f"<tr>{heads}</tr>"]
+            parts += [*(f"<tr>{each}</tr>" for each in cells), "</table>"]
+    return "\n".join(parts) + "\n"
+
+
+def _tests(report: Report) -> Iterator[Checked]:
+    """Yield a run for each item, as results of tests."""
+    for each in report.done:
+        findings = (
+            (_finding(each.verdict, each.where or ", ".join(each.rules), each.cassette),) if _is_bad(each) else ()
+        )
+        yield Checked(_name(each), each.cassette, "", (Judged(each.experiment, each.experiment, findings),))
+    for item in report.missing:
+        finding = _finding("missing", "it isn't done yet", item.cassette)
+        yield Checked(_name(item), item.cassette, "", (Judged(item.experiment, item.experiment, (finding,)),))
+
+
+def _causes(report: Report) -> Iterator[Checked]:
+    """Yield a run for each cause, named after how many there are."""
+    for each in report.causes():
+        first, count = each.outcomes[0], counted(len(each.outcomes), "run")
+        finding = _finding(each.verdict, f"{each.where}\nsuch as {_such_as(each.outcomes)}", first.cassette)
+        yield Checked(count, first.cassette, "", (Judged(each.verdict, each.verdict, (finding,)),))
+
+
+def _finding(rule: str, message: str, path: str) -> Finding:
+    return Finding(message, rule=rule, path=path)
+
+
+FORMS: Mapping[str, Callable[[Report], str]] = {
+    ".html": _page,
+    ".json": lambda report: json.dumps(report.to_dict(), indent=2) + "\n",
+    ".md": _markdown,
+    ".sarif": lambda report: sarif(_causes(report), version("agenttape-core")),
+    ".xml": lambda report: junit(_tests(report)),
+}
+"""The functions that write a report, by the suffix of its file."""

@@ -1,0 +1,183 @@
+"""The index of a fleet: a row for each call, new files only, and no word of a message."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from pyarrow import parquet
+
+from agenttape_core import boundary, use_cassette
+from agenttape_core.cli.app import run
+from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
+from agenttape_core.fleet.index import COLUMNS, MESSAGES, calls, read_index, update_index
+from agenttape_core.fleet.outcomes import trajectory_of
+from agenttape_core.integration import Boundary, current_session, intercept
+
+CANARY = "canary4711"
+
+
+def answer(question: str) -> str:
+    """Ask a model, as an integration does."""
+    session = current_session()
+    assert session is not None
+    request = {"model": "gpt-5", "messages": [{"role": "user", "content": question}]}
+    said: str = intercept(session.cross(Boundary("chat"), "answer", request), lambda: f"{question} Yes.")
+    return said
+
+
+@boundary("tool")
+def look_up(city: str) -> str:
+    """Tell the weather in a city that exists."""
+    if city == "Atlantis":
+        raise LookupError(f"it has sunk, {CANARY}")
+    return f"{city}: {CANARY}"
+
+
+def record(path: Path, question: str = f"Rain? {CANARY}") -> Path:
+    """Record a run of three calls, one of which fails."""
+    with use_cassette(path, mode="all"):
+        answer(question)
+        look_up(f"Paris {CANARY}")
+        with pytest.raises(LookupError):
+            look_up("Atlantis")
+    return path
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The working folder, with a folder of two recordings and a file that is none."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("runs/one.yaml", "runs/deep/two.jsonl"):
+        record(Path(name))
+    Path("runs/docker.yaml").write_text("services: {}\n")
+    yield tmp_path
+    fsspec.filesystem("memory").store.clear()
+
+
+def rows(path: str = "index.parquet") -> list[dict[str, Any]]:
+    """Return the rows of an index."""
+    found: list[dict[str, Any]] = read_index(path).to_pylist()
+    return found
+
+
+def test_a_row_for_each_call(runs: Path) -> None:
+    """A call has its place, names, tokens, times, outcome and hashes, and all calls of a run its trajectory and day."""
+    done = update_index("index.parquet", ["runs"])
+    assert (done.calls, done.recordings, done.added, done.unreadable) == (6, 2, 2, {})
+    assert [row["run"] for row in rows()] == ["runs/deep/two.jsonl"] * 3 + ["runs/one.yaml"] * 3
+    model, tool, failed = rows()[3:]
+    assert (model["kind"], model["name"], model["model"], model["status"]) == ("chat", "answer", "gpt-5", "returned")
+    assert (tool["kind"], tool["name"], tool["model"], tool["number"]) == ("tool", "look_up", None, 2)
+    assert (failed["status"], failed["error"]) == ("raised", "builtins:LookupError")
+    assert {row["trajectory"] for row in rows()} == {
+        trajectory_of([("chat", "answer"), ("tool", "look_up"), ("tool", "look_up")])
+    }
+    assert model["started"].date() == model["day"]
+    assert tool["seconds"] >= 0
+    assert len({row["fingerprint"] for row in rows()}) == 3
+
+
+def test_new_recordings_only(runs: Path) -> None:
+    """An update reads new and changed recordings alone, and keeps the rows of the others, even of deleted ones."""
+    update_index("index.parquet", ["runs"])
+    unchanged = Path("index.parquet").read_bytes()
+    assert update_index("index.parquet", ["runs"]).added == 0
+    assert Path("index.parquet").read_bytes() == unchanged
+    record(Path("runs/three.yaml"))
+    record(Path("runs/one.yaml"), "Snow?")
+    Path("runs/deep/two.jsonl").unlink()
+    done = update_index("index.parquet", ["runs/*"])
+    assert (done.calls, done.recordings, done.added) == (9, 3, 2)
+    assert len({(row["run"], row["number"]) for row in rows()}) == 9
+
+
+def test_same_recordings_same_bytes(runs: Path) -> None:
+    """Two indexes of the same recordings have the same bytes."""
+    update_index("index.parquet", ["runs"])
+    update_index("again.parquet", ["runs/deep", "runs"])
+    update_index("again.parquet", ["runs"])
+    assert Path("index.parquet").read_bytes() == Path("again.parquet").read_bytes()
+
+
+def test_no_word_of_a_message(runs: Path) -> None:
+    """No byte of a message, an argument, a result or the text of an error is in an index, even unpacked."""
+    update_index("index.parquet", ["runs"])
+    assert CANARY not in json.dumps(rows(), default=str)
+    assert CANARY.encode() not in Path("index.parquet").read_bytes()
+    update_index("full.parquet", ["runs"], with_messages=True)
+    assert json.dumps(rows("full.parquet"), default=str).count(CANARY) == 2 * 6
+
+
+def test_messages_on_demand(runs: Path) -> None:
+    """With messages, a row has the request and the answer; one index has them or not."""
+    update_index("full.parquet", ["runs"], with_messages=True)
+    assert set(rows("full.parquet")[0]) == {*COLUMNS, *MESSAGES}
+    assert json.loads(rows("full.parquet")[0]["request"])["messages"][0]["content"] == f"Rain? {CANARY}"
+    assert json.loads(rows("full.parquet")[2]["answer"]) == f"it has sunk, {CANARY}"
+    with pytest.raises(ConfigurationError, match=r"full\.parquet: this index has messages"):
+        update_index("full.parquet", ["runs"])
+
+
+def test_a_damaged_recording(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A recording that can't be read is named, the others are in the index, and the next update tries it again."""
+    whole = Path("runs/one.yaml").read_bytes()
+    Path("runs/one.yaml").write_bytes(whole[:-100])
+    assert run(["fleet", "index", "runs"]) == 3
+    out = capsys.readouterr().out
+    assert out.startswith("runs/one.yaml")
+    assert out.endswith("index.parquet: 3 calls of 1 recordings, 1 of them new, 1 cassette could not be read\n")
+    with pytest.warns(UserWarning, match=r"runs/one\.yaml"):
+        assert calls("runs").num_rows == 3
+    Path("runs/one.yaml").write_bytes(whole)
+    assert run(["fleet", "index", "runs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "index": "index.parquet", "calls": 6, "recordings": 2, "added": 1, "unreadable": {}
+    }  # fmt: skip
+
+
+def test_urls(runs: Path) -> None:
+    """Recordings and the index may be behind URLs, and packed."""
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/runs/2026-11-30/a.yaml.gz", gzip.compress(Path("runs/one.yaml").read_bytes()))
+    memory.pipe_file("/runs/2026-12-01/b.yaml", Path("runs/one.yaml").read_bytes())
+    update_index("memory://indexes/index.parquet", ["memory://runs/2026-11-*/*"])
+    assert {row["run"] for row in rows("memory://indexes/index.parquet")} == {"memory://runs/2026-11-30/a.yaml.gz"}
+    assert calls("memory://runs", "runs").num_rows == 12
+
+
+def test_other_files(runs: Path, tmp_path: Path) -> None:
+    """A file that isn't an index of this version is refused, and stays as it is."""
+    Path("text.parquet").write_text("no table")
+    table = calls("runs")
+    parquet.write_table(table, "foreign.parquet")
+    update_index("index.parquet", ["runs"])
+    for name, problem in {"text": "isn't a whole Parquet file", "foreign": "isn't an index of agenttape"}.items():
+        before = Path(f"{name}.parquet").read_bytes()
+        with pytest.raises(ConfigurationError, match=problem):
+            update_index(f"{name}.parquet", ["runs"])
+        assert Path(f"{name}.parquet").read_bytes() == before
+    Path("index.parquet").write_bytes(Path("index.parquet").read_bytes()[:-9])
+    with pytest.raises(ConfigurationError, match="isn't a whole Parquet file"):
+        read_index("index.parquet")
+    with pytest.raises(CassetteNotFoundError, match=r"agenttape fleet index FOLDER -o none\.parquet"):
+        read_index("none.parquet")
+    with pytest.raises(CassetteNotFoundError, match="there is no recording"):
+        update_index("other.parquet", ["runs", "runs/*.jsonl"])
+
+
+@pytest.mark.parametrize("module", ["pyarrow", "duckdb"])
+def test_without_the_extra(
+    module: str, runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a library of the extra, the command names it and how to install it."""
+    update_index("index.parquet", ["runs"])
+    monkeypatch.setitem(sys.modules, module, None)
+    assert run(["fleet", "query", "select 1"]) == 2
+    assert f"needs {module}, which isn't installed\n  pip install 'agenttape-core[fleet]'" in capsys.readouterr().err

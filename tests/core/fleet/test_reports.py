@@ -1,0 +1,184 @@
+"""Reports of fleets: the same bytes in any order and grouping, a few causes, and what isn't done yet."""
+
+from __future__ import annotations
+
+import json
+import random
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenttape_core.cli.app import run
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.fleet.items import Item, Plan, hash_of, plan_of
+from agenttape_core.fleet.outcomes import Outcome, Verdict
+from agenttape_core.fleet.report import FORMS, Report, read_report
+
+CAUSES: Sequence[tuple[Verdict, str, tuple[str, ...]]] = (
+    ("changed", "chat Model at agent/model@1: messages[0].content", ()),
+    ("changed", "chat Model at agent/model@3: tools[2]", ()),
+    ("changed", "tool look_up at agent/tools@2: arguments.city", ()),
+    ("broken", "", ("at_most",)),
+)
+"""Why runs aren't the same, in the small fleet."""
+
+
+def fleet(size: int = 140) -> tuple[Plan, list[Outcome]]:
+    """Return a plan and its outcomes: every seventh run isn't the same, for one of four reasons."""
+    items = [Item(f"runs/{number:04}.yaml", hash_of(number), "replay", "desk:main") for number in range(size)]
+    outcomes = [
+        Outcome(
+            item.id, item.cassette, "replay", "same", trajectory=hash_of(number % 3), calls=6, tokens=100 + number,
+            dollars=None if number % 50 == 1 else number / 7000, seconds=number * 0.1,
+        )
+        for number, item in enumerate(items)
+    ]  # fmt: skip
+    for number in range(0, size, 7):
+        verdict, where, rules = CAUSES[number // 7 % 4]
+        cause = hash_of(where) if where else ""
+        outcomes[number] = replace(outcomes[number], verdict=verdict, where=where, rules=rules, cause=cause)
+    return plan_of(items), outcomes
+
+
+PLAN, OUTCOMES = fleet()
+ITEMS = {item.id: item for item in PLAN.items}
+
+
+def part(outcomes: Sequence[Outcome]) -> Report:
+    """Return the report on some outcomes."""
+    return Report(ITEMS, {each.item: each for each in outcomes})
+
+
+def store(folder: Path, plan: Plan, outcomes: Sequence[Outcome]) -> Path:
+    """Write a store as workers do."""
+    for key, data in [
+        (f"plans/{plan.id}.jsonl", plan.text().encode()),
+        *((one.key, one.to_bytes()) for one in outcomes),
+    ]:
+        (folder / key).parent.mkdir(parents=True, exist_ok=True)
+        (folder / key).write_bytes(data)
+    return folder
+
+
+@given(st.randoms(use_true_random=False), st.lists(st.integers(0, len(OUTCOMES)), max_size=6))
+def test_any_order_and_grouping(chance: random.Random, cuts: list[int]) -> None:
+    """Reports on overlapping parts, added in any order and grouping, have the bytes of the report on all."""
+    whole = part(OUTCOMES)
+    bounds = [0, *sorted(cuts), len(OUTCOMES)]
+    parts = [part(OUTCOMES[max(0, start - 5) : end]) for start, end in pairwise(bounds)]
+    parts += [chance.choice(parts), Report()]
+    chance.shuffle(parts)
+    while len(parts) > 1:
+        at = chance.randrange(len(parts) - 1)
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+    assert {form: made(parts[0]) for form, made in FORMS.items()} == {form: made(whole) for form, made in FORMS.items()}
+
+
+@pytest.mark.parametrize("shards", [1, 2, 7, 50])
+def test_shards_in_stores_of_their_own(shards: int, tmp_path: Path) -> None:
+    """The report is the same bytes whether the shards wrote to one store or to many, whatever their order."""
+    by_item = {each.item: each for each in OUTCOMES}
+    stores = [
+        store(tmp_path / str(number), PLAN, [by_item[item.id] for item in PLAN.shard(number, shards)])
+        for number in range(1, shards + 1)
+    ]
+    assert FORMS[".json"](read_report(stores[::-1])) == FORMS[".json"](part(OUTCOMES))
+
+
+def test_an_item_with_two_outcomes() -> None:
+    """If two stores have different outcomes of an item, one of them counts, whatever the order."""
+    first, second = (replace(OUTCOMES[1], where=where) for where in "ab")
+    assert part([first]) + part([second]) == part([second]) + part([first])
+    assert (part([first]) + part([second])).verdicts()["same"] == 1
+
+
+def test_few_causes() -> None:
+    """Runs are grouped by the first new request or the broken rules, so that twenty runs have four lines."""
+    report = part(OUTCOMES)
+    assert [(one.verdict, one.where, len(one.outcomes)) for one in report.causes()] == [
+        ("broken", "at_most", 5),
+        *((verdict, where, 5) for verdict, where, rules in CAUSES if not rules),
+    ]
+    assert report.headline() == "140 runs: 120 same, 15 changed in 3 ways, 5 broken"
+    assert [len(each) for _, each in report.trajectories()] == [47, 47, 46]
+
+
+def test_not_done() -> None:
+    """The report names each item without an outcome, and fails."""
+    report = part(OUTCOMES[2:])
+    assert report.headline().endswith("2 not done")
+    assert report.to_dict()["missing"] == ["runs/0000.yaml", "runs/0001.yaml"]
+    assert report.has_failed
+    assert not Report(ITEMS, {each.item: replace(each, verdict="same") for each in OUTCOMES}).has_failed
+
+
+def test_sums() -> None:
+    """Tokens, dollars and seconds are summed up, and runs of unknown cost are counted apart."""
+    plain = part(OUTCOMES).to_dict()
+    assert plain["tokens"] == sum(100 + number for number in range(140))
+    assert plain["dollars"] == pytest.approx(sum(number for number in range(140) if number % 50 != 1) / 7000)
+    assert plain["unpriced"] == 3
+
+
+def test_versions_that_do_not_fit() -> None:
+    """Outcomes of two versions aren't added up: the error names both, with a recording of each."""
+    newer = replace(OUTCOMES[3], versions={**OUTCOMES[3].versions, "agenttape": "9.9"})
+    with pytest.raises(ConfigurationError, match=r"(?s)versions.*: 2 results, such as runs/0000.*9\.9.*runs/0003"):
+        part(OUTCOMES[:2]) + part([newer])
+
+
+def test_two_plans_in_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With two plans in a store, `merge` names both and asks for one, and its results are those of that plan alone."""
+    other = plan_of([replace(item, program="desk:other") for item in PLAN.items[:9]])
+    store(tmp_path, PLAN, OUTCOMES)
+    store(tmp_path, other, [])
+    assert run(["fleet", "merge", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert f"--plan {PLAN.id}  replay, 140 items" in told
+    assert f"--plan {other.id}  replay, 9 items" in told
+    assert run(["fleet", "merge", str(tmp_path), "--plan", other.id[:6]]) == 1
+    assert capsys.readouterr().out.startswith("9 runs: 9 not done")
+    assert run(["fleet", "merge", str(tmp_path), "--plan", "none"]) == 2
+    assert "there is no plan none" in capsys.readouterr().err
+
+
+def test_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder without a plan isn't a store of results."""
+    assert run(["fleet", "merge", str(tmp_path)]) == 2
+    assert "there is no plan\n  name the --output of agenttape fleet work" in capsys.readouterr().err
+
+
+def test_forms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A report is written in each form, twice the same: tests for each item, and a result of SARIF for each cause."""
+    store(tmp_path, PLAN, OUTCOMES)
+    files = {form: tmp_path / "made" / f"report{form}" for form in FORMS}
+    command = ["fleet", "merge", str(tmp_path), *(word for file in files.values() for word in ("--report", str(file)))]
+    assert run(command) == 1
+    before = {form: file.read_bytes() for form, file in files.items()}
+    assert run(command) == 1
+    assert before == {form: file.read_bytes() for form, file in files.items()}
+    assert json.loads(before[".json"])["verdicts"] == {
+        "same": 120, "changed": 15, "broken": 5, "failed": 0, "unreadable": 0
+    }  # fmt: skip
+    suites = ET.fromstring(before[".xml"])
+    assert (suites.get("tests"), suites.get("failures")) == ("140", "20")
+    assert len(json.loads(before[".sarif"])["runs"][0]["results"]) == 4
+    assert before[".md"].decode().startswith("### AgentTape: 140 runs: 120 same")
+    assert "tool look_up at agent/tools@2: arguments.city" in before[".html"].decode()
+    assert capsys.readouterr().out.count("tool look_up") == 2
+    assert run(["fleet", "merge", str(tmp_path), "--report", "report.pdf"]) == 2
+
+
+def test_texts_of_strangers() -> None:
+    """Names in a report can't become markup of a page or a table."""
+    named = replace(OUTCOMES[0], cassette="runs/<img src=x>|`a`.yaml", where="tool <script>alert(1)</script> at a|b")
+    report = part([named])
+    assert "<script>" not in FORMS[".html"](report)
+    assert "<img" not in FORMS[".html"](report)
+    assert "`tool <script>alert(1)</script> at a/b`" in FORMS[".md"](report)
