@@ -204,12 +204,12 @@ def read_report(stores: Sequence[str | Path], plan: str = "") -> Report:
         CassetteError: If a store can't be read.
         ConfigurationError: If there is no such plan, there are several, or versions don't fit each other.
     """
-    plans = {one.id: one for store in stores for one in _plans_in(store)}
+    plans = {one.id: one for store in stores for one in plans_in(store)}
     found = [one for name, one in sorted(plans.items()) if name.startswith(plan)]
     if len(found) != 1:
         raise ConfigurationError(_which_plan(", ".join(map(str, stores)), plan, plans))
     items = {item.id: item for item in found[0].items}
-    shards = [Report(items, {one.item: one for one in _outcomes_in(store, items)}) for store in stores]
+    shards = [Report(items, {one.item: one for one in outcomes_in(store, items)}) for store in stores]
     return sum(shards, Report(items))
 
 
@@ -221,12 +221,14 @@ def _which_plan(shown: str, plan: str, plans: Mapping[str, Plan]) -> str:
     return "\n  ".join([f"{shown}: {problem}; choose one:", *sorted(shown_plans)])
 
 
-def _plans_in(store: str | Path) -> Iterator[Plan]:
+def plans_in(store: str | Path) -> Iterator[Plan]:
+    """Yield the plans whose outcomes a store has. Raises `CassetteError` if it can't be read."""
     for file, read in read_ahead(_files(store, "plans", ".jsonl")):
         yield read_plan(read().decode(), shown_path(file.location))
 
 
-def _outcomes_in(store: str | Path, items: Container[str]) -> Iterator[Outcome]:
+def outcomes_in(store: str | Path, items: Container[str]) -> Iterator[Outcome]:
+    """Yield the outcomes in a store, of the items with these ids. Raises `CassetteError` if it can't be read."""
     files = [file for file in _files(store, "results", ".json") if file.location.name.partition(".")[0] in items]
     for file, read in read_ahead(files):
         yield read_outcome(read(), shown_path(file.location))
@@ -275,8 +277,12 @@ def _markdown(report: Report) -> str:
     for title, columns, rows in report.tables():
         if rows:
             lines += [f"**{title}**", "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-            lines += [f"| {' | '.join(cell(each) if each else '' for each in row)} |" for row in rows] + [""]
+            lines += [f"| {' | '.join(_cell(each) for each in row)} |" for row in rows] + [""]
     return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text if text.isdecimal() else cell(text) if text else ""
 
 
 _STYLE = (
