@@ -8,7 +8,7 @@ import json
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,10 +16,10 @@ from agenttape_core import boundary, use_cassette
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.schema import Interaction, Outcome, RecordedError
 from agenttape_core.tools.model_server import ModelServer, serve_models
-from agenttape_core.tools.model_server.answers import RecordedAnswer, RecordedAnswers, asked_in
+from agenttape_core.tools.model_server.answers import RecordedAnswer, RecordedAnswers, UnknownRequest, asked_in
 from agenttape_core.tools.model_server.server import Provider
 from agenttape_core.tools.model_server.wire import chat_completion, message, response, response_events, said_in
-from agenttape_core.tools.reading.provider_calls import model_call, request_to_model
+from agenttape_core.tools.reading.provider_calls import model_call, pieces_in, request_to_model
 
 ASKED = {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "Hello"}]}
 
@@ -335,3 +335,75 @@ def test_the_reason_of_the_end_is_in_the_words_of_the_provider(
     assert chat_completion(said)["choices"][0]["finish_reason"] == openai
     assert response(said)["status"] == status
     assert f"event: response.{status}" in list(response_events(said))[-1]
+
+
+@pytest.mark.parametrize(
+    ("path", "events"),
+    [
+        ("/v1/messages", [
+            {"type": "message_start", "message": {"model": "small", "content": []}},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            *({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": each}}
+              for each in ("Good ", "morn", "ing.")),
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}]),
+        ("/v1/chat/completions", [{"choices": [{"index": 0, "delta": {"content": each}}]}
+                                  for each in ("Good ", "morn", "ing.")]),
+        ("/v1/responses", [
+            *({"type": "response.output_text.delta", "delta": each} for each in ("Good ", "morn", "ing.")),
+            {"type": "response.completed", "response": {"output": [
+                {"type": "message", "content": [{"type": "output_text", "text": "Good morning."}]}]}}]),
+        ("/v1beta/models/gpt-5-mini:streamGenerateContent", [
+            {"candidates": [{"content": {"role": "model", "parts": [{"text": each}]}}]}
+            for each in ("Good ", "morn", "ing.")]),
+    ],
+)  # fmt: skip
+def test_a_stream_of_another_provider_comes_in_its_pieces(path: str, events: list[dict[str, Any]]) -> None:
+    """A stream that was recorded over HTTP has its pieces in the form of any provider."""
+    texts = [{"text": f"data: {json.dumps(event)}\n\n"} for event in events]
+    answer = exchange({**ASKED, "stream": True}, 200, *texts, path=path)
+    assert said_in(answer.call, "small", pieces_in(answer.original.outcome)).pieces == ["Good ", "morn", "ing."]
+    for provider, asked in (
+        ("openai", "/v1/chat/completions"),
+        ("openai", "/v1/responses"),
+        ("anthropic", "/v1/messages"),
+    ):
+        with ModelServer(RecordedAnswers([answer]), cast("Provider", provider)) as server:
+            connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+            form = {"input": ASKED["messages"]} if asked == "/v1/responses" else {"messages": ASKED["messages"]}
+            body = json.dumps({"model": "gpt-5-mini", "stream": True, **form})
+            connection.request("POST", asked, body, {"Connection": "close", "Content-Type": "application/json"})
+            streamed = connection.getresponse().read().decode()
+            connection.close()
+        assert [piece for piece in ("Good ", "morn", "ing.") if f'"{piece}"' not in streamed] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "whole"),
+    [
+        ("gemini-2:embedContent", {"content": {"parts": [{"text": "Hello"}]}}, {"embedding": {"values": [1.0, 2.0]}}),
+        (
+            "gemini-2:batchEmbedContents",
+            {"requests": [{"model": "models/gemini-2", "content": {"parts": [{"text": "Hello"}]}}]},
+            {"embeddings": [{"values": [1.0, 2.0]}]},
+        ),
+    ],
+)
+def test_embeddings_of_google_are_served(path: str, body: dict[str, Any], whole: dict[str, Any]) -> None:
+    """Vectors that were recorded from Google come in OpenAI's form."""
+    answer = exchange(body, 200, {"text": json.dumps(whole)}, path=f"/v1beta/models/{path}")
+    with ModelServer(RecordedAnswers([answer]), "openai") as server:
+        status, found = posted(server, b'{"model": "gemini-2", "input": "Hello"}', "/v1/embeddings")
+    assert (status, [each["embedding"] for each in found["data"]]) == (200, [[1.0, 2.0]])
+
+
+def test_the_nearest_of_many_recordings_is_found() -> None:
+    """Of more recordings than are compared in full, the one that shares most messages is the nearest."""
+    talks = [[{"role": "user", "content": f"Question {at}"}, {"role": "assistant", "content": f"Answer {at}"}]
+             for at in range(100)]  # fmt: skip
+    more = {"role": "user", "content": "More?"}
+    answers = [exchange({**ASKED, "messages": [*talk, more]}, 200, {"text": "{}"}) for talk in talks]
+    found = RecordedAnswers(answers).next(
+        "", asked_in("chat", {**ASKED, "messages": [*talks[70], {**more, "content": "Less?"}]})
+    )
+    assert isinstance(found, UnknownRequest)
+    assert found.differences == ("messages[2].text: recorded [-More-]?, asked {+Less+}?",)

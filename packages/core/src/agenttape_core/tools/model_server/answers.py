@@ -7,6 +7,7 @@ import json
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 from threading import Lock
 from typing import Any, Literal
 
@@ -34,6 +35,8 @@ _MAX_KEPT = 100
 """The most requests without a recording that are kept."""
 _MAX_TEXT = 500
 _MAX_SHOWN = 5
+_MAX_COMPARED = 16
+"""The most recordings that an unknown request is compared with: those that share most of its messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class RecordedAnswers:
     unknown: int = 0  # the number of requests without a recording
     unrecorded: list[UnknownRequest] = field(default_factory=list)  # the first hundred of these
     _by_key: dict[str, list[RecordedAnswer]] = field(default_factory=dict, init=False)
+    _parts: dict[int, frozenset[str]] = field(default_factory=dict, init=False)  # by the identity of the answer
     _redactors: Sequence[Redactor | None] = field(default=(), init=False)
     _runs: OrderedDict[str, Counter[str]] = field(default_factory=OrderedDict, init=False)
     _lock: Any = field(default_factory=Lock, init=False)
@@ -86,6 +90,7 @@ class RecordedAnswers:
     def __post_init__(self) -> None:
         for answer in self.answers:
             self._by_key.setdefault(_key(answer.asked), []).append(answer)
+            self._parts[id(answer)] = _parts(answer.asked)
         self._redactors = list({id(answer.redactor): answer.redactor for answer in self.answers}.values())
 
     def next(self, run: str, asked: Mapping[str, Any]) -> RecordedAnswer | UnknownRequest:
@@ -140,6 +145,11 @@ class RecordedAnswers:
         alike = [(answer, asked) for answer, asked in pairs if ("input" in answer.asked) is ("input" in asked)]
         if not alike:
             return UnknownRequest("no such call was recorded")
+        if len(alike) > _MAX_COMPARED:
+            parts = {id(redactor): _parts(known[id(redactor)]) for redactor in self._redactors}
+            alike = nlargest(
+                _MAX_COMPARED, alike, key=lambda pair: len(self._parts[id(pair[0])] & parts[id(pair[0].redactor)])
+            )
         found = [(list(differences(dict(answer.asked), dict(asked))), answer) for answer, asked in alike]
         different, nearest = min(found, key=lambda each: len(each[0]))
         lines = (f"{one.path}: recorded {one.recorded}, asked {one.asked}"[:_MAX_TEXT] for one in different)
@@ -234,5 +244,11 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": tool.get("name"), "description": tool.get("description") or "", "parameters": parameters}
 
 
-def _key(asked: Mapping[str, Any]) -> str:
+def _parts(asked: Mapping[str, Any]) -> frozenset[str]:
+    """Return the keys of the parts of a request: its model, each of its messages or inputs, each of its tools."""
+    lists = (each if isinstance(each, list) else [each] for each in asked.values())
+    return frozenset(_key(part) for each in lists for part in each)
+
+
+def _key(asked: Any) -> str:
     return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode("utf-8", "surrogatepass")).hexdigest()

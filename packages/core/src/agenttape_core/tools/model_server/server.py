@@ -21,6 +21,7 @@ from agenttape_core.tools.reading.provider_calls import (
     UNREADABLE,
     given_by,
     path_of_model,
+    pieces_in,
     request_to_model,
     response_of,
 )
@@ -211,7 +212,8 @@ class _Handler(LoopbackHandler):
 
 
 def _said(found: RecordedAnswer, model: str) -> wire.Said:
-    said = wire.said_in(found.call, model)
+    streamed = pieces_in(found.original.outcome) if path_of_model(found.original) else ()
+    said = wire.said_in(found.call, model, streamed)
     if found.redactor is None:
         return said
     text, pieces, calls = found.redactor.rehydrate([said.text, said.pieces, [list(call) for call in said.calls]])

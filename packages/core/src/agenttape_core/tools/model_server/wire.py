@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agenttape_core.schema import Interaction, RecordedError
@@ -60,12 +60,13 @@ class Said(NamedTuple):
     written_tokens: int  # of these, those that were written into it
 
 
-def said_in(call: Interaction, model: str) -> Said:
+def said_in(call: Interaction, model: str, streamed: Sequence[str] = ()) -> Said:
     """Return the answer of a call.
 
     Args:
         call: The call of a model.
         model: The model that the request names.
+        streamed: The texts in which it was streamed over HTTP.
     """
     outcome, answer = call.outcome, Answer(call.outcome)
     parts = [part for message in answer.messages for part in message["parts"] if part["type"] == "tool_call"]
@@ -75,6 +76,7 @@ def said_in(call: Interaction, model: str) -> Said:
         if part["name"]
     ]
     pieces = [piece for chunk in outcome.chunks or () for piece in pieces_of(chunk) if isinstance(piece, str)]
+    pieces = pieces or list(streamed)
     usage = outcome.usage
     return Said(
         answer.id or f"recorded-{call.number}",
@@ -254,7 +256,8 @@ def response_events(said: Said) -> Iterator[str]:
 def embeddings(call: Interaction, model: str, *, as_base64: bool = False) -> dict[str, Any]:
     """Return recorded vectors as OpenAI does: lists of numbers, or their bytes, which some SDKs request."""
     value = joined(call.outcome)
-    vectors = [each.get("embedding") if isinstance(each, Mapping) else each for each in _vectors(value)]
+    vectors = [each.get("embedding", each.get("values")) if isinstance(each, Mapping) else each
+               for each in _vectors(value)]  # fmt: skip
     vectors = [_packed(vector) if as_base64 else _unpacked(vector) for vector in vectors]
     tokens = (call.outcome.usage.input_tokens or 0) if call.outcome.usage is not None else 0
     data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]

@@ -78,7 +78,7 @@ def _as_model_call(item: Interaction, path: str) -> Interaction:
     usage = _usage(body)
     update: dict[str, Any] = {"name": f"{item.name}{path}", "request": request}
     if kind == "embeddings":
-        outcome = Outcome(status="returned", value=body.get("data", body.get("embeddings")), usage=usage)
+        outcome = Outcome(status="returned", value=_vectors(body), usage=usage)
         return item.model_copy(update={**update, "kind": "embeddings", "outcome": outcome})
     answer = _answer(body)
     if answer is None:
@@ -103,11 +103,44 @@ def request_to_model(path: str, given: Mapping[str, Any]) -> tuple[str, dict[str
     named = _MODEL_IN_PATH.search(path)
     model = {"model": str(given.get("model") or (named[1] if named else ""))}
     if path.rstrip("/").rpartition("/")[2].rpartition(":")[2] in _EMBEDDINGS:
-        return "embeddings", {**model, "input": given.get("input", given.get("content"))}
+        return "embeddings", {**model, "input": _embedded(given)}
     return "chat", {**model, **_asked(given)}
 
 
+def _embedded(given: Mapping[str, Any]) -> Any:
+    """Return the texts of a request for embeddings, also of Google's, which has a content for each."""
+    requests = [each for each in items_of(given.get("requests")) if isinstance(each, Mapping)]
+    contents = [each["content"] for each in (*requests, given) if isinstance(each.get("content"), Mapping)]
+    if not contents:
+        return given.get("input", given.get("prompt", given.get("content")))
+    return ["".join(str(part.get("text", "")) for part in items_of(content.get("parts"))) for content in contents]
+
+
+def _vectors(body: Mapping[str, Any]) -> Any:
+    """Return the vectors of an answer: Ollama's are lists, and those of OpenAI and Google are in objects."""
+    found = next((body[key] for key in ("data", "embeddings", "embedding") if key in body), None)
+    return [found] if isinstance(found, Mapping) else found
+
+
 # -- Responses.
+
+
+def pieces_in(outcome: Outcome) -> list[str]:
+    """Return the texts of the events in which a model streamed its answer over HTTP; empty if it isn't a stream."""
+    text = response_of(outcome)[1]
+    return [] if _json(text) is not None else [piece for each in _events(text) if (piece := _piece(each))]
+
+
+def _piece(event: Mapping[str, Any]) -> str:
+    delta = event.get("delta")
+    if event.get("type") == "response.output_text.delta":
+        return str(delta)
+    if isinstance(delta, Mapping):  # Anthropic's
+        return str(delta.get("text") or "")
+    answer = None if event.get("type") else _answer(_merged([event]) or {})
+    content = answer["message"].get("content") if answer is not None else ""
+    texts = (each.get("text") for each in content) if isinstance(content, list) else [content]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def response_of(outcome: Outcome) -> tuple[int, str]:
@@ -137,8 +170,13 @@ def _body(text: str) -> dict[str, Any] | None:
         return dict(whole)
     if isinstance(whole, list):  # Google's stream without server-sent events
         return _merged(each for each in whole if isinstance(each, Mapping))
-    events = [line.removeprefix("data:").strip() for line in text.splitlines() if line.startswith(("data:", "{"))]
-    return _merged(each for each in map(_json, events) if isinstance(each, Mapping))
+    return _merged(_events(text))
+
+
+def _events(text: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the events of a stream: those that a server sends, or lines of JSON."""
+    lines = [line.removeprefix("data:").strip() for line in text.splitlines() if line.startswith(("data:", "{"))]
+    yield from (each for each in map(_json, lines) if isinstance(each, Mapping))
 
 
 def _json(text: str) -> Any:
