@@ -153,6 +153,34 @@ def test_finds_what_broke_a_prefix(provider: str, name: str) -> None:
     assert call.broken.saving == pytest.approx(call.broken.tokens * 1.8e-6)
 
 
+def test_a_reordering_saves_what_it_can() -> None:
+    """Text that moves behind the rest and tools in one order get a saving; a trimmed history and other tools don't."""
+    reports = {}
+    for name, (first, second, _, _) in BROKEN.items():
+        calls = [
+            asked(at, at * 10, MODELS["openai"], **{"messages": [], **given})
+            for at, given in enumerate((first, second), 1)
+        ]
+        reports[name] = cache_report(calls, PRICES)
+    never = {name for name, report in reports.items() if not report.reordering}
+    assert never == {"a trimmed history", "another tool in front", "a tool described in other words"}
+    assert all(report.reordering == report.saving for name, report in reports.items() if name not in never)
+    assert "by another order" in list(reports["a date at the start"].lines())[-1]
+
+
+@pytest.mark.parametrize("provider", MODELS)
+def test_no_order_saves_an_expired_prefix(provider: str) -> None:
+    """A prefix that was changed and would have expired is reported as expired: another order saves nothing of it."""
+    first, second, *_ = BROKEN["a date at the start"]
+    given = [
+        asked(at, at * 2 * 86_400, MODELS[provider], **{"messages": [], **each})
+        for at, each in enumerate((first, second), 1)
+    ]
+    report = cache_report(given, PRICES)
+    assert report.reordering == 0
+    assert [broken.why for _, broken in report.breaks if "later" not in broken.why] == []
+
+
 @pytest.mark.parametrize("provider", MODELS)
 def test_a_conversation_that_grows_is_read_from_the_cache(provider: str) -> None:
     """A request that continues the one before could read all of that, and nothing is reported."""

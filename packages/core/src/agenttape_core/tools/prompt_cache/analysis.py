@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 
 from agenttape_core.schema import MODEL_KINDS, Interaction, Timing
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.prompt_cache.parts import Part, Shared, difference, parts_of, shared
+from agenttape_core.tools.prompt_cache.parts import (
+    PARTS_REMOVED,
+    TOOLS_IN_ANOTHER_ORDER,
+    Part,
+    Shared,
+    difference,
+    parts_of,
+    shared,
+)
 from agenttape_core.tools.prompt_cache.report import Break, CachedCall, CacheReport
 from agenttape_core.tools.prompt_cache.rules import CacheRule, rule_for
 from agenttape_core.tools.reading.answer import Answer
@@ -236,11 +244,13 @@ def _compared(call: CachedCall, now: _Sent, earlier: Sequence[_Sent], rule: Cach
     lost = worst.tokens + worst.lost - possible if worst is not None else 0
     if worst is None or lost < _WORTH or (call.read or 0) >= possible + lost:
         return call
-    why, found = worst.why, None
+    why, found, is_movable = worst.why, None, False
     if not why:
         why, found = difference(worst.sent.parts, now.parts, worst.same.whole)
+        groups = {sent.parts[worst.same.whole].group for sent in (worst.sent, now)}
+        is_movable = why == TOOLS_IN_ANOTHER_ORDER or not (groups & {"tools", "schema"} or why == PARTS_REMOVED)
     earlier_call, costs = worst.sent.asked, _costs(call, lost, rule, prices)
-    return replace(call, broken=Break(earlier_call.item.number, earlier_call.run, why, found, lost, *costs))
+    return replace(call, broken=Break(earlier_call.item.number, earlier_call.run, why, found, lost, *costs, is_movable))
 
 
 def _is_before(earlier: Asked, now: Asked) -> bool:
@@ -262,7 +272,7 @@ def _reading(sent: _Sent, now: _Sent, rule: CacheRule) -> _Reading:
     tokens = _whole_blocks(usable, rule)
     tokens = tokens if tokens >= rule.minimum else 0
     again = same.again * scale
-    if again > max(prefix - usable, _WORTH):  # most of it was lost to a difference
+    if again > max(prefix - usable, _WORTH) and why in {"", _BEYOND}:  # most of it was lost to a difference
         return _Reading(sent, same, tokens, both - tokens, "")
     return _Reading(sent, same, tokens, both - tokens if why else 0, why)
 
@@ -270,9 +280,11 @@ def _reading(sent: _Sent, now: _Sent, rule: CacheRule) -> _Reading:
 def _usable(sent: _Sent, now: _Sent, same: Shared, rule: CacheRule, prefix: float) -> tuple[float, str]:
     """Return the tokens that are in the cache when a request comes, and why there aren't more."""
     gap = None if sent.asked.answered is None or now.asked.start is None else now.asked.start - sent.asked.answered
+    lifetime = max(sent.marks.values(), default=rule.lifetime)
+    if gap is not None and gap > lifetime:
+        return 0.0, _expired(gap, lifetime)
     if rule.ends == "tokens":
-        lifetime = max(sent.marks.values(), default=rule.lifetime)
-        return (prefix, "") if gap is None or gap <= lifetime else (0.0, _expired(gap, lifetime))
+        return prefix, ""
     places = [at for at in sent.marks if at <= same.whole]
     if not places:
         return 0.0, _BEYOND if sent.marks else _UNMARKED

@@ -165,6 +165,8 @@ def _ends(old: str, new: str) -> tuple[int, int]:
 
 # -- Why they differ.
 
+TOOLS_IN_ANOTHER_ORDER = "the tools in another order"
+PARTS_REMOVED = "parts before it were removed"
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\b1[5-9]\d{8}(?:\d{3})?\b"
     r"|\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
@@ -207,7 +209,7 @@ def _cause(before: Sequence[Part], now: Sequence[Part]) -> str:
     is_later = any(part.identity == old.identity for part in now[1:])
     was_earlier = any(part.identity == new.identity for part in before[1:])
     if is_later or was_earlier:
-        moved = "parts were inserted before it" if is_later else "parts before it were removed"
+        moved = "parts were inserted before it" if is_later else PARTS_REMOVED
         return "the same parts in another order" if is_later and was_earlier else moved
     changed = set(old.text.split()) ^ set(new.text.split())
     whole = "another system prompt" if new.group == "system" else "another message"
@@ -228,7 +230,7 @@ def _cause_in_words(changed: Collection[str]) -> str:
 def _cause_of_tools(before: Sequence[Part], now: Sequence[Part]) -> str:
     old, new = ([part for part in parts if part.group == "tools"] for parts in (before, now))
     if Counter(part.identity for part in old) == Counter(part.identity for part in new):
-        return "the tools in another order"
+        return TOOLS_IN_ANOTHER_ORDER
     before_by, now_by = ({_name_of_tool(part): part.identity for part in parts} for parts in (old, new))
     gone, came = sorted(before_by.keys() - now_by.keys()), sorted(now_by.keys() - before_by.keys())
     if gone or came:

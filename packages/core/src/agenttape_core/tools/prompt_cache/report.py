@@ -23,6 +23,7 @@ class Break(NamedTuple):
     tokens: int  # the tokens that were read again: the earlier request had them too
     cost: float | None  # the price of reading these, in US dollars; `None` if the model has no known price
     saving: float | None  # the part of it that a cache saves
+    is_movable: bool = False  # whether another order of the prompt lets a cache save that
 
     @property
     def place(self) -> str:
@@ -41,7 +42,8 @@ class Break(NamedTuple):
         if self.difference is not None:
             yield f"  - {self.difference.before}"
             yield f"  + {self.difference.now}"
-        money = f" for ${self.cost:.4f}, of which a cache saves ${self.saving:.4f}" if self.cost else ""
+        what = "another order" if self.is_movable else "a cache"
+        money = f" for ${self.cost:.4f}, of which {what} saves ${self.saving:.4f}" if self.cost else ""
         yield f"  ~{self.tokens:,} tokens read again{money}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,6 +143,11 @@ class CacheReport:
         return sum(broken.saving or 0.0 for _, broken in self.breaks)
 
     @property
+    def reordering(self) -> float:
+        """The part of `saving` that another order of the prompts gets: what differs last, tools in the same order."""
+        return sum(broken.saving or 0.0 for _, broken in self.breaks if broken.is_movable)
+
+    @property
     def unpriced(self) -> list[str]:
         """The models of broken prefixes that have no known price."""
         return sorted({call.model for call, broken in self.breaks if broken.cost is None})
@@ -197,7 +204,8 @@ class CacheReport:
         yield f"{counted(len(known), 'call')}, {tokens:,} input tokens, ~{possible:,} of them in the cache{said}"
         if self.again:
             money = f" for ${self.cost:.4f}, of which a cache saves ${self.saving:.4f}" if self.cost else ""
-            yield f"~{self.again:,} tokens were read again{money}"
+            order = f", ${self.reordering:.4f} of that by another order" if self.reordering else ""
+            yield f"~{self.again:,} tokens were read again{money}{order}"
         if self.unpriced:
             yield f"no price is known of {', '.join(self.unpriced)}"
 
@@ -214,6 +222,7 @@ class CacheReport:
             "again": self.again,
             "cost": round(self.cost, 6),
             "saving": round(self.saving, 6),
+            "reordering": round(self.reordering, 6),
             **({"unpriced": self.unpriced} if self.unpriced else {}),
             **({"unknown": self.unknown} if self.unknown else {}),
         }

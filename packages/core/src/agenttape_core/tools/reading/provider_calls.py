@@ -117,7 +117,7 @@ def _embedded(given: Mapping[str, Any]) -> Any:
 
 
 def _vectors(body: Mapping[str, Any]) -> Any:
-    """Return the vectors of an answer: Ollama's are lists, and those of OpenAI and Google are in objects."""
+    """Return the vectors of an answer: OpenAI and Google have each in an object, Ollama doesn't."""
     found = next((body[key] for key in ("data", "embeddings", "embedding") if key in body), None)
     return [found] if isinstance(found, Mapping) else found
 
