@@ -47,7 +47,7 @@ def test_complaints_do_not_act_on_a_terminal(command: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "label"),
     [
-        (["check"], "reading"),
+        (["check"], "checking"),
         (["ls"], "reading"),
         (["show", "--stats"], "reading"),
         (["check", "--only", "secrets"], "scanning"),

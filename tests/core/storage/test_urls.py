@@ -211,6 +211,7 @@ def test_a_server_that_fails_is_a_format_error(
     system = type(fsspec.core.url_to_fs(str(url))[0])
     with monkeypatch.context() as patched:
         patched.setattr(system, "open", refuse)
+        patched.setattr(system, "cat_file", refuse)
         patched.setattr(system, "exists", refuse)
         with pytest.raises(CassetteFormatError, match="cannot be read: RuntimeError: no route"):
             open_cassette(url)

@@ -1,4 +1,4 @@
-"""The cassettes that a path means: a file, all of a folder, or the one on standard input."""
+"""The cassettes that a path means: a file, all of a folder or a store, or the one on standard input."""
 
 from __future__ import annotations
 
@@ -6,24 +6,31 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
 import click
 
+from agenttape_core.cli.output import progress
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.settings import load_settings
 from agenttape_core.storage import (
     SUFFIXES,
     Cassette,
+    CassetteUrl,
+    Stored,
+    cassette_of,
     cassette_path,
     files_below,
     is_cassette,
     is_derived,
+    list_files,
+    location_of,
     may_be_cassette,
     open_cassette,
+    read_ahead,
     read_cassette,
     stem_of,
 )
@@ -41,6 +48,8 @@ class Found(NamedTuple):
     shown: str  # its name in messages
     path: Path | None  # its file; None for standard input and URLs
     open: Callable[[], Cassette]
+    file: Stored  # its file or its URL, with the size if its folder was listed
+    is_listed: bool = False  # whether a folder lists it, so that it may be a file of another kind
 
     def look(self) -> Cassette:
         """Open it to show it: an asset that is lost hides one value, which `agenttape check` reports."""
@@ -50,8 +59,9 @@ class Found(NamedTuple):
 def found_in(paths: Sequence[str]) -> list[Found]:
     """Return the cassettes that paths select, each once, sorted within a folder.
 
-    `paths` are files, URLs, folders, names or `-`; by default the current folder. Raises `CassetteNotFoundError` if a
-    path doesn't exist, or a folder has no cassette.
+    `paths` are files, folders, names, URLs of either, globs or `-`; by default the current folder. A file at a URL
+    counts by its name alone. Raises `CassetteNotFoundError` if a path doesn't exist, or a folder has no cassette, and
+    `CassetteError` if a store can't be listed.
     """
     found: dict[str, Found] = {}
     for path in paths or (".",):
@@ -60,8 +70,32 @@ def found_in(paths: Sequence[str]) -> list[Found]:
     return list(found.values())
 
 
+def reading(found: Sequence[Found], label: str = "reading") -> Iterator[Found]:
+    """Yield cassettes to read each once, and show the progress. Keep one at a time: it may hold its bytes.
+
+    Those at URLs are read ahead; a file that a folder there lists, and that turns out not to be a cassette, is left
+    out. However often one is opened, it's parsed once.
+    """
+    ahead = read_ahead(each.file for each in found)
+    for each, (file, read) in zip(progress(found, label), ahead, strict=True):
+        if not isinstance(file.location, CassetteUrl):
+            yield each._replace(open=cache(each.open))
+        elif not each.is_listed or _may_be_one(file, read):
+            yield each._replace(open=cache(lambda file=file, read=read: cassette_of(file.location, read())))
+
+
+def _may_be_one(file: Stored, read: Callable[[], bytes]) -> bool:
+    try:
+        return is_cassette(file.location, read())
+    except CassetteError:  # whoever opens it reports that
+        return True
+
+
 def runs_in(paths: Sequence[str]) -> list[Found]:
-    """Return the cassettes as `found_in` does, but derived ones only if named, or in a folder without others."""
+    """Return the cassettes as `found_in` does, but derived ones only if named, or in a folder without others.
+
+    At a URL, the name says which one is derived.
+    """
     runs: dict[str, Found] = {}
     for path in paths or (".",):
         found = found_in([path])
@@ -71,8 +105,8 @@ def runs_in(paths: Sequence[str]) -> list[Found]:
 
 
 def _is_derived(found: Found) -> bool:
-    if is_derived(found.shown):
-        return True
+    if is_derived(found.shown) or isinstance(found.file.location, CassetteUrl):  # which would be read for that
+        return is_derived(found.shown)
     with suppress(CassetteError):  # whoever reads it reports that
         return found.open().preface.derived_from is not None
     return False
@@ -97,21 +131,36 @@ def records_of(found: Found) -> Iterator[Interaction | Step]:
     yield from cassette.records()
 
 
+def is_folder(path: str) -> bool:
+    """Return True if a path is a folder's, or a glob. A URL without the end of a cassette's name is a folder's."""
+    location = location_of(path)
+    if isinstance(location, Path):
+        return location.is_dir() or ("*" in path and not location.exists())
+    return "*" in path or not location.endswith(SUFFIXES)
+
+
 def _meant(path: str) -> Iterator[Found]:
     if path == STDIN:
-        yield Found("standard input", None, cache(lambda: read_cassette(sys.stdin.buffer)))
+        read = cache(lambda: read_cassette(sys.stdin.buffer))
+        yield Found("standard input", None, read, Stored(Path(STDIN)))
         return
-    if "://" not in path and not path.endswith(SUFFIXES) and not Path(path).exists():
+    if not ("://" in path or "*" in path or path.endswith(SUFFIXES) or Path(path).exists()):
         path = _of_name(path)
-    folder = Path(path)
-    if "://" in path or not folder.is_dir():
-        yield Found(path, None if "://" in path else folder, lambda: _opened(path))
+    if not is_folder(path):
+        location = location_of(path)
+        local = location if isinstance(location, Path) else None
+        yield Found(path, local, partial(_opened, path), Stored(location))
         return
-    files = [file for file in _below(folder) if is_cassette(file) or _hides(file)]
+    files = [
+        file
+        for file in list_files(path)
+        if not isinstance(file.location, Path) or is_cassette(file.location) or _hides(file.location)
+    ]
     if not files:
         raise CassetteNotFoundError(path, "there is no cassette in this folder", remedy="name another folder or a file")
     for file in files:
-        yield Found(str(file), file, lambda file=file: open_cassette(file))  # type: ignore[misc]
+        local = file.location if isinstance(file.location, Path) else None
+        yield Found(str(file.location), local, partial(open_cassette, file.location), file, is_listed=True)
 
 
 def _of_name(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agenttape_core.checks.gate import UNREADABLE, unreadable
-from agenttape_core.cli.cassettes import STDIN, Found, found_in
+from agenttape_core.cli.cassettes import STDIN, Found, found_in, reading
 from agenttape_core.cli.output import progress
 from agenttape_core.errors import AgentTapeError, CassetteError, CassetteFormatError, CassetteNotFoundError
 from agenttape_core.lifecycle.thread_files import stored_in
@@ -79,12 +79,6 @@ def _has_only_threads(path: str, threads: Sequence[Path]) -> bool:
     return False
 
 
-def files(cassettes: Sequence[Found]) -> Made:
-    """Read cassettes to their end, with every asset, and look for requests that were edited."""
-    for found in progress(cassettes, "reading"):
-        yield found.shown, damage_of(found)
-
-
 def damage_of(found: Found) -> Judged:
     """Return whether a cassette can be read, and whether a replay would find each of its requests."""
     edited = []
@@ -123,52 +117,56 @@ def _meant(kind: str) -> str:
     return alike[0] if alike else ""
 
 
-def secrets(paths: Paths, settings: Settings) -> Made:
-    """Look for secrets, and yield their places, never the secrets."""
+def secrets_of(found: Found, settings: Settings) -> Judged:
+    """Look for secrets in a cassette, and return their places, never the secrets."""
+    return _secrets(found.shown, partial(_leaks_of_cassette, found), settings)
+
+
+def secrets_beside(paths: Paths, settings: Settings) -> Made:
+    """Look for secrets in journals and files of threads, and yield their places, never the secrets."""
     sources = [
-        *((found.shown, partial(_leaks_of_cassette, found)) for found in paths.cassettes),
         *((str(journal), partial(_leaks_of_journal, journal)) for journal in paths.journals),
         *((str(file), partial(_leaks_of_thread_file, file)) for file in paths.threads),
     ]
     for path, leaks in progress(sources, "scanning"):
-        redactor = Redactor(new_key(), rules=settings.redaction_rules)
-        try:
-            found = [
-                Finding(f"{leak.record}: {leak.kind} at {leak.place}", rule="secret", path=path)
-                for leak in leaks(redactor)
-            ]
-        except AgentTapeError as error:
-            yield path, unreadable(path, error)
-        else:
-            yield path, Judged("secret", "holds no secret", tuple(found))
+        yield path, _secrets(path, leaks, settings)
 
 
-def prompt_caches(cassettes: Sequence[Found], prices: Prices) -> Made:
+def _secrets(path: str, leaks: Callable[[Redactor], Iterator[Leak]], settings: Settings) -> Judged:
+    redactor = Redactor(new_key(), rules=settings.redaction_rules)
+    try:
+        found = [
+            Finding(f"{leak.record}: {leak.kind} at {leak.place}", rule="secret", path=path) for leak in leaks(redactor)
+        ]
+    except AgentTapeError as error:
+        return unreadable(path, error)
+    return Judged("secret", "holds no secret", tuple(found))
+
+
+def prompt_cache_of(found: Found, prices: Prices) -> Judged:
     """Look for calls that read a prompt again which a prompt cache would have held. They are warnings."""
     from agenttape_core.tools.prompt_cache.analysis import report_of
 
-    for found in progress(cassettes, "reading"):
-        try:
-            cassette = found.open()
-            report = report_of([(cassette, found.shown)], prices)
-        except CassetteError as error:
-            yield found.shown, unreadable(found.shown, error)
-            continue
-        judged = tuple(
-            Finding(
-                f"doesn't continue the prefix of call {broken.number}{broken.place}: {broken.why}; "
-                f"~{broken.tokens:,} tokens were read again" + (f", ${broken.cost:.4f}" if broken.cost else ""),
-                differences=() if (at := broken.difference) is None else (Difference(at.where, at.before, at.now),),
-                level="warning",
-                rule="cache",
-                path=found.shown,
-                line=cassette.line_of(call.number),
-                interaction=call.number,
-                address=call.address,
-            )
-            for call, broken in report.breaks
+    try:
+        cassette = found.open()
+        report = report_of([(cassette, found.shown)], prices)
+    except CassetteError as error:
+        return unreadable(found.shown, error)
+    judged = tuple(
+        Finding(
+            f"doesn't continue the prefix of call {broken.number}{broken.place}: {broken.why}; "
+            f"~{broken.tokens:,} tokens were read again" + (f", ${broken.cost:.4f}" if broken.cost else ""),
+            differences=() if (at := broken.difference) is None else (Difference(at.where, at.before, at.now),),
+            level="warning",
+            rule="cache",
+            path=found.shown,
+            line=cassette.line_of(call.number),
+            interaction=call.number,
+            address=call.address,
         )
-        yield found.shown, Judged("cache", "reads what its prompt cache holds", judged)
+        for call, broken in report.breaks
+    )
+    return Judged("cache", "reads what its prompt cache holds", judged)
 
 
 def _leaks_of_cassette(found: Found, redactor: Redactor) -> Iterator[Leak]:
@@ -217,7 +215,7 @@ def stale(cassettes: Sequence[Found], checks: Sequence[Check], max_age: str | No
     limit = parse_age(max_age, "--max-age") if max_age is not None else None
     retirements = load_retirements(settings.retirements)
     facts: list[Facts] = []
-    for found in progress(cassettes, "reading"):
+    for found in reading(cassettes):
         try:
             facts.append(facts_of(found.shown, found.open()))
         except CassetteError as error:

@@ -16,8 +16,8 @@ from agenttape_core.checks.judges import JUDGE
 from agenttape_core.checks.run import Run
 from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.checks.words import checks_of, loaded
-from agenttape_core.cli.cassettes import Found
-from agenttape_core.cli.output import print_table, print_text, progress
+from agenttape_core.cli.cassettes import Found, reading
+from agenttape_core.cli.output import print_table, print_text
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.schema import MODEL_KINDS, Interaction, Step
 from agenttape_core.schema.drawings import EventType, drawing_of
@@ -315,7 +315,7 @@ def covered(cassettes: Sequence[Found], graph: str | None, fail_under: float | N
         except ConfigurationError as error:
             raise ConfigurationError(f"--graph: {graph} isn't a graph: {error}") from None
     has_calls = False
-    for each in progress(cassettes, "reading"):
+    for each in reading(cassettes):
         cassette = each.look()
         found.add(cassette)
         has_calls = has_calls or bool(cassette.entries)
@@ -335,7 +335,7 @@ def scored(
     """
     checks = [check for name in evaluators for check in checks_of("judged", name)]
     rows, has_calls = [], False
-    for each in progress([each for each in cassettes if not each.shown.endswith(JUDGE)], "scoring"):
+    for each in reading([each for each in cassettes if not each.shown.endswith(JUDGE)], "scoring"):
         run = run_of_cassette(each.open(), prices, each.shown)
         has_calls = has_calls or bool(run.happened or run.asked or run.answer)
         rows.append(_scored(run, checks, replace=replace, remove=remove))

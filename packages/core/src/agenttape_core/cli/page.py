@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from agenttape_core.cli.app import CASSETTE, OK
-from agenttape_core.cli.cassettes import STDIN, Found, found_in, found_one
-from agenttape_core.cli.output import print_json, print_text, progress, progress_bar
+from agenttape_core.cli.cassettes import STDIN, Found, found_in, found_one, is_folder, reading
+from agenttape_core.cli.output import print_json, print_text, progress_bar
 from agenttape_core.errors import CassetteError, counted
 from agenttape_core.matching import Ignored
 from agenttape_core.settings import load_settings
@@ -40,10 +40,10 @@ def write_page(
     if not 1 <= len(paths) <= 2 or list(paths) == [STDIN, STDIN]:  # noqa: PLR2004 - one, or two to compare
         raise click.UsageError("a page shows one cassette or two, of which one may be on standard input")
     path = paths[0]
-    if program is not None and (len(paths) > 1 or path == STDIN or Path(path).is_dir()):
+    if program is not None and (len(paths) > 1 or path == STDIN or is_folder(path)):
         raise click.UsageError("--why replays one cassette: name its file, and no other")
-    if len(paths) == 1 and Path(path).is_dir() and len(several := found_in([path])) > 1:
-        return _folder(Path(path), several, Path(output or _PAGES), opens=opens, as_json=as_json)
+    if len(paths) == 1 and path != STDIN and is_folder(path) and len(several := found_in([path])) > 1:
+        return _folder(path, several, Path(output or _PAGES), opens=opens, as_json=as_json)
     found = [found_one(each) for each in paths]
     target = _target(output, found)
     if target is None and (opens or as_json):
@@ -66,13 +66,14 @@ def write_page(
     return OK
 
 
-def _folder(folder: Path, several: list[Found], target: Path, *, opens: bool, as_json: bool) -> int:
+def _folder(folder: str, several: list[Found], target: Path, *, opens: bool, as_json: bool) -> int:
     """Write a page for each cassette of a folder, and one that lists them. What cannot be read is listed with why."""
     prices = load_prices(load_settings().prices)
     listed: list[Listed] = []
-    for found in progress(several, "reading"):
-        assert found.path is not None  # it was found in a folder
-        name = found.path.relative_to(folder).as_posix()
+    listed_at = {}
+    for found in reading(several):
+        name = found.file.key
+        listed_at[name] = found.shown
         try:
             cassette = found.look()
             page = page_of([(_name(found), cassette)], prices)
@@ -82,11 +83,11 @@ def _folder(folder: Path, several: list[Found], target: Path, *, opens: bool, as
             continue
         _write_ours(target / f"{name}.html", page)
     index = target / "index.html"
-    _write_ours(index, listing_of(folder.resolve().name, listed))
+    _write_ours(index, listing_of(PurePath(folder if "://" in folder else Path(folder).resolve()).name, listed))
     broken = [one for one in listed if one.problem]
     if as_json:
-        pages = {str(folder / one.name): str(target / one.page) for one in listed if one.page}
-        problems = {str(folder / one.name): one.problem for one in broken}
+        pages = {listed_at[one.name]: str(target / one.page) for one in listed if one.page}
+        problems = {listed_at[one.name]: one.problem for one in broken}
         print_json({"written": str(index), "pages": pages, "problems": problems})
     else:
         print_text(f"wrote {index} and {counted(len(listed) - len(broken), 'page')}; open it in a browser")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         MAX_VALUES,
         MIN_ASSET_BYTES,
     )
-    from agenttape_core.storage.cassette import Cassette, open_cassette
+    from agenttape_core.storage.cassette import Cassette, cassette_of, open_cassette
     from agenttape_core.storage.file_kind import is_cassette, read_cassette
     from agenttape_core.storage.journal import Carried, Journal
     from agenttape_core.storage.listing import Stored, create_once, list_files, read_ahead
@@ -67,6 +67,7 @@ __all__ = [
     "Location",
     "Retaken",
     "Stored",
+    "cassette_of",
     "cassette_path",
     "convert",
     "create_once",
@@ -111,7 +112,7 @@ __getattr__ = late_names(
             "MAX_VALUES",
             "MIN_ASSET_BYTES",
         ),
-        ".cassette": ("Cassette", "open_cassette"),
+        ".cassette": ("Cassette", "cassette_of", "open_cassette"),
         ".file_kind": ("is_cassette", "read_cassette"),
         ".journal": ("Carried", "Journal"),
         ".listing": ("Stored", "create_once", "list_files", "read_ahead"),

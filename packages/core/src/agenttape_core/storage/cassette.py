@@ -29,7 +29,16 @@ from agenttape_core.format.written_steps import CARRIED
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.locks import Lock, cached_property
 from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction, Outcome, Plain, Step
-from agenttape_core.storage.files import BROKEN, CONFLICT, FOREIGN, NO_CASSETTE, choose_side, file_kind, read_bytes
+from agenttape_core.storage.files import (
+    BROKEN,
+    CONFLICT,
+    FOREIGN,
+    NO_CASSETTE,
+    choose_side,
+    file_kind,
+    read_bytes,
+    unpacked_bytes,
+)
 from agenttape_core.storage.location import location_of
 
 if TYPE_CHECKING:
@@ -414,6 +423,20 @@ def open_cassette(path: Path | str) -> Cassette:
     """
     location = location_of(path)
     return Cassette(location, read_bytes(location))
+
+
+def cassette_of(location: Location, stored: bytes) -> Cassette:
+    """Return the cassette that bytes are which were read already, such as by `read_ahead`.
+
+    Args:
+        location: Its file or URL.
+        stored: Its bytes, packed if its name says so.
+
+    Raises:
+        CassetteError: As `open_cassette` does.
+        ConfigurationError: Likewise.
+    """
+    return Cassette(location, unpacked_bytes(location, stored))
 
 
 # The header of a cassette in its stored form, apart from the texts in it that most readers never need parsed.

@@ -5,27 +5,30 @@ from __future__ import annotations
 import io
 import zlib
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from agenttape_core.errors import CassetteFormatError, ConfigurationError
 from agenttape_core.format import limits
 from agenttape_core.storage.cassette import Cassette, version_of
 from agenttape_core.storage.files import FileKind, file_kind, read_at_most, unpacked
 
+if TYPE_CHECKING:
+    from agenttape_core.storage.location import Location
+
 _HEAD = 64
 _MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst"}
 
 
-def is_cassette(path: Path) -> bool:
+def is_cassette(path: Location, data: bytes | None = None) -> bool:
     """Return True if a file with the suffix of a cassette begins as one; so may a packed one that cannot be unpacked.
 
     Args:
         path: The file.
+        data: Its stored bytes, if they were read already; those of a URL must have been.
     """
     try:
         kind = file_kind(path)
-        with path.open("rb") as file:
-            head = file.read(1 << 16)
+        head = data if data is not None else _head_of(path)
     except (OSError, ConfigurationError):
         return False
     if kind.packing is not None:
@@ -34,6 +37,11 @@ def is_cassette(path: Path) -> bool:
         except (EOFError, OSError, zlib.error, ValueError):
             return True
     return version_of(head) is not None
+
+
+def _head_of(path: Location) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(1 << 16)
 
 
 def read_cassette(stream: BinaryIO, *, name: str = "standard input", attached: bool = True) -> Cassette:

@@ -84,8 +84,13 @@ def read_bytes(path: Location) -> bytes:
     Windows it could not be replaced. Raises `CassetteNotFoundError` if there's no file, and `CassetteFormatError` if it
     cannot be read or unpacked, or is larger than the limit.
     """
+    file_kind(path)  # a name that can't be a cassette's isn't read
+    return unpacked_bytes(path, packed_bytes(path))
+
+
+def unpacked_bytes(path: Location, data: bytes) -> bytes:
+    """Return the unpacked bytes of stored ones. Raises as `read_bytes`."""
     packing = file_kind(path).packing
-    data = packed_bytes(path)
     if packing is None:
         return data
     limit = limits.unpacked_limit(len(data))

@@ -29,6 +29,7 @@ class Stored:
     size: int | None = None  # its size in bytes, if the store lists that
     etag: str = ""  # the version that the store keeps of its bytes (S3, Google, Azure); empty if it keeps none
     modified: str = ""  # the moment of its last change as the store writes it; empty if it keeps none
+    key: str = ""  # its path from the listed folder; its name if it was not listed
 
     @property
     def version(self) -> str:
@@ -52,7 +53,7 @@ def list_files(where: Path | str, accept: Callable[[str], bool] = may_be_cassett
     location = location_of(where)
     if isinstance(location, Path) and location.is_file():
         status = location.stat()
-        return [Stored(location, status.st_size, modified=str(status.st_mtime_ns))]
+        return [Stored(location, status.st_size, modified=str(status.st_mtime_ns), key=location.name)]
     is_there = isinstance(location, Path) and location.exists()  # even if its name holds a *
     folder, pattern = (location, "") if is_there else split_glob(location)
     depth = None if not pattern or "**" in pattern else pattern.count("/") + 1
@@ -69,7 +70,7 @@ def list_files(where: Path | str, accept: Callable[[str], bool] = may_be_cassett
         *folders, name = key.split("/")
         if name and accept(name) and not any(map(is_left_out, folders)) and matches.fullmatch(key):
             at = folder / key if isinstance(folder, Path) else folder.joined(key)
-            found.append(((*folders, name), Stored(at, size, etag, modified)))
+            found.append(((*folders, name), Stored(at, size, etag, modified, key)))
     return [stored for _, stored in sorted(found, key=lambda each: each[0])]
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
-from agenttape_core.checks.check_file import read_checks
+from agenttape_core.checks.check_file import CheckFile, read_checks
 from agenttape_core.checks.gate import UNREADABLE, judge
 from agenttape_core.checks.judges import recording_judges
 from agenttape_core.checks.limits import measured, shown, why_unknown
@@ -22,12 +26,12 @@ from agenttape_core.checks.traces import read_trace, runs_of
 from agenttape_core.checks.words import unknown
 from agenttape_core.cli import findings
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
-from agenttape_core.cli.cassettes import Found, paths_argument
+from agenttape_core.cli.cassettes import STDIN, Found, paths_argument, reading
 from agenttape_core.cli.findings import Paths, files_in
 from agenttape_core.cli.labs import with_report
 from agenttape_core.cli.measures import Measure, covered, scored
-from agenttape_core.cli.output import cli_command, print_json, print_text, printable, progress
-from agenttape_core.errors import ConfigurationError, shown_path
+from agenttape_core.cli.output import cli_command, print_json, print_text, printable, progress_bar
+from agenttape_core.errors import AgentTapeError, ConfigurationError, shown_path
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.settings import Settings
 from agenttape_core.storage import is_derived
@@ -158,6 +162,9 @@ _JUDGE = (".judge.yaml", ".judge.jsonl")  # the ends of the names of judges' cas
 _BASELINE = "baseline.json"
 _PARTS = ("files", "secrets", "checksums", "rules", "cache", "stale", *ALL_CHECKS, "coverage", "score")
 
+_MANY, _CHUNK, _PROCESSES = 1_000, 200, 4
+"""The cassettes from which on several processes check them, those of one task, and the most processes."""
+
 Source = tuple[str, Callable[[], Run]]
 
 
@@ -212,20 +219,18 @@ def check(
     allowed = read_slack(slack)
     compared = read_baseline(baseline, allowed) if baseline is not None and not write_baseline else None
     files = files_in(paths) if paths or not given["trace"] else Paths([], [], [])
-    gathered, prices, judged = _Gathered(compared), load_prices(project_settings().prices), []
-    made = list(_made(files, parts, project_settings(), max_age, prices))
+    prices, settings = load_prices(project_settings().prices), project_settings()
+    work = _Work(tuple(given["checks"]), compared, frozenset(parts), frozenset(paths), hides=redact_prompts)
     with recording_judges() if given["record_judges"] else nullcontext():
-        if "rules" in parts or redact_prompts:
-            named = [one for one in files.cassettes if one.shown in paths or not is_derived(one.shown)]
-            runs = list(_runs(named, given["trace"], prices))
-            judged = list(judge(list(progress(runs, "checking")), rules, gathered.add))
+        done = _done(work, rules, files.cassettes, given["trace"])
         measures = dict(_measures(files.cassettes, parts, given, prices))
-    checked = list(_together(made, judged))
+    made = [*done.made, *_made_of_all(files, parts, settings, max_age)]
+    checked = list(_together(made, done.judged))
     if redact_prompts:
         prompts = [run.prompt for run in checked]
-        checked = list(map(Mask([*prompts, *gathered.prompts]).checked, checked))
+        checked = list(map(Mask([*prompts, *done.prompts]).checked, checked))
     if write_baseline:
-        _write(baseline or _BASELINE, baseline_text(gathered.facts))
+        _write(baseline or _BASELINE, baseline_text(done.facts))
     passed = not any(run.has_failed for run in checked)
     plain = {"passed": passed, "runs": [run.to_dict() for run in checked], **{n: m.plain for n, m in measures.items()}}
     for file in reports:
@@ -240,7 +245,7 @@ def check(
         for measure in measures.values():
             measure.show()
     failures = [measure.failure for measure in measures.values() if measure.failure]
-    if ("rules" in parts and gathered.is_empty) or not (checked or measures):
+    if ("rules" in parts and done.is_empty) or not (checked or measures):
         failures.append("nothing was checked: no run holds a call or an answer")
     return _code(checked, failures)
 
@@ -266,18 +271,157 @@ def _parts(given: Mapping[str, Any], max_age: str | None, *, has_rules: bool) ->
     return parts | {*CHECKS} if "stale" in parts else parts
 
 
-def _made(
-    files: Paths, parts: set[str], settings: Settings, max_age: str | None, prices: Prices
-) -> Iterator[tuple[str, Judged]]:
-    """Yield the checks that need no rules, each with the file that it is about."""
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The checks to make of each cassette, in this process or another one."""
+
+    rules: tuple[str, ...]  # the files of rules
+    baseline: Baseline | None  # the figures that runs are compared with
+    parts: frozenset[str]
+    named: frozenset[str]  # the paths of the command line: a derived cassette is a run only if it's among them
+    hides: bool  # whether prompts must not be shown
+
+    @property
+    def has_runs(self) -> bool:
+        """True if runs are judged, or their prompts are needed."""
+        return "rules" in self.parts or self.hides
+
+    def is_run(self, found: Found) -> bool:
+        """Return True if a cassette holds a run to judge: it isn't what a judge asked, and not derived."""
+        return not found.shown.endswith(_JUDGE) and (found.shown in self.named or not is_derived(found.shown))
+
+
+@dataclass(slots=True)
+class _Done:
+    """The results of those checks."""
+
+    made: list[tuple[str, Judged]] = field(default_factory=list)  # by checks that need no rules, each with its file
+    judged: list[Checked] = field(default_factory=list)  # the runs
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)  # of runs, for a baseline
+    prompts: list[str] = field(default_factory=list)  # that must not be shown
+    is_empty: bool = True  # true as long as no run has a call or an answer, on which checks could say something
+
+    def add(self, part: _Done, known: dict[Judged, Judged]) -> None:
+        """Add what came of the cassettes that follow."""
+        self.made += [(path, known.setdefault(each, each)) for path, each in part.made]
+        self.judged += [_shared(each, known) for each in part.judged]
+        self.facts |= part.facts
+        self.prompts += part.prompts
+        self.is_empty = self.is_empty and part.is_empty
+
+
+def _shared(run: Checked, known: dict[Judged, Judged]) -> Checked:
+    """Return a run whose checks are one object with the equal ones of other runs: most pass, and many are kept."""
+    return replace(run, judged=tuple(known.setdefault(each, each) for each in run.judged))
+
+
+def _done(work: _Work, rules: Sequence[CheckFile], cassettes: Sequence[Found], traces: Sequence[str]) -> _Done:
+    """Check cassettes, then traces. Many cassettes are checked by a process on each core, with the same result."""
+    if work.has_runs and not traces and not any(map(work.is_run, cassettes)):
+        raise click.UsageError("these paths hold only what judges asked: name the cassettes of runs")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if cores == 1 or traces or not _is_divisible(rules, cassettes):
+        return _checked_here(work, rules, cassettes, traces)
+    chunks = [cassettes[at : at + _CHUNK] for at in range(0, len(cassettes), _CHUNK)]
+    cores, whole = min(cores, _PROCESSES), _Done()
+    known: dict[Judged, Judged] = {}
+    with ExitStack() as stack:
+        processes = [stack.enter_context(_process(work, chunks[n::cores])) for n in range(cores)]
+        advance = stack.enter_context(progress_bar(len(chunks), "checking"))
+        for number in range(len(chunks)):
+            whole.add(_next_of(processes[number % cores]), known)
+            advance()
+    return whole
+
+
+@contextmanager
+def _process(work: _Work, chunks: Sequence[Sequence[Found]]) -> Iterator[IO[bytes]]:
+    """Start a process that checks cassettes, and yield its output, to which it pickles what came of each chunk."""
+    begin = f"from {__name__} import serve_checks; serve_checks()"
+    with subprocess.Popen([sys.executable, "-c", begin], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # noqa: S603 - this Python
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            pickle.dump((sys.path, work, chunks), process.stdin)
+            process.stdin.close()
+            yield process.stdout
+        finally:
+            process.kill()
+
+
+def _next_of(output: IO[bytes]) -> _Done:
+    try:
+        found: _Done = pickle.load(output)  # noqa: S301 - of a process of ours
+    except EOFError:
+        raise AgentTapeError("a process that checked cassettes has died; its output is above") from None
+    return found
+
+
+def serve_checks() -> None:
+    """Check the cassettes that a process gets from the one that has started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the other one, which ends this one
+    sys.path[:], work, chunks = pickle.load(sys.stdin.buffer)  # noqa: S301 - of a process of ours
+    rules = [read_checks(file) for file in work.rules]
+    for chunk in chunks:
+        pickle.dump(_checked_here(work, rules, chunk), sys.stdout.buffer)
+        sys.stdout.flush()
+
+
+def _is_divisible(rules: Sequence[CheckFile], cassettes: Sequence[Found]) -> bool:
+    """Return True if other processes can check many cassettes.
+
+    They can't if a case may be about any run, an evaluator may record or print, or only this process has the files.
+    """
+    every = [check for file in rules for check in file.every]
+    is_plain = not any(file.cases for file in rules) and not any(check.rule == "judged" for check in every)
+    is_only_here = any(one.shown.startswith("memory:") or one.file.location == Path(STDIN) for one in cassettes)
+    return len(cassettes) >= _MANY and is_plain and not is_only_here
+
+
+def _checked_here(
+    work: _Work, rules: Sequence[CheckFile], cassettes: Sequence[Found], traces: Sequence[str] = ()
+) -> _Done:
+    """Check cassettes one after another, each read once, then traces, in this process."""
+    done, prices = _Done(), load_prices(project_settings().prices)
+
+    def runs() -> Iterator[Source]:
+        for found in reading(cassettes, "checking"):
+            done.made += ((found.shown, each) for each in _made(found, work.parts, project_settings(), prices))
+            if work.has_runs and work.is_run(found):
+                yield found.shown, lambda found=found: run_of_cassette(found.open(), prices, found.shown)  # type: ignore[misc]
+        for trace in traces if work.has_runs else ():
+            for run in runs_of(read_trace(trace), shown_path(trace)):
+                yield run.name, lambda run=run: run  # type: ignore[misc]
+
+    def note(run: Run) -> Iterator[Judged]:
+        done.facts[run.key or run.name] = facts_of(run)
+        done.is_empty = done.is_empty and not (run.happened or run.asked or run.answer)
+        if work.hides:
+            done.prompts += [said["content"] for said in run.conversation() if said["role"] == "user"]
+        if work.baseline is not None:
+            yield from work.baseline.judge(run)
+
+    known: dict[Judged, Judged] = {}
+    done.judged = [_shared(each, known) for each in judge(runs(), rules, note)]
+    return done
+
+
+def _made(found: Found, parts: Collection[str], settings: Settings, prices: Prices) -> Iterator[Judged]:
+    """Yield the checks of one cassette that need no rules."""
     if "files" in parts:
-        yield from findings.files(files.cassettes)
+        yield findings.damage_of(found)
     if "secrets" in parts:
-        yield from findings.secrets(files, settings)
+        yield findings.secrets_of(found, settings)
+    if "cache" in parts:
+        yield findings.prompt_cache_of(found, prices)
+
+
+def _made_of_all(files: Paths, parts: set[str], settings: Settings, max_age: str | None) -> findings.Made:
+    """Yield the checks without rules of files that aren't cassettes, and those that compare cassettes with others."""
+    if "secrets" in parts:
+        yield from findings.secrets_beside(files, settings)
     if "checksums" in parts:
         yield from findings.checksums(files.cassettes)
-    if "cache" in parts:
-        yield from findings.prompt_caches(files.cassettes, prices)
     if checks := [check for check in ALL_CHECKS if check in parts]:
         yield from findings.stale(files.cassettes, checks, max_age)
 
@@ -300,38 +444,6 @@ def _together(made: Sequence[tuple[str, Judged]], judged: Sequence[Checked]) -> 
         yield replace(run, judged=tuple(dict.fromkeys([*run.judged, *of_files.pop(run.name, [])])))
     for path, several in of_files.items():
         yield Checked(path, path, "", tuple(dict.fromkeys(several)))
-
-
-class _Gathered:
-    """The facts of runs that outlive them. They are compared with `baseline`, if there is one."""
-
-    def __init__(self, baseline: Baseline | None) -> None:
-        self.facts: dict[str, dict[str, Any]] = {}
-        self.prompts: list[str] = []
-        self.is_empty = True  # true as long as no run has a call or an answer, on which checks could say something
-        self._baseline = baseline
-
-    def add(self, run: Run) -> Iterator[Judged]:
-        """Note a run, and yield the baseline's findings about it."""
-        self.facts[run.key or run.name] = facts_of(run)
-        self.is_empty = self.is_empty and not (run.happened or run.asked or run.answer)
-        self.prompts += [
-            text for message in run.conversation() if message["role"] == "user" for text in [message["content"]]
-        ]
-        if self._baseline is not None:
-            yield from self._baseline.judge(run)
-
-
-def _runs(cassettes: Sequence[Found], traces: Sequence[str], prices: Prices) -> Iterator[Source]:
-    """Yield the runs of cassettes, then of traces."""
-    several = [found for found in cassettes if not found.shown.endswith(_JUDGE)]
-    if not several and not traces:
-        raise click.UsageError("these paths hold only what judges asked: name the cassettes of runs")
-    for found in several:
-        yield found.shown, lambda found=found: run_of_cassette(found.open(), prices, found.shown)  # type: ignore[misc]
-    for trace in traces:
-        for run in runs_of(read_trace(trace), shown_path(trace)):
-            yield run.name, lambda run=run: run  # type: ignore[misc]
 
 
 def _write(path: str, text: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from agenttape_core.cli.app import FINDINGS, OK
-from agenttape_core.cli.cassettes import STDIN, found_in, found_one, paths_argument
+from agenttape_core.cli.cassettes import STDIN, found_in, found_one, is_folder, paths_argument
 from agenttape_core.cli.output import cli_command, print_json, print_text, progress
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.project import project_settings
@@ -104,7 +104,7 @@ def diff(
     request, or HEAD. A run took another path if it makes other calls, or calls tools with other arguments.
     """
     compares_two = base is None and len(paths) == 2 and not github  # noqa: PLR2004 - which are compared with each other
-    are_folders = compares_two and all(Path(path).is_dir() for path in paths)
+    are_folders = compares_two and all(path != STDIN and is_folder(path) for path in paths)
     if compares_two and not are_folders:
         if reports:
             raise click.UsageError("--report needs two folders, or --base")
@@ -145,10 +145,7 @@ def _two(first: str, other: str, ignore: Sequence[str], *, steps: bool, exit_cod
 
 def _of_folders(first: str, other: str) -> list[Change]:
     """Return the changes of the cassettes of two folders, paired by their paths inside of them."""
-    before, now = (
-        {Path(found.shown).relative_to(folder).as_posix(): found for found in found_in([folder])}
-        for folder in (first, other)
-    )
+    before, now = ({found.file.key: found for found in found_in([folder])} for folder in (first, other))
     names = sorted(before.keys() | now.keys())
     return _changes((name, *(each[name].look if name in each else None for each in (before, now))) for name in names)
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from agenttape_core.checks.judges import JUDGE
 from agenttape_core.cli.app import FINDINGS, OK
-from agenttape_core.cli.cassettes import Found, found_in, paths_argument
+from agenttape_core.cli.cassettes import Found, found_in, paths_argument, reading
 from agenttape_core.cli.findings import checksums, damage_of
-from agenttape_core.cli.output import cli_command, print_json, print_text, progress
+from agenttape_core.cli.output import cli_command, print_json, print_text
 from agenttape_core.errors import CassetteNotFoundError, NetworkBlockedError, counted, shown_path
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.use_cassette import use_cassette
@@ -109,15 +109,15 @@ def _cassettes(paths: Sequence[str]) -> Iterator[_Fact]:
         yield _Fact("cassettes", str(error).partition("\n")[0], is_wrong=bool(paths))
         return
     ill: set[str] = set()
-    judged = [(each.shown, damage_of(each)) for each in progress(found, "reading")]
+    judged = [(each.shown, damage_of(each)) for each in reading(found)]
     for path, each in [*judged, *checksums(found)]:
         for finding in each.findings:
             ill.add(path)
             line = f"line {finding.line}: " if finding.line is not None else ""
             yield _Fact(path, f"{line}{finding.message}", is_wrong=True)
-    count = counted(len(found), "cassette")
-    if len(ill) < len(found):
-        yield _Fact("cassettes", f"{len(found) - len(ill)} of {count}" if ill else count)
+    count = counted(len(judged), "cassette")
+    if len(ill) < len(judged):
+        yield _Fact("cassettes", f"{len(judged) - len(ill)} of {count}" if ill else count)
     yield from _left_behind(found)
 
 

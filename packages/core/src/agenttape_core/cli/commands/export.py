@@ -16,8 +16,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
-from agenttape_core.cli.output import cli_command, print_json, print_text, progress
+from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument, reading
+from agenttape_core.cli.output import cli_command, print_json, print_text
 from agenttape_core.errors import CassetteWriteError, counted
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.storage import is_cassette
@@ -97,7 +97,7 @@ def export(
 def _sent(found: Sequence[Found], endpoint: str, *, content: bool, mask: Mask | None) -> dict[str, Any]:
     collector, count = Collector(endpoint), 0
     try:
-        for each in progress(found, "sending"):
+        for each in reading(found, "sending"):
             spans = spans_in(each.look(), content=content)
             count += collector.send(spans if mask is None else map(partial(_masked, mask=mask), spans))
     finally:
@@ -122,7 +122,7 @@ def _text(found: Sequence[Found], form: str, *, content: bool, mask: Mask | None
     if form == "oracle":
         yield from lines_of(entries_of(found[0].open()))
         return
-    for each in progress(found, "reading"):
+    for each in reading(found):
         if form == "otel":
             spans = spans_in(each.look(), content=content)
             yield otlp_parts(spans) if mask is None else otlp_parts(spans, mask.data)
@@ -134,13 +134,16 @@ def _text(found: Sequence[Found], form: str, *, content: bool, mask: Mask | None
 def _document(found: Sequence[Found], mask: Mask | None) -> Iterator[str]:
     """Yield the lines of one JSON document, as `json.dumps` would, without ever holding all of it."""
     yield '{\n  "cassettes": ['
-    for left, each in zip(range(len(found), 0, -1), progress(found, "reading"), strict=True):
+    end = ""
+    for each in reading(found):
+        if end:
+            yield f"{end},"
         shown = each.shown if mask is None else mask.data(each.shown)
         yield f'    {{\n      "cassette": {json.dumps(shown)},\n      "records": ['
         rows = rows_of(each.look())
         yield from _listed(rows if mask is None else map(mask.data, rows))
-        yield f"      ]\n    }}{',' if left > 1 else ''}"
-    yield "  ]\n}"
+        end = "      ]\n    }"
+    yield f"{end}\n  ]\n}}"
 
 
 def _listed(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
@@ -165,7 +168,7 @@ def _trace(found: Sequence[Found], output: str) -> Iterator[str]:
     prices = load_prices(project_settings().prices)
     lines = (
         (f"{each.shown}, turn {line.meta['turn']},", line)
-        for each in progress(found, "reading")
+        for each in reading(found)
         for line in trace_of(each.open(), each.shown, prices)
     )
     yield from trace_text(without_twins(lines, output))
@@ -175,7 +178,7 @@ def _mask(found: Sequence[Found]) -> Mask:
     """Return the replacements for the words of prompts in messages."""
     from agenttape_core.tools.reporting.masking import Mask, prompts_of
 
-    return Mask(prompt for each in found for prompt in prompts_of(each.look().interactions()))
+    return Mask(prompt for each in reading(found) for prompt in prompts_of(each.look().interactions()))
 
 
 def _write(output: str, lines: Iterator[_Line]) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from agenttape_core.cli.app import CASSETTE, OK
-from agenttape_core.cli.cassettes import Found, paths_argument, runs_in
-from agenttape_core.cli.output import cli_command, print_json, print_table, print_text, progress, size_of
+from agenttape_core.cli.cassettes import Found, paths_argument, reading, runs_in
+from agenttape_core.cli.output import cli_command, print_json, print_table, print_text, size_of
 from agenttape_core.errors import CassetteError
 from agenttape_core.settings import load_settings
 from agenttape_core.tools.reading.prices import INSTALL, Prices, load_prices
@@ -26,9 +26,11 @@ def ls(paths: tuple[str, ...], *, as_json: bool) -> int:
     """
     prices = load_prices(load_settings().prices)
     rows, broken = [], []
-    for found in progress(runs_in(paths), "reading"):
+    runs = {found.shown: found for found in runs_in(paths)}
+    for each in reading(list(runs.values())):
+        found = runs[each.shown]
         try:
-            rows.append((found, overview_of(found.look(), prices)))
+            rows.append((found, overview_of(each.look(), prices)))
         except CassetteError as error:
             broken.append((found, str(error)))
     if as_json:
@@ -47,7 +49,7 @@ def ls(paths: tuple[str, ...], *, as_json: bool) -> int:
 def _plain(found: Found, overview: Overview) -> dict[str, object]:
     status = found.path.stat() if found.path is not None else None
     read = datetime.fromtimestamp(status.st_atime, UTC).isoformat(timespec="seconds") if status is not None else None
-    size = status.st_size if status is not None else None
+    size = status.st_size if status is not None else found.file.size
     return {"path": found.shown, "size": size, "read": read, **overview.to_dict()}
 
 
@@ -62,7 +64,7 @@ def _cells(found: Found, overview: Overview) -> tuple[str, ...]:
         str(overview.interactions),
         f"{tokens:,}" if tokens else "",
         money(overview.dollars, overview.unpriced),
-        size_of(status.st_size) if status is not None else "",
+        size_of(size) if (size := status.st_size if status is not None else found.file.size) is not None else "",
         ago(now.timestamp() - status.st_atime) if status is not None else "",
         ", ".join(filter(None, overview.models)),
     )

@@ -7,16 +7,15 @@ from typing import NamedTuple
 import click
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
-from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
-from agenttape_core.cli.output import cli_command, print_json, print_text, progress
+from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument, reading
+from agenttape_core.cli.output import cli_command, print_json, print_text
 from agenttape_core.errors import CassetteError
-from agenttape_core.storage import location_of
 from agenttape_core.tools.rewrite.migrating import Migration, migration_of
 from agenttape_core.tools.rewrite.migrating import migrate as migrate_one
 
 
 class _Done(NamedTuple):
-    found: Found
+    shown: str  # the file
     migration: Migration | None
     problem: str = ""
 
@@ -31,7 +30,7 @@ def migrate(paths: tuple[str, ...], *, dry_run: bool, as_json: bool) -> int:
     """
     if STDIN in paths and not dry_run:
         raise click.UsageError("a cassette on standard input cannot be replaced; name a file, or use --dry-run")
-    done = [_migrated(found, dry_run=dry_run) for found in progress(found_in(paths), "migrating")]
+    done = [_migrated(found, dry_run=dry_run) for found in reading(found_in(paths), "migrating")]
     if as_json:
         print_json([_plain(each, dry_run=dry_run) for each in done])
     else:
@@ -45,10 +44,10 @@ def migrate(paths: tuple[str, ...], *, dry_run: bool, as_json: bool) -> int:
 def _migrated(found: Found, *, dry_run: bool) -> _Done:
     try:
         if dry_run:
-            return _Done(found, migration_of(found.open()))
-        return _Done(found, migrate_one(found.path or location_of(found.shown)))
+            return _Done(found.shown, migration_of(found.open()))
+        return _Done(found.shown, migrate_one(found.file.location))
     except CassetteError as error:
-        return _Done(found, None, str(error))
+        return _Done(found.shown, None, str(error))
 
 
 def _report_of(done: _Done, *, dry_run: bool) -> str:
@@ -56,16 +55,16 @@ def _report_of(done: _Done, *, dry_run: bool) -> str:
     if migration is None:
         return done.problem
     if not migration.is_due:
-        return f"{done.found.shown}: format {migration.version}, up to date"
+        return f"{done.shown}: format {migration.version}, up to date"
     word = "would be migrated" if dry_run else "migrated"
     if migration.version == migration.needed:
-        return f"{done.found.shown}: {word}: ids and tokens of its answers to the volatile block"
-    return f"{done.found.shown}: {word} from format {migration.version} to {migration.needed}"
+        return f"{done.shown}: {word}: ids and tokens of its answers to the volatile block"
+    return f"{done.shown}: {word} from format {migration.version} to {migration.needed}"
 
 
 def _plain(done: _Done, *, dry_run: bool) -> dict[str, object]:
     migration = done.migration
     if migration is None:
-        return {"path": done.found.shown, "problem": done.problem}
-    row = {"path": done.found.shown, "format": migration.version, "needed": migration.needed}
+        return {"path": done.shown, "problem": done.problem}
+    row = {"path": done.shown, "format": migration.version, "needed": migration.needed}
     return {**row, "migrated": migration.is_due and not dry_run}

@@ -9,11 +9,10 @@ from typing import NamedTuple
 import click
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
-from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
-from agenttape_core.cli.output import cli_command, print_json, print_text, progress, unread
+from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument, reading
+from agenttape_core.cli.output import cli_command, print_json, print_text, unread
 from agenttape_core.errors import CassetteError, ConfigurationError, counted
 from agenttape_core.settings import Settings, load_settings
-from agenttape_core.storage import location_of
 from agenttape_core.tools.rewrite.redacting import Redacted, check_values, would_redact
 from agenttape_core.tools.rewrite.redacting import redact as redact_one
 
@@ -25,7 +24,7 @@ _MERGED = "a rule replaced a text that already held a pseudonym: if a replay mis
 
 
 class _Done(NamedTuple):
-    found: Found
+    shown: str  # the file
     result: Redacted
     problem: str
 
@@ -53,7 +52,7 @@ def redact(
     settings, values = load_settings(), _values(variables, source, paths)
     check_values(values)
     found = _rewritable(paths, dry_run=dry_run)
-    done = [_redacted(each, settings, values, dry_run=dry_run) for each in progress(found, "redacting")]
+    done = [_redacted(each, settings, values, dry_run=dry_run) for each in reading(found, "redacting")]
     if as_json:
         print_json([_plain(each) for each in done])
     else:
@@ -87,16 +86,16 @@ def _values(variables: tuple[str, ...], source: str | None, paths: tuple[str, ..
 def _redacted(found: Found, settings: Settings, values: list[str], *, dry_run: bool) -> _Done:
     try:
         if dry_run:
-            return _Done(found, would_redact(found.open(), settings, values), "")
-        return _Done(found, redact_one(found.path or location_of(found.shown), settings, values), "")
+            return _Done(found.shown, would_redact(found.open(), settings, values), "")
+        return _Done(found.shown, redact_one(found.file.location, settings, values), "")
     except (CassetteError, ConfigurationError) as error:
-        return _Done(found, _NOTHING, str(error))
+        return _Done(found.shown, _NOTHING, str(error))
 
 
 def _plain(done: _Done) -> dict[str, object]:
     result = done.result
     return {
-        "path": done.found.shown,
+        "path": done.shown,
         "replaced": [leak._asdict() for leak in result.replaced],
         "left": [leak._asdict() for leak in result.left],
         "merged": result.is_merged,
@@ -105,14 +104,14 @@ def _plain(done: _Done) -> dict[str, object]:
 
 
 def _report(done: list[_Done], *, dry_run: bool) -> None:
-    for found, result, problem in done:
+    for shown, result, problem in done:
         for leak in result.replaced:
             word = "would be replaced" if dry_run else "replaced"
-            print_text(f"{found.shown}: {leak.record}: {leak.kind} at {leak.place} {word}")
+            print_text(f"{shown}: {leak.record}: {leak.kind} at {leak.place} {word}")
         for leak in result.left:
-            print_text(f"{found.shown}: {leak.record}: {leak.kind} at {leak.place} is left", "red")
+            print_text(f"{shown}: {leak.record}: {leak.kind} at {leak.place} is left", "red")
         if result.is_merged:
-            print_text(f"{found.shown}: {_MERGED}", "yellow")
+            print_text(f"{shown}: {_MERGED}", "yellow")
         if problem:
             print_text(problem, "red")
     count = sum(len(each.result.replaced) for each in done)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.cells import cell_len, set_cell_size
 
-from agenttape_core.cli.cassettes import Found, found_one, paths_argument, runs_in
+from agenttape_core.cli.cassettes import Found, found_one, paths_argument, reading, runs_in
 from agenttape_core.cli.output import (
     cli_command,
     console,
@@ -18,7 +18,6 @@ from agenttape_core.cli.output import (
     print_table,
     print_text,
     printable,
-    progress,
 )
 from agenttape_core.errors import CassetteNotFoundError
 from agenttape_core.format.yaml_text import dump_mapping
@@ -132,7 +131,7 @@ def _show_stats(paths: Sequence[str], by: str | None, *, as_json: bool) -> None:
     if by is not None:
         _print_groups(by, _groups(by, paths, prices), prices, as_json=as_json)
         return
-    cassettes = progress(runs_in(paths), "reading")
+    cassettes = reading(runs_in(paths))
     total = _sum([overview_of(found.look(), prices, with_cached=True) for found in cassettes])
     if as_json:
         print_json(total)
@@ -151,7 +150,7 @@ def _groups(by: str, paths: Sequence[str], prices: Prices) -> list[Group]:
     from agenttape_core.tools.reading.turns import add_to
 
     groups: dict[str, Group] = {}
-    for found in progress(runs_in(paths), "reading"):
+    for found in reading(runs_in(paths)):
         add_to(groups, by, found.look(), found.shown, prices)
     return list(groups.values())
 
@@ -196,7 +195,7 @@ def _show_cache(paths: Sequence[str], *, as_json: bool) -> None:
     from agenttape_core.tools.prompt_cache.analysis import report_of
     from agenttape_core.tools.reading.prices import load_prices
 
-    cassettes = [(found.look(), found.shown) for found in progress(runs_in(paths), "reading")]
+    cassettes = [(found.look(), found.shown) for found in reading(runs_in(paths))]
     report = report_of(cassettes, load_prices(load_settings().prices))
     if as_json:
         print_json(report.to_dict())
