@@ -42,6 +42,8 @@ class Item:
         settings: The hash of the rules and options that decide the outcome.
         seconds: The recorded duration, by which shards are balanced. It isn't part of the id.
         weight: The number of recorded runs that this one represents. It isn't part of the id.
+        trajectory: The hash of the kinds and names of the recorded calls, if another model is tried: the class of runs
+            that it represents. It isn't part of the id.
     """
 
     cassette: str
@@ -54,12 +56,13 @@ class Item:
     settings: str = ""
     seconds: float = 0.0
     weight: float = 1.0
+    trajectory: str = ""
 
     @property
     def id(self) -> str:
         """The hash of all that decides the outcome."""
         plain = asdict(self)
-        del plain["seconds"], plain["weight"]
+        del plain["seconds"], plain["weight"], plain["trajectory"]
         return hash_of(plain)
 
 

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agenttape_core.errors import CassetteFormatError
 from agenttape_core.fleet.items import Experiment, Item, Plan, hash_of, plan_of
+from agenttape_core.fleet.outcomes import trajectory_of
 from agenttape_core.storage import Location, is_derived, list_files, read_ahead, read_cassette
 from agenttape_core.storage.files import FOREIGN
 from agenttape_core.tools.git.requests import Revision
+
+
+class Recording(NamedTuple):
+    """A recording that was read for a plan."""
+
+    name: str  # its URL, or its path from here
+    content: str  # the hash of its bytes
+    seconds: float  # its duration
+    trajectory: str  # the hash of the kinds and names of its calls; empty if it's damaged
 
 
 def planned(
@@ -21,51 +31,44 @@ def planned(
     *,
     program: str = "",
     revision: str = "",
-    candidates: Sequence[str] = ("",),
-    samples: int = 0,
     settings: Mapping[str, Any] | None = None,
 ) -> Plan:
     """Return the plan of an experiment on all recordings of some folders, URLs or globs.
 
     Args:
         urls: Where the recordings are. Derived ones count only if they're named.
-        experiment: The experiment.
+        experiment: The experiment: a check, or replays. `sampled` draws the samples of another model.
         program: The program.
         revision: Its commit.
-        candidates: The models, if other models are tried.
-        samples: How many samples of each are taken; 0 if each recording is used once.
         settings: The rules and options that decide the outcomes.
 
     Raises:
         CassetteError: If a store can't be listed, or a recording can't be fetched.
-        ConfigurationError: If no recording is found.
+        ConfigurationError: If there is no recording.
     """
     decisive = hash_of(settings) if settings else ""
-    numbers = range(1, samples + 1) if samples else (0,)
     items = (
-        Item(cassette, content, experiment, program, revision, candidate, number, decisive, seconds)
-        for cassette, content, seconds in _recordings(urls)
-        for candidate in candidates
-        for number in numbers
+        Item(one.name, one.content, experiment, program, revision, settings=decisive, seconds=one.seconds)
+        for one in recordings(urls)
     )
     return plan_of(items, settings)
 
 
-def _recordings(urls: Iterable[str]) -> Iterator[tuple[str, str, float]]:
-    """Yield the name, the hash and the duration of each recording. A damaged one is named, as all others are."""
+def recordings(urls: Iterable[str]) -> Iterator[Recording]:
+    """Yield each recording. A damaged one is named, as all others are. Raises as `planned` does."""
     for url in urls:
         files = [one for one in list_files(url) if str(one.location) == url or not is_derived(one.location.name)]
         for file, read in read_ahead(files):
-            data = read()
+            data, seconds, trajectory = read(), 0.0, ""
             try:
                 cassette = read_cassette(io.BytesIO(data), name=file.location.name, attached=False)
                 timings = cassette.header.volatile.timings.values()
                 seconds = round(sum(timing.duration_ms for timing in timings) / 1000, 3)
+                trajectory = trajectory_of((row.kind, row.name) for row in cassette.entries)
             except CassetteFormatError as error:
                 if error.problem == FOREIGN:
                     continue
-                seconds = 0.0
-            yield name_of(file.location), content_of(data), seconds
+            yield Recording(name_of(file.location), content_of(data), seconds, trajectory)
 
 
 def name_of(location: Location) -> str:

@@ -16,6 +16,7 @@ from agenttape_core.errors import CassetteNotFoundError, ConfigurationError, cou
 from agenttape_core.fleet.items import Item, Plan, read_plan
 from agenttape_core.fleet.outcomes import VERDICTS, Outcome, read_outcome
 from agenttape_core.fleet.planning import below
+from agenttape_core.fleet.verdicts import ClassVerdict, verdicts
 from agenttape_core.storage import Stored, list_files, location_of, read_ahead
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 from agenttape_core.tools.reporting.forms import cell, junit, sarif
@@ -94,8 +95,9 @@ class Report:
 
     @property
     def has_failed(self) -> bool:
-        """True if an item isn't done, or its outcome isn't the same as recorded."""
-        return bool(self.missing) or any(_is_bad(each) for each in self.done)
+        """True if an item isn't done, a run isn't the same as recorded, or a candidate is WORSE or can't be judged."""
+        candidates = any(one.verdict == "WORSE" or not one.pairs.total for one in self.candidates())
+        return bool(self.missing) or candidates or any(map(_fails, self.done))
 
     def verdicts(self) -> dict[str, int]:
         """Return the number of outcomes of each verdict."""
@@ -137,10 +139,11 @@ class Report:
         """Yield the parts of the report for people: the causes, the candidates, the trajectories, what isn't done."""
         causes = [(str(len(one.outcomes)), one.verdict, one.where, _such_as(one.outcomes)) for one in self.causes()]
         yield _table("Causes", ("runs", "verdict", "first difference", "such as"), causes)
-        candidates = [
-            (name, str(len(each)), str(sum(one.passed or False for one in each))) for name, each in self._candidates()
-        ]
-        yield _table("Candidates", ("model", "samples", "passed"), candidates)
+        yield _table(
+            "Candidates",
+            ("model", "calls", "runs", "verdict", "better", "equal", "worse", "difference"),
+            [_cells(one) for one in self.candidates()],
+        )
         paths = [
             (path, str(len(each)), str(sum(map(_is_bad, each))), _such_as(each[:1]))
             for path, each in self.trajectories()
@@ -170,8 +173,16 @@ class Report:
                 for each in self.causes()
             ],
             "candidates": [
-                {"model": name, "samples": len(each), "passed": sum(one.passed or False for one in each)}
-                for name, each in self._candidates()
+                {
+                    "model": one.candidate,
+                    "trajectory": one.trajectory or None,
+                    "runs": round(one.runs, 6),
+                    "verdict": one.verdict,
+                    "pairs": {name: round(count, 6) for name, count in one.pairs._asdict().items()},
+                    "difference": [round(bound, 6) for bound in one.difference],
+                    "more_pairs": one.more,
+                }
+                for one in self.candidates()
             ],
             "trajectories": [
                 {"trajectory": path, "runs": len(each), "not_same": sum(map(_is_bad, each)), "such_as": _name(each[0])}
@@ -186,11 +197,9 @@ class Report:
             "versions": dict(sorted(done[0].versions.items())) if done else {},
         }
 
-    def _candidates(self) -> list[tuple[str, list[Outcome]]]:
-        """Return the judged samples of each candidate."""
-        judged = [each for each in self.done if each.passed is not None]
-        names = sorted({each.candidate for each in judged})
-        return [(name, [each for each in judged if each.candidate == name]) for name in names]
+    def candidates(self) -> list[ClassVerdict]:
+        """Return the verdicts on candidates: over all runs, and by class."""
+        return verdicts(self.items, self.outcomes)
 
 
 def read_report(stores: Sequence[str | Path], plan: str = "") -> Report:
@@ -244,6 +253,20 @@ def _files(store: str | Path, folder: str, suffix: str) -> list[Stored]:
 def _is_bad(outcome: Outcome) -> bool:
     """Return True if the recording doesn't hold. A candidate may answer in other ways, and is judged by passing."""
     return outcome.verdict != "same" and not (outcome.passed and outcome.verdict == "changed")
+
+
+def _fails(outcome: Outcome) -> bool:
+    """Return True if an outcome is a finding. That of a sample isn't: only the verdict on its candidate is."""
+    return _is_bad(outcome) and not outcome.candidate
+
+
+def _cells(one: ClassVerdict) -> tuple[str, ...]:
+    """Return the row of a verdict. Over all runs, pairs are weighted."""
+    low, high = one.difference
+    counts = (f"{count:.1f}".removesuffix(".0") for count in one.pairs)
+    verdict = f"{one.verdict}: about {one.more} pairs more would settle it" if one.more else one.verdict
+    bounds = f"{100 * low:+.0f} to {100 * high:+.0f} %" if one.pairs.total else "-"
+    return one.candidate, one.trajectory or "all", f"{one.runs:,.0f}", verdict, *counts, bounds
 
 
 def _order(one: Outcome | Item) -> tuple[str, str, int]:
@@ -311,10 +334,9 @@ def _page(report: Report) -> str:
 def _tests(report: Report) -> Iterator[Checked]:
     """Yield a run for each item, as results of tests."""
     for each in report.done:
-        findings = (
-            (_finding(each.verdict, each.where or ", ".join(each.rules), each.cassette),) if _is_bad(each) else ()
-        )
+        findings = (_finding(each.verdict, each.where or ", ".join(each.rules), each.cassette),) if _fails(each) else ()
         yield Checked(_name(each), each.cassette, "", (Judged(each.experiment, each.experiment, findings),))
+    yield from _worse(report)
     for item in report.missing:
         finding = _finding("missing", "it isn't done yet", item.cassette)
         yield Checked(_name(item), item.cassette, "", (Judged(item.experiment, item.experiment, (finding,)),))
@@ -322,10 +344,19 @@ def _tests(report: Report) -> Iterator[Checked]:
 
 def _causes(report: Report) -> Iterator[Checked]:
     """Yield a run for each cause, named after how many there are."""
-    for each in report.causes():
+    yield from _worse(report)
+    for each in (one for one in report.causes() if _fails(one.outcomes[0])):
         first, count = each.outcomes[0], counted(len(each.outcomes), "run")
         finding = _finding(each.verdict, f"{each.where}\nsuch as {_such_as(each.outcomes)}", first.cassette)
         yield Checked(count, first.cassette, "", (Judged(each.verdict, each.verdict, (finding,)),))
+
+
+def _worse(report: Report) -> Iterator[Checked]:
+    """Yield a run for each verdict on a candidate."""
+    for one in report.candidates():
+        name = f"{one.candidate} on {f'runs {one.trajectory}' if one.trajectory else 'all runs'}"
+        worse = (_finding("model", f"{name}: WORSE", ""),) if one.verdict == "WORSE" else ()
+        yield Checked(name, "", "", (Judged("model", name, worse),))
 
 
 def _finding(rule: str, message: str, path: str) -> Finding:

@@ -11,10 +11,9 @@ import click
 from agenttape_core.checks.check_file import read_checks
 from agenttape_core.cli.app import OK
 from agenttape_core.cli.output import cli_command
-from agenttape_core.fleet.items import EXPERIMENTS, Experiment
+from agenttape_core.fleet.items import EXPERIMENTS, Experiment, hash_of, plan_of
 from agenttape_core.fleet.judging import APP
-from agenttape_core.fleet.planning import current_revision, planned
-from agenttape_core.schema import OWN
+from agenttape_core.fleet.planning import current_revision, planned, recordings
 
 
 @cli_command("agenttape fleet plan runs --experiment check --checks rules.yaml > items.jsonl")
@@ -23,7 +22,10 @@ from agenttape_core.schema import OWN
 @click.option("--program", default="", metavar="TARGET", help="A function, the id of a test, or '-- COMMAND'.")
 @click.option("--app", metavar="NAME", help="The program that begins each run again, as module:name.")
 @click.option("--model", "candidate", metavar="MODEL", help="The model to try, as provider:model.")
-@click.option("--samples", type=click.IntRange(1), default=1, show_default=True, help="Samples of each model.")
+@click.option(
+    "--samples", type=click.IntRange(1), metavar="N", help="Pairs of samples in all; by default one of each recording."
+)
+@click.option("--after", metavar="URL", help="Add to the samples of an earlier plan, whose outcomes are here.")
 @click.option("--live", multiple=True, metavar="CALL", help="Other calls to execute in samples. Repeatable.")
 @click.option("--checks", multiple=True, metavar="FILE", help="A YAML file of rules for runs. Repeatable.")
 @click.option("--revision", metavar="REVISION", help="The program's revision; by default the commit of this folder.")
@@ -34,7 +36,8 @@ def plan(
     program: str,
     app: str | None,
     candidate: str | None,
-    samples: int,
+    samples: int | None,
+    after: str | None,
     live: tuple[str, ...],
     checks: tuple[str, ...],
     revision: str | None,
@@ -44,6 +47,10 @@ def plan(
 
     URL is a folder, a file, a URL or a glob of cassettes. Prints JSON lines, sorted: the same recordings and options
     give the same bytes. Each item has the hash of the recording and of all that decides the outcome.
+
+    With --model, pairs of samples, of MODEL and of the program's own, are drawn from each class of runs with the same
+    calls, in proportion to its runs; with --after, more where the verdict isn't clear yet. The most that they cost is
+    printed beforehand.
     """
     del as_json  # it's JSON anyway
     if experiment == "check" and (program or app or not checks):
@@ -52,6 +59,8 @@ def plan(
         raise click.UsageError(f"--experiment {experiment} needs a program: --program TARGET, or --app NAME")
     if (experiment == "model") != (candidate is not None):
         raise click.UsageError("--model MODEL and --experiment model belong together")
+    if candidate is None and (samples or after):
+        raise click.UsageError("--samples and --after are about the samples of a --model")
     for file in checks:
         read_checks(file)  # which shows what is wrong in it
     settings: dict[str, Any] = {}
@@ -59,14 +68,21 @@ def plan(
         settings["checks"] = {Path(file).as_posix(): Path(file).read_text(encoding="utf-8") for file in checks}
     if live:
         settings["options"] = {"live": sorted(live)}
-    made = planned(
-        urls,
-        experiment,
-        program=program or (f"{APP}{app}" if app else ""),
-        revision="" if experiment == "check" else revision or current_revision(),
-        candidates=(OWN, candidate) if candidate is not None else ("",),
-        samples=samples if candidate is not None else 0,
-        settings=settings,
-    )
+    target = program or (f"{APP}{app}" if app else "")
+    commit = "" if experiment == "check" else revision or current_revision()
+    if candidate is None:
+        made = planned(urls, experiment, program=target, revision=commit, settings=settings)
+    else:
+        from agenttape_core.fleet.report import outcomes_in, plans_in
+        from agenttape_core.fleet.sampling import bill_of, sampled
+
+        plans = list(plans_in(after)) if after is not None else []
+        before = {item.id: item for one in sorted(plans, key=lambda one: len(one.items)) for item in one.items}
+        outcomes = {one.item: one for one in outcomes_in(after, before)} if after is not None else {}
+        common = {"experiment": experiment, "program": target, "revision": commit, "candidate": candidate}
+        common["settings"] = hash_of(settings) if settings else ""
+        made = plan_of(sampled(recordings(urls), samples, common, before, outcomes), settings)
+        for line in bill_of(item for item in made.items if item.id not in outcomes).lines():
+            click.echo(line, err=True)
     sys.stdout.write(made.text())
     return OK

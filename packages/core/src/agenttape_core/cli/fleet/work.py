@@ -15,9 +15,10 @@ from agenttape_core.cli.cassettes import STDIN
 from agenttape_core.cli.output import cli_command, print_json, printable, progress_bar
 from agenttape_core.cli.programs import from_here
 from agenttape_core.errors import ConfigurationError, counted
-from agenttape_core.fleet.items import Plan, read_plan, shard_named
+from agenttape_core.experiments.program import is_command
+from agenttape_core.fleet.items import Item, Plan, read_plan, shard_named
 from agenttape_core.fleet.planning import current_revision
-from agenttape_core.fleet.work import Done, store_plan, work_all
+from agenttape_core.fleet.work import Done, done_in, store_plan, work_all
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.storage import location_of
 from agenttape_core.tools.budget import limit_over_shards
@@ -50,6 +51,7 @@ def work(file: str, *, shard: str, output: str, concurrency: int, max_usd: float
     store_plan(plan, output)
     limit: AbstractContextManager[object] = nullcontext()
     if max_usd is not None:
+        _refuse_limit(items, output, max_usd)
         limit = limit_over_shards(location_of(output), plan.id, max_usd, load_prices(project_settings().prices), total)
     with limit, from_here(), progress_bar(len(items), "working") as advance:
         done = work_all(items, output=output, settings=plan.settings, concurrency=concurrency, on_item=advance)
@@ -74,6 +76,16 @@ def _expect_revision(plan: Plan) -> None:
             f"the plan is of revision {planned}, and this folder has {here}\n"
             f"  check it out:  git checkout {planned.partition('+')[0]}\n  or plan again:  agenttape fleet plan"
         )
+
+
+def _refuse_limit(items: list[Item], output: str, dollars: float) -> None:
+    """Refuse a limit that can't be kept, before anything is paid."""
+    from agenttape_core.fleet.sampling import refuse_unpriced
+
+    if is_command(items[0].program if items else ""):
+        raise ConfigurationError("the limit of --max-usd can't be kept for a command, whose processes aren't watched")
+    there = done_in(output)
+    refuse_unpriced([item for item in items if item.candidate and item.id not in there], dollars)
 
 
 def _finished(done: Done, count: int, name: str, *, as_json: bool) -> int:

@@ -318,7 +318,7 @@ class TrialPlan:
         return f"about ${self.dollars:.4f} and more" if self.dollars else "at an unknown price"
 
 
-def _total(plans: Sequence[TrialPlan]) -> TrialPlan:
+def total_of(plans: Sequence[TrialPlan]) -> TrialPlan:
     """Return all plans as one."""
     unpriced = tuple(dict.fromkeys(name for plan in plans for name in plan.unpriced))
     baseline, calls = sum(plan.baseline for plan in plans), sum(plan.calls for plan in plans)
@@ -327,7 +327,7 @@ def _total(plans: Sequence[TrialPlan]) -> TrialPlan:
 
 def plans_of(plans: Sequence[TrialPlan]) -> dict[str, Any]:
     """Return plans as plain data, with their totals."""
-    total = _total(plans)
+    total = total_of(plans)
     totals = {"calls": total.baseline + total.calls, "dollars": total.dollars, "all_priced": not total.unpriced}
     return {"plans": [plan.to_dict() for plan in plans], **(totals if plans else {})}
 
@@ -337,7 +337,7 @@ def plan_lines(plans: Sequence[TrialPlan]) -> list[str]:
     lines = columns(
         [(plan.name, plan.candidate, f"{counted(plan.baseline + plan.calls, 'call')}, {plan.price}") for plan in plans]
     )
-    total = _total(plans)
+    total = total_of(plans)
     calls = f"{counted(total.baseline + total.calls, 'call')} of models at most"
     return [*lines, f"{calls}, {total.price}, if each sample asks what the recording did"]
 
