@@ -243,17 +243,30 @@ def test_an_unknown_suffix_is_refused(tmp_path: Path, name: str) -> None:
 
 def test_zst_says_what_to_install(tmp_path: Path, three: list[Interaction], monkeypatch: pytest.MonkeyPatch) -> None:
     """The optional module is asked for by name when it is needed and missing."""
-    monkeypatch.setitem(sys.modules, "zstandard", None)
+    for name in ("compression.zstd", "zstandard"):
+        monkeypatch.setitem(sys.modules, name, None)
 
     with pytest.raises(ConfigurationError, match="pip install zstandard"):
         write_cassette(tmp_path / "tape.jsonl.zst", Header(name="x"), three)
 
 
-def test_zst_works_where_its_module_is_installed(tmp_path: Path, three: list[Interaction]) -> None:
-    """Zstandard files are written, read, and refused when they are broken."""
+@pytest.mark.parametrize(
+    "without",
+    [
+        "compression.zstd",
+        pytest.param("zstandard", marks=pytest.mark.skipif(sys.version_info < (3, 14), reason="3.14")),
+    ],
+)
+def test_zst_works_where_its_module_is_installed(
+    tmp_path: Path, three: list[Interaction], monkeypatch: pytest.MonkeyPatch, without: str
+) -> None:
+    """Zstandard files are written, read by either module, and refused when they are broken."""
     pytest.importorskip("zstandard")
     path = tmp_path / "tape.jsonl.zst"
-    write_cassette(path, Header(name="x"), three)
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, without, None)
+        write_cassette(path, Header(name="x"), three)
+        assert list(open_cassette(path).interactions()) == three
     assert list(open_cassette(path).interactions()) == three
 
     path.write_bytes(b"no archive at all")

@@ -10,6 +10,7 @@ import importlib
 import io
 import shlex
 import zlib
+from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -68,7 +69,7 @@ def file_kind(path: Location) -> FileKind:
             "  use .yaml, .yml or .jsonl, each also with .gz or .zst after it"
         )
     if packing == "zst":
-        _zstandard(path)
+        _zstd(path)
     return FileKind(_LAYOUTS[name[0]], packing)
 
 
@@ -140,7 +141,7 @@ def pack(path: Location, data: bytes) -> bytes:
             file.write(data)
         return buffer.getvalue()
     if packing == "zst":
-        packed: bytes = _zstandard(path).ZstdCompressor(level=10).compress(data)
+        packed: bytes = _zstd(path).compress(data, 10)
         return packed
     return data
 
@@ -159,8 +160,8 @@ def unpacked(path: Location, file: io.BytesIO, packing: str) -> Stream:
         import gzip
 
         return gzip.GzipFile(fileobj=file, mode="rb")
-    module = _zstandard(path)
-    return _TranslatedErrors(module.ZstdDecompressor().stream_reader(file), module.ZstdError)
+    module = _zstd(path)
+    return _TranslatedErrors(module.open(file), module.ZstdError)
 
 
 class _TranslatedErrors:
@@ -177,11 +178,12 @@ class _TranslatedErrors:
             raise ValueError(str(error)) from error
 
 
-def _zstandard(path: Location) -> Any:
-    try:
-        return importlib.import_module("zstandard")
-    except ImportError:
-        raise ConfigurationError(
-            f"{path}: reading and writing .zst needs the module zstandard, which is not installed\n"
-            "  pip install zstandard, or use .gz"
-        ) from None
+def _zstd(path: Location) -> Any:
+    """Return the module of Python 3.14, or else the package; what we call of them is the same."""
+    for name in ("compression.zstd", "zstandard"):
+        with suppress(ImportError):
+            return importlib.import_module(name)
+    raise ConfigurationError(
+        f"{path}: reading and writing .zst needs the module zstandard, which is not installed\n"
+        "  pip install zstandard, or use .gz"
+    )
