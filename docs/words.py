@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import operator
 import re
 import sys
@@ -105,7 +106,8 @@ def surface() -> list[tuple[str, str, str, str]]:
 
     summaries = [f"  {name:<10}{text}" for group in GROUPS.values() for name, text in group.items()]
     cut = sum(len(line) > _COLUMNS for line in summaries)
-    described, _, rest = (use_cassette.__doc__ or "").partition("Args:\n")[2].partition("Other Parameters:")
+    doc = inspect.cleandoc(use_cassette.__doc__ or "")
+    described, _, rest = doc.partition("Args:\n")[2].partition("Other Parameters:")
     first = _ARGUMENT.findall(described) if rest else []
     parser = pytest.Parser(_ispytest=True)
     pytest_addoption(parser)
@@ -129,7 +131,7 @@ def surface() -> list[tuple[str, str, str, str]]:
 
 _COLUMNS = 80
 """The width of a terminal."""
-_ARGUMENT = re.compile(r"^        (\w+): ", re.MULTILINE)
+_ARGUMENT = re.compile(r"^    (\w+): ", re.MULTILINE)
 _TERM = re.compile(r"^\| (?!word\b)[^-|]", re.MULTILINE)
 
 
