@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import reduce
 from importlib import import_module
 from operator import add
@@ -364,6 +364,28 @@ def test_exhausted_recordings(path: Path, on_repeat: Any, answers: str) -> None:
     recorded(path, lambda: [model.invoke("Hi"), model.invoke("Hi")])
     replay = ReplayChatModel(path, on_repeat=on_repeat)
     assert " ".join(replay.invoke("Hi").text for _ in range(5)) == answers
+
+
+@pytest.fixture
+def hasty() -> Iterator[None]:
+    """Threads that are switched all the time."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_equal_questions_of_a_batch_are_answered_in_order(path: Path) -> None:
+    """Equal inputs of a batch get the recorded answers in their order; where these take time, each comes once."""
+    model = PlainChat(world=World(), reply=lambda _, number: AIMessage(f"{number}"))
+    recorded(path, lambda: [model.invoke("Hi") for _ in range(40)])
+    expected = [f"{number}" for number in range(1, 41)]
+    assert [answer.text for answer in ReplayChatModel(path).batch(["Hi"] * 40)] == expected
+    found = dict(ReplayChatModel(path).batch_as_completed(["Hi"] * 40))
+    assert [found[place].text for place in range(40)] == expected
+    paced = ReplayChatModel(path, pace="recorded").batch(["Hi"] * 40)
+    assert sorted((answer.text for answer in paced), key=int) == expected
 
 
 def test_exhausted_recordings_fail(path: Path) -> None:

@@ -33,9 +33,10 @@ from agenttape_core.integration.stand_ins import (
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.requests import chat_body
+from agenttape_langchain.stand_ins.methods import InOrder
 
 
-class ReplayChatModel(StandIn, BaseChatModel):
+class ReplayChatModel(StandIn, InOrder, BaseChatModel):
     """A chat model that answers from a cassette, as the recorded model did.
 
     It matches as strictly as a session does, on the whole request; only the settings of the model itself (its name

@@ -14,9 +14,10 @@ from pydantic import PrivateAttr
 from agenttape_core.integration import SessionCall, areplay_call, replay_call
 from agenttape_core.integration.stand_ins import OnRepeat, Pace, RecordedPart, StandIn
 from agenttape_langchain.requests import RETRIEVAL, retrieval_body
+from agenttape_langchain.stand_ins.methods import InOrder
 
 
-class ReplayRetriever(StandIn, BaseRetriever):
+class ReplayRetriever(StandIn, InOrder, BaseRetriever):
     """A retriever that returns the recorded documents.
 
     Args:

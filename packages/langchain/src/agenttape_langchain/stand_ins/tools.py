@@ -17,12 +17,13 @@ from agenttape_core.integration.stand_ins import OnRepeat, Options, Pace, Record
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.effects import aapply, apply
 from agenttape_langchain.requests import tool_body
+from agenttape_langchain.stand_ins.methods import InOrder
 from agenttape_langchain.tools import TOOL, finished
 
 _tool_call_id: ContextVar[str | None] = ContextVar("agenttape_tool_call_id", default=None)
 
 
-class ReplayTool(StandIn, BaseTool):
+class ReplayTool(StandIn, InOrder, BaseTool):
     """A tool that returns the recorded results.
 
     A recorded call has no description of its tool. If the cassette also holds a chat whose model had the tool, its
