@@ -1,7 +1,7 @@
 """An index of recordings: a table with a row for each recorded call, kept in one Parquet file.
 
 An index holds names and numbers, and no word of a message unless you ask for it. A Parquet file can't grow, so it is
-written again with the rows that it had and those of new recordings, and replaced in one step: a reader sees the old
+written again with the rows of new recordings added, and replaced in one step: a reader sees the old
 index or the new one. Its metadata lists the recordings with their versions.
 """
 
@@ -69,7 +69,7 @@ MESSAGES: Mapping[str, tuple[str, str]] = {
     "request": ("string", "the request as JSON"),
     "answer": ("string", "the answer as JSON, or the message of the error"),
 }
-"""The columns that an index with messages has, too."""
+"""The further columns of an index with messages."""
 
 _ABOUT = b"agenttape"  # the key of our part of the metadata
 _LIMIT = 16 << 30  # the size of an index in bytes
@@ -94,7 +94,7 @@ class Indexed:
 
 
 def update_index(output: str | Path, sources: Iterable[str | Path], *, with_messages: bool = False) -> Indexed:
-    """Add the calls of new recordings to an index, and replace those of changed ones.
+    """Add the calls of new and changed recordings to an index.
 
     The calls of recordings that are gone stay: to leave them out, delete the index and make it again.
 
@@ -235,7 +235,7 @@ def _no_index(location: Location, problem: str) -> ConfigurationError:
 
 
 def _without(file: Any, runs: Iterable[str]) -> Iterator[Any]:
-    """Yield the rows of an index in batches, without those of some runs."""
+    """Yield the rows of an index in batches, without some runs."""
     if file is None:
         return
     compute, arrow = needed("pyarrow.compute"), needed("pyarrow")

@@ -117,7 +117,7 @@ QUESTIONS: Mapping[str, Question] = {
 def ask(question: str, calls: Any) -> Any:
     """Return the answer to a question about calls, as an Arrow table.
 
-    A query sees the table `calls` and nothing else: it can't read a file, reach the network or write anything.
+    A query sees the table `calls` alone: it can't read a file, reach the network or write anything.
 
     Args:
         question: A `select` of DuckDB's SQL over the table `calls`, or the name of one of `QUESTIONS`.

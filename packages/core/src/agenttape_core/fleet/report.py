@@ -21,7 +21,6 @@ from agenttape_core.storage import Stored, list_files, location_of, read_ahead
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 from agenttape_core.tools.reporting.forms import cell, junit, sarif
 
-_SUCH_AS = 3  # the recordings that are named as examples
 _MOST = 20  # the rows of a table for people
 
 
@@ -52,7 +51,7 @@ class Report:
 
     Args:
         items: The items of the plan, by their ids.
-        outcomes: The outcomes, by the ids of their items; those of other plans are left out.
+        outcomes: The outcomes, by the ids of their items; other items are left out.
 
     Raises:
         ConfigurationError: If the outcomes were made by versions that don't fit each other.
@@ -137,7 +136,7 @@ class Report:
 
     def tables(self) -> Iterator[Table]:
         """Yield the parts of the report for people: the causes, the candidates, the trajectories, what isn't done."""
-        causes = [(str(len(one.outcomes)), one.verdict, one.where, _such_as(one.outcomes)) for one in self.causes()]
+        causes = [(str(len(one.outcomes)), one.verdict, one.where, _name(one.outcomes[0])) for one in self.causes()]
         yield _table("Causes", ("runs", "verdict", "first difference", "such as"), causes)
         yield _table(
             "Candidates",
@@ -145,8 +144,7 @@ class Report:
             [_cells(one) for one in self.candidates()],
         )
         paths = [
-            (path, str(len(each)), str(sum(map(_is_bad, each))), _such_as(each[:1]))
-            for path, each in self.trajectories()
+            (path, str(len(each)), str(sum(map(_is_bad, each))), _name(each[0])) for path, each in self.trajectories()
         ]
         yield _table("Trajectories", ("trajectory", "runs", "not the same", "such as"), paths)
         yield _table("Not done", ("recording",), [(_name(item),) for item in self.missing])
@@ -211,7 +209,7 @@ def read_report(stores: Sequence[str | Path], plan: str = "") -> Report:
 
     Raises:
         CassetteError: If a store can't be read.
-        ConfigurationError: If there is no such plan, there are several, or versions don't fit each other.
+        ConfigurationError: If the plan isn't there, there are several, or versions don't fit each other.
     """
     plans = {one.id: one for store in stores for one in plans_in(store)}
     found = [one for name, one in sorted(plans.items()) if name.startswith(plan)]
@@ -281,10 +279,6 @@ def _versions(outcome: Outcome) -> str:
     return ", ".join(f"{name} {found}" for name, found in sorted(outcome.versions.items()))
 
 
-def _such_as(outcomes: Sequence[Outcome]) -> str:
-    return ", ".join(_name(each) for each in outcomes[:_SUCH_AS]) + (", …" if len(outcomes) > _SUCH_AS else "")
-
-
 def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
     shown = tuple(rows[:_MOST])
     if len(rows) > _MOST:
@@ -347,7 +341,7 @@ def _causes(report: Report) -> Iterator[Checked]:
     yield from _worse(report)
     for each in (one for one in report.causes() if _fails(one.outcomes[0])):
         first, count = each.outcomes[0], counted(len(each.outcomes), "run")
-        finding = _finding(each.verdict, f"{each.where}\nsuch as {_such_as(each.outcomes)}", first.cassette)
+        finding = _finding(each.verdict, f"{each.where}\nsuch as {_name(first)}", first.cassette)
         yield Checked(count, first.cassette, "", (Judged(each.verdict, each.verdict, (finding,)),))
 
 
