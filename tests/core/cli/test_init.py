@@ -20,7 +20,7 @@ from agenttape_core.errors import CassetteFormatError
 from agenttape_core.schema import Header, Volatile
 from agenttape_core.storage import write_cassette
 from agenttape_core.tools.git.settings import are_local, steps_from
-from agenttape_core.tools.git.setup import hooks, install_steps, steps_for, with_hooks, workflow
+from agenttape_core.tools.git.setup import fleet_workflow, hooks, install_steps, steps_for, with_hooks, workflow
 from agenttape_core.tools.git.texts import diffable
 
 from ...kit import forks
@@ -466,6 +466,28 @@ def test_a_workflow_in_shards(repository: Repository, command: Any, tmp_path: Pa
     }
     assert command("init", "--ci", "--shards", "4").code == 1
     assert command("init", "--shards", "4").code == 2
+
+
+def test_the_lines_of_a_workflow_in_shards_run(repository: Repository, tmp_path: Path) -> None:
+    """The commands of each job run, and the merged report is about all recordings."""
+    for number in range(5):
+        record("Paris", path=f"cassettes/{number}.yaml")
+    Path("rules.yaml").write_text("checks: 1\nevery:\n- at_most: {calls: 6}\n")
+    repository.commit()
+    jobs = yaml.safe_load(fleet_workflow([], "cassettes", PurePath(), 3))["jobs"]
+    environment = os.environ | {"RUNNER_TEMP": str(tmp_path), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+
+    def steps(job: str, shard: int = 0) -> None:
+        for line in (step["run"] for step in jobs[job]["steps"] if "run" in step):
+            words = line.replace("${{ matrix.shard }}", str(shard))
+            assert subprocess.run(words, shell=True, check=False, env=environment).returncode == 0, words
+
+    for shard in (1, 2, 3):
+        steps("work", shard)
+    assert len(list(Path("results/results").rglob("*.json"))) == 5
+    steps("merge")
+    assert "5" in (tmp_path / "summary.md").read_text()
 
 
 def test_a_workflow_installs_what_is_installed_here() -> None:
