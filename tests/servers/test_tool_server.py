@@ -156,7 +156,7 @@ async def test_a_working_day(desk: Path, call: Call) -> None:
     """Record, edit, explain, plan, update, review, accept and look at it, from tool calls alone."""
     recorded = await call("update", tests=["test_desk.py"], max_usd=1)
     assert not recorded.is_error
-    assert recorded.text.startswith("$ agenttape update --yes --max-usd=1 --review test_desk.py\n")
+    assert recorded.text.startswith("command: agenttape update --yes --max-usd=1 --review test_desk.py\n")
     assert CASSETTE in (await call("ls")).text
     shown = await call("show", recording="test_dune")
     assert "copies_of" in shown.text
@@ -201,7 +201,7 @@ async def test_other_tools(desk: Path, call: Call) -> None:
     (desk / "desk.py").write_text(DESK)
     asked = (desk / "asked").read_text()
     planned = await call("lab", experiment="faults", target=TEST, options={"kinds": "timeout"})
-    assert planned.text.startswith(f"$ agenttape lab faults {TEST} --kinds=timeout\nnot run")
+    assert planned.text.startswith(f"command: agenttape lab faults {TEST} --kinds=timeout\nnot run")
     ran = await call("lab", experiment="faults", target=TEST, options={"kinds": "timeout"}, run=True)
     assert not ran.is_error
     assert "2 faults: 2 raised" in ran.text

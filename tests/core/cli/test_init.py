@@ -135,6 +135,56 @@ def test_what_is_there_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert (tmp_path / ".gitignore").read_text().startswith("build/\n\n#")
 
 
+def test_coding_agents(folder: Path, command: Any) -> None:
+    """`--agents` writes a skill and a section of AGENTS.md; a second run updates these alone, byte for byte."""
+    skill, agents = folder / ".claude/skills/agenttape/SKILL.md", folder / "AGENTS.md"
+    agents.write_bytes(b"# Ours\r\n\r\nUse tabs.  \r\n\r\n\r\n")
+    states = {Path(one["what"]).name: one["state"] for one in command("init", "--agents", "--json").json["changes"]}
+    assert (states["SKILL.md"], states["AGENTS.md"]) == ("written", "extended")
+    front = yaml.safe_load(skill.read_text().split("---")[1])
+    assert front["name"] == "agenttape"
+    assert len(front["description"]) <= 1024
+    assert len(skill.read_text().splitlines()) <= 60
+    written = agents.read_bytes()
+    assert written.startswith(b"# Ours\r\n\r\nUse tabs.")
+    assert written.count(b"\n") == written.count(b"\r\n")
+
+    own = b"\xef\xbb\xbf# Ours\r\n" + written.replace(b"Never edit", b"Always edit") + b"\r\nThe end"
+    agents.write_bytes(own)
+    assert {Path(one["what"]).name: one["state"] for one in command("init", "--agents", "--json").json["changes"]} == {
+        **dict.fromkeys(states, "unchanged"),
+        "AGENTS.md": "extended",
+    }
+    assert agents.read_bytes() == own.replace(b"Always edit", b"Never edit")
+    before = agents.read_bytes()
+    assert command("init", "--agents").code == 0
+    assert agents.read_bytes() == before
+
+
+def test_a_section_without_its_end(folder: Path, command: Any) -> None:
+    """If the second marker is gone, the file stays as it is, and the lines are printed."""
+    cut = "# Ours\n<!-- agenttape: begin -->\nmine\n"
+    (folder / "AGENTS.md").write_text(cut)
+    ended = command("init", "--agents")
+    assert ended.code == 1
+    assert "AGENTS.md: kept as it is; add these lines" in ended.out
+    assert (folder / "AGENTS.md").read_text() == cut
+
+
+def test_files_stay_links_and_whole(folder: Path, command: Any) -> None:
+    """A link stays one, and a file that can't be replaced keeps its text."""
+    (folder / "CLAUDE.md").write_text("# Ours\n")
+    (folder / "AGENTS.md").symlink_to("CLAUDE.md")
+    assert command("init", "--agents").code == 0
+    assert (folder / "AGENTS.md").is_symlink()
+    assert "agenttape update --dry-run" in (folder / "CLAUDE.md").read_text()
+    assert not list(folder.glob(".*.tmp"))
+    (folder / ".claude").rename(folder / "moved")
+    (folder / ".claude").write_text("a file")
+    ended = command("init", "--agents")
+    assert (ended.code, ".claude" in ended.err) == (2, True)
+
+
 def test_outside_of_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
     """Without a repository, or without git, the files are written and the command says what is missing."""
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))

@@ -40,6 +40,7 @@ _MISSES = Path(".pytest_cache/v/agenttape/misses")  # where the plugin keeps the
 _OPTION = re.compile(r"[a-z][a-z-]*")
 _USAGE = re.compile(r"^Usage: .*?^Error: ", re.DOTALL | re.MULTILINE)  # the lines of help before an error
 _NOT_OPTIONS = frozenset({"cassette", "help", "json", "max-usd", "output", "report", "resume"})
+_NEXT = "\n\nTo record only what changed, with these tools: plan_update, then update"
 _PRINTING = Lock()  # held while standard output is caught
 
 
@@ -383,7 +384,7 @@ class Running:
         if not misses:
             why = "no call missed its recording" if not code else "it fails, but no call missed its recording; run it"
             return _bounded(command, why if command.executes else "the last test run had no miss", OK, {"misses": {}})
-        text = "\n\n".join(f"{test}\n{miss['message']}" for test, miss in misses.items())
+        text = "\n\n".join(f"{test}\n{miss['message']}" for test, miss in misses.items()) + _NEXT
         return _bounded(command, text, OK, {"misses": misses})
 
     async def _ended(self, command: Command, hidden: Sequence[str]) -> _Ended:
@@ -457,7 +458,9 @@ def _of_update(plain: Mapping[str, Any]) -> str:
     """Return the plans of an update as the command shows them, and whether it was carried out."""
     plans = [Plan.from_dict(one) for one in plain["plans"].values()]
     lines = [line for plan in plans if not plan.is_clean for line in plan.lines()]
-    return "\n".join([*lines, summary_of(plans), *(["updated"] if plain["updated"] else [])])
+    waits = any(pending_path(Path(plan.path)).exists() for plan in plans)
+    done = ["updated; the new recording waits: review" if waits else "updated"] if plain["updated"] else []
+    return "\n".join([*lines, summary_of(plans), *done])
 
 
 def _bounded(command: Command, text: str, code: int, plain: Any) -> Answer:
@@ -468,4 +471,4 @@ def _bounded(command: Command, text: str, code: int, plain: Any) -> Answer:
     data: dict[str, Any] = {"command": str(command), "exit_code": code}
     if plain is not None and len(json.dumps(plain)) <= _MOST_DATA:
         data["result"] = plain
-    return Answer(f"$ {command}\n{text}{ended}", data, is_error=code >= command.fails_from)
+    return Answer(f"command: {command}\n{text}{ended}", data, is_error=code >= command.fails_from)

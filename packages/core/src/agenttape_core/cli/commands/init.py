@@ -12,7 +12,14 @@ from agenttape_core.cli.output import cli_command, print_json, print_text
 from agenttape_core.errors import shown_path
 from agenttape_core.settings import load_settings
 from agenttape_core.tools.git.settings import advice, installed_origins, root_of
-from agenttape_core.tools.git.setup import Change, files_to_change, folder_name, set_clone_settings, write_files
+from agenttape_core.tools.git.setup import (
+    Change,
+    files_to_change,
+    folder_name,
+    set_clone_settings,
+    with_section,
+    write_files,
+)
 
 _NO_REPOSITORY = (
     "this folder is in no git repository, so git cannot compare and merge its cassettes\n"
@@ -21,6 +28,8 @@ _NO_REPOSITORY = (
 
 
 _EXAMPLE = Path(__file__).parents[1] / "example"
+_AGENTS = Path(__file__).parents[1] / "agents"
+_SKILL = ".claude/skills/agenttape/SKILL.md"
 _STEPS = """\
   cd {folder}
   pytest                        red: there is no recording
@@ -42,6 +51,7 @@ edit PROMPT in support.py, and:
 @click.option(
     "--generated", is_flag=True, help="Also mark cassettes as generated, so that GitHub folds them in a review."
 )
+@click.option("--agents", is_flag=True, help="Also write a skill and a section of AGENTS.md for coding agents.")
 @click.option(
     "--example",
     metavar="FOLDER",
@@ -49,8 +59,10 @@ edit PROMPT in support.py, and:
     flag_value="agenttape-example",
     help="Only write a small project with a model that needs no key, by default to agenttape-example.",
 )
-def init(*, automated: bool, shards: int | None, generated: bool, example: str | None, as_json: bool) -> int:
-    """Set up git for cassettes, and CI and hooks if you wish.
+def init(
+    *, automated: bool, shards: int | None, generated: bool, agents: bool, example: str | None, as_json: bool
+) -> int:
+    """Set up git for cassettes, and CI, hooks and coding agents if you wish.
 
     Git then compares and merges the cassettes of this project by record, and ignores the working files next to them.
     Adds lines to .gitattributes and .gitignore in this folder, and settings to this clone of the repository: run it
@@ -66,6 +78,7 @@ def init(*, automated: bool, shards: int | None, generated: bool, example: str |
     changes = files_to_change(
         project, _near(root), folder, automated=automated, generated=generated, shards=shards or 0
     )
+    changes += _for_agents(project) if agents else []
     write_files(changes)
     changes += set_clone_settings(root) if root is not None else []
     if as_json:
@@ -77,6 +90,15 @@ def init(*, automated: bool, shards: int | None, generated: bool, example: str |
         if automated and (told := advice(installed_origins())):
             print_text(told)
     return FINDINGS if any(change.state == "left" for change in changes) else OK
+
+
+def _for_agents(project: Path) -> list[Change]:
+    skill, section = (_AGENTS.joinpath(name).read_text(encoding="utf-8") for name in ("SKILL.md", "AGENTS.md"))
+    start = skill.index("\n#") + 1  # behind the front matter
+    return [
+        with_section(project / _SKILL, skill[start:], skill[:start]),
+        with_section(project / "AGENTS.md", section),
+    ]
 
 
 def _write_example(folder: Path, *, as_json: bool) -> int:

@@ -12,9 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 import yaml
 
-from agenttape_core.errors import CassetteError, ConfigurationError
+from agenttape_core.errors import CassetteError, CassetteWriteError, ConfigurationError
 from agenttape_core.lifecycle.remedy import NO_KEY
 from agenttape_core.storage import files_below, is_cassette, may_be_cassette, open_cassette
+from agenttape_core.storage.atomic import real_path, replace_file
 from agenttape_core.tools.git import settings
 from agenttape_core.tools.git.settings import are_local, installed_origins, steps_from
 
@@ -376,6 +377,7 @@ def _table(value: Any, *path: str) -> Mapping[str, Any]:
 State = Literal["written", "extended", "unchanged", "left"]
 
 _HEADING = "# Cassettes of AgentTape"
+_BEGIN, _END = "<!-- agenttape: begin -->", "<!-- agenttape: end -->"  # around the section for coding agents
 _FOLDER = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -408,16 +410,34 @@ def files_to_change(
     return [*changes, *_automation(project, root, folder, shards)] if automated else changes
 
 
+def with_section(path: Path, section: str, head: str = "") -> Change:
+    """Put a section between markers into a file for coding agents. All else in it stays as it is.
+
+    `head` comes before the section if the file is new.
+    """
+    before = _read(path)
+    end = "\r\n" if "\r\n" in before else "\n"
+    ours = f"{_BEGIN}\n{section.strip()}\n{_END}".replace("\n", end)
+    first, begin, rest = before.partition(_BEGIN)
+    _, closed, last = rest.partition(_END)
+    if begin and not closed:
+        return Change(str(path), "left", ours)
+    if begin:
+        after = first + ours + last
+    else:
+        after = f"{before.rstrip()}{end}{end}{ours}{end}" if before.strip() else f"{head}{ours}{end}"
+    return Change(str(path), _state(before, after), after)
+
+
 def write_files(changes: Sequence[Change]) -> None:
-    """Write the files that change. Raises `ConfigurationError` if one cannot be written."""
+    """Write the files that change, each whole or not at all. Raises `ConfigurationError` if one cannot be written."""
     for change in changes:
         if change.state in {"written", "extended"}:
             path = Path(change.what)
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(change.text, encoding="utf-8", newline="\n")
-            except OSError as error:
-                raise ConfigurationError(f"{path}: it cannot be written: {error.strerror or error}") from None
+                replace_file(real_path(path), change.text.encode())
+            except CassetteWriteError as error:
+                raise ConfigurationError(f"{path}: {error.problem}") from None
 
 
 def set_clone_settings(root: Path) -> list[Change]:
@@ -476,7 +496,7 @@ def _state(before: str, after: str) -> State:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode()  # with its line ends
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
