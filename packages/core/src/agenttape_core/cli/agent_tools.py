@@ -66,7 +66,7 @@ class Answer(NamedTuple):
 
 
 class _Ended(NamedTuple):
-    """How a command ended."""
+    """The end of a command."""
 
     code: int
     out: str
