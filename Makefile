@@ -18,8 +18,10 @@ NAMES := core langchain langgraph llamaindex
 SOURCES := $(patsubst %,packages/%/src,$(NAMES))
 # The integrations whose oldest and newest versions are tested in environments of their own.
 ENDS := langchain langgraph llamaindex
-# What else of ours each of them is built on.
+# What else of ours each of them is built on, or its tests are.
+BELOW_langchain := -e packages/langgraph
 BELOW_langgraph := -e packages/langchain
+BELOW_llamaindex := -e packages/langchain
 TESTS_langchain := tests/langchain tests/conformance/test_langchain_objects.py
 TESTS_langgraph := tests/langgraph
 TESTS_llamaindex := tests/llamaindex tests/conformance/test_llamaindex_objects.py

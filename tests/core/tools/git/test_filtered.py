@@ -124,13 +124,13 @@ def test_a_stream_imports_no_session(tmp_path: Path) -> None:
     cassette = tmp_path / "run.yaml"
     cassette.write_text(streamed("$chat_chunk:\n      content: {}", ["Do", "ne"]), "utf-8")
     code = (
-        "import sys; from agenttape_core.tools.git.__main__ import main; "
+        "import sys; before = set(sys.modules); from agenttape_core.tools.git.__main__ import main; "
         f"assert main(['textconv', {str(cassette)!r}]) == 0; "
         "parts = {name.split('.')[1] for name in sys.modules if name.startswith('agenttape_core.')}; "
         "assert parts <= "
         "{'errors', 'format', 'garbage', 'lazy_patterns', 'locks', 'readers', 'redaction', 'schema', "
         "'storage', 'tools'}, parts; "
-        "assert not {'pydantic', 'yaml', 'importlib.metadata', 'pathlib', 'dataclasses'} & set(sys.modules)"
+        "assert not {'pydantic', 'yaml', 'importlib.metadata', 'pathlib', 'dataclasses'} & set(sys.modules) - before"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -141,9 +141,9 @@ def test_a_stream_imports_no_session(tmp_path: Path) -> None:
 def test_the_command_imports_little(cassette: Path) -> None:
     """A diff starts a process for each side of each file, so it imports no pydantic and no YAML."""
     code = (
-        "import sys; from agenttape_core.tools.git.__main__ import main; "
+        "import sys; before = set(sys.modules); from agenttape_core.tools.git.__main__ import main; "
         f"assert main(['textconv', {str(cassette)!r}]) == 0; "
-        "assert not {'pydantic', 'yaml', 'json'} & set(sys.modules)"
+        "assert not {'pydantic', 'yaml', 'json'} & set(sys.modules) - before"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
