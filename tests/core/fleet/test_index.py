@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -170,6 +172,26 @@ def test_other_files(runs: Path, tmp_path: Path) -> None:
         read_index("none.parquet")
     with pytest.raises(CassetteNotFoundError, match="there is no recording"):
         update_index("other.parquet", ["runs", "runs/*.jsonl"])
+
+
+def test_a_store_that_cannot_be_listed(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A store that isn't there ends with 3, and no index is written."""
+    assert run(["fleet", "index", "memory://nowhere"]) == 3
+    assert "memory://nowhere" in capsys.readouterr().err
+    assert not Path("index.parquet").exists()
+
+
+def test_many_calls(runs: Path) -> None:
+    """An index of 2,400 calls takes at most a fiftieth of the 10 MB that 120,000 calls may take."""
+    text = Path("runs/one.yaml").read_text()
+    chance = random.Random(1)
+    for number in range(800):
+        one = re.sub('(?<=fingerprint: )"?[0-9a-f]{32}"?', lambda _: f'"{chance.getrandbits(128):032x}"', text)
+        path = Path(f"many/2026-11-{number % 30 + 1:02}/run{number:05}.yaml")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(one)
+    assert update_index("index.parquet", ["many"]).calls == 2400
+    assert Path("index.parquet").stat().st_size <= 200_000
 
 
 @pytest.mark.parametrize("module", ["pyarrow", "duckdb"])

@@ -14,11 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core.cli.app import run
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.fleet.items import Item, Plan, hash_of, plan_of
 from agenttape_core.fleet.outcomes import Outcome, Verdict
 from agenttape_core.fleet.report import FORMS, Report, read_report
+
+from . import desk
+from .conftest import APP, Command
 
 CAUSES: Sequence[tuple[Verdict, str, tuple[str, ...]]] = (
     ("changed", "chat Model at agent/model@1: messages[0].content", ()),
@@ -66,10 +68,20 @@ def store(folder: Path, plan: Plan, outcomes: Sequence[Outcome]) -> Path:
     return folder
 
 
-@given(st.randoms(use_true_random=False), st.lists(st.integers(0, len(OUTCOMES)), max_size=6))
-def test_any_order_and_grouping(chance: random.Random, cuts: list[int]) -> None:
+@pytest.fixture(scope="module")
+def whole() -> dict[str, str]:
+    """The report on all outcomes, in each form."""
+    return in_each_form(part(OUTCOMES))
+
+
+def in_each_form(report: Report) -> dict[str, str]:
+    """Return a report in each form."""
+    return {form: made(report) for form, made in FORMS.items()}
+
+
+@given(chance=st.randoms(use_true_random=False), cuts=st.lists(st.integers(0, len(OUTCOMES)), max_size=6))
+def test_any_order_and_grouping(whole: dict[str, str], chance: random.Random, cuts: list[int]) -> None:
     """Reports on overlapping parts, added in any order and grouping, have the bytes of the report on all."""
-    whole = part(OUTCOMES)
     bounds = [0, *sorted(cuts), len(OUTCOMES)]
     parts = [part(OUTCOMES[max(0, start - 5) : end]) for start, end in pairwise(bounds)]
     parts += [chance.choice(parts), Report()]
@@ -77,7 +89,7 @@ def test_any_order_and_grouping(chance: random.Random, cuts: list[int]) -> None:
     while len(parts) > 1:
         at = chance.randrange(len(parts) - 1)
         parts[at : at + 2] = [parts[at] + parts[at + 1]]
-    assert {form: made(parts[0]) for form, made in FORMS.items()} == {form: made(whole) for form, made in FORMS.items()}
+    assert in_each_form(parts[0]) == whole
 
 
 @pytest.mark.parametrize("shards", [1, 2, 7, 50])
@@ -89,6 +101,23 @@ def test_shards_in_stores_of_their_own(shards: int, tmp_path: Path) -> None:
         for number in range(1, shards + 1)
     ]
     assert FORMS[".json"](read_report(stores[::-1])) == FORMS[".json"](part(OUTCOMES))
+
+
+def test_replays_in_shards(fleet: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strict replays after a change give the same bytes in each form, in 1, 2, 7 or 50 shards, whatever their order."""
+    desk.record(tmp_path / "runs", [f"City {number}" + " refund" * (number % 3 == 0) for number in range(8)])
+    plan = fleet("plan", "runs", "--experiment", "replay", "--app", APP, "--revision", "now").out
+    (tmp_path / "items.jsonl").write_text(plan)
+    monkeypatch.setattr(desk, "how", "asks in other words")
+    found = set()
+    for total in (1, 2, 7, 50):
+        for number in range(total, 0, -1):
+            assert fleet("work", "items.jsonl", "--shard", f"{number}/{total}", "--output", f"results{total}").code == 0
+        files = [tmp_path / f"report{total}{form}" for form in FORMS]
+        assert fleet("merge", f"results{total}", *(word for file in files for word in ("--report", file))).code == 1
+        found.add(tuple(file.read_bytes() for file in files))
+    assert len(found) == 1
+    assert b"8 runs: 8 changed" in found.pop()[0]
 
 
 def test_an_item_with_two_outcomes() -> None:
@@ -133,35 +162,36 @@ def test_versions_that_do_not_fit() -> None:
         part(OUTCOMES[:2]) + part([newer])
 
 
-def test_two_plans_in_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_plans_in_a_store(tmp_path: Path, fleet: Command) -> None:
     """With two plans in a store, `merge` names both and asks for one, and its results are those of that plan alone."""
     other = plan_of([replace(item, program="desk:other") for item in PLAN.items[:9]])
     store(tmp_path, PLAN, OUTCOMES)
     store(tmp_path, other, [])
-    assert run(["fleet", "merge", str(tmp_path)]) == 2
-    told = capsys.readouterr().err
+    ended = fleet("merge", tmp_path)
+    told = ended.err
+    assert ended.code == 2
     assert f"--plan {PLAN.id}  replay, 140 items" in told
     assert f"--plan {other.id}  replay, 9 items" in told
-    assert run(["fleet", "merge", str(tmp_path), "--plan", other.id[:6]]) == 1
-    assert capsys.readouterr().out.startswith("9 runs: 9 not done")
-    assert run(["fleet", "merge", str(tmp_path), "--plan", "none"]) == 2
-    assert "there is no plan none" in capsys.readouterr().err
+    ended = fleet("merge", tmp_path, "--plan", other.id[:6])
+    assert (ended.code, ended.out.partition("\n")[0]) == (1, "9 runs: 9 not done")
+    assert "there is no plan none" in fleet("merge", tmp_path, "--plan", "none").err
 
 
-def test_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_plan(tmp_path: Path, fleet: Command) -> None:
     """A folder without a plan isn't a store of results."""
-    assert run(["fleet", "merge", str(tmp_path)]) == 2
-    assert "there is no plan\n  name the --output of agenttape fleet work" in capsys.readouterr().err
+    ended = fleet("merge", tmp_path)
+    assert ended.code == 2
+    assert "there is no plan\n  name the --output of agenttape fleet work" in ended.err
 
 
-def test_forms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_forms(tmp_path: Path, fleet: Command) -> None:
     """A report is written in each form, twice the same: tests for each item, and a result of SARIF for each cause."""
     store(tmp_path, PLAN, OUTCOMES)
     files = {form: tmp_path / "made" / f"report{form}" for form in FORMS}
-    command = ["fleet", "merge", str(tmp_path), *(word for file in files.values() for word in ("--report", str(file)))]
-    assert run(command) == 1
+    command = ["merge", tmp_path, *(word for file in files.values() for word in ("--report", file))]
+    assert fleet(*command).code == 1
     before = {form: file.read_bytes() for form, file in files.items()}
-    assert run(command) == 1
+    assert fleet(*command).out.count("tool look_up") == 1
     assert before == {form: file.read_bytes() for form, file in files.items()}
     assert json.loads(before[".json"])["verdicts"] == {
         "same": 120, "changed": 15, "broken": 5, "failed": 0, "unreadable": 0
@@ -171,8 +201,8 @@ def test_forms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(json.loads(before[".sarif"])["runs"][0]["results"]) == 4
     assert before[".md"].decode().startswith("### AgentTape: 140 runs: 120 same")
     assert "tool look_up at agent/tools@2: arguments.city" in before[".html"].decode()
-    assert capsys.readouterr().out.count("tool look_up") == 2
-    assert run(["fleet", "merge", str(tmp_path), "--report", "report.pdf"]) == 2
+    assert fleet("merge", tmp_path, "--report", "report.pdf").code == 2
+    assert "cannot be written" in fleet("merge", tmp_path, "--report", files[".md"] / "report.md").err
 
 
 def test_texts_of_strangers() -> None:

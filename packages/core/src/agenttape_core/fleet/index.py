@@ -12,7 +12,7 @@ import io
 import json
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
@@ -76,6 +76,9 @@ _LIMIT = 16 << 30  # the size of an index in bytes
 _ROWS, _WITH_MESSAGES = 20_000, 1_000  # rows in memory before they are compressed
 
 
+def _nothing() -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Indexed:
     """The result of an update of an index.
@@ -93,7 +96,13 @@ class Indexed:
     unreadable: Mapping[str, str]
 
 
-def update_index(output: str | Path, sources: Iterable[str | Path], *, with_messages: bool = False) -> Indexed:
+def update_index(
+    output: str | Path,
+    sources: Iterable[str | Path],
+    *,
+    with_messages: bool = False,
+    on_recording: Callable[[], object] = _nothing,
+) -> Indexed:
     """Add the calls of new and changed recordings to an index.
 
     The calls of recordings that are gone stay: to leave them out, delete the index and make it again.
@@ -102,6 +111,7 @@ def update_index(output: str | Path, sources: Iterable[str | Path], *, with_mess
         output: The Parquet file, or its URL. It is made if it isn't there.
         sources: Folders, URLs or globs of recordings. Derived ones count only if they're named.
         with_messages: Whether requests and answers are added as JSON.
+        on_recording: Is called after each recording.
 
     Raises:
         CassetteError: If a source can't be listed, or the index can't be read or written.
@@ -116,7 +126,7 @@ def update_index(output: str | Path, sources: Iterable[str | Path], *, with_mess
     left_out: dict[str, str] = {}  # with the problem of those that can't be read
     sink = needed("pyarrow").BufferOutputStream()
     with needed("pyarrow.parquet").ParquetWriter(sink, schema, compression="zstd") as file:
-        for batch in chain(_without(old, new), _batches(new, schema, left_out)):
+        for batch in chain(_without(old, new), _batches(new, schema, left_out, on_recording)):
             file.write_batch(batch)
         versions = {**before, **{name: each.version for name, each in new.items()}}
         recordings = {name: each for name, each in versions.items() if name not in left_out}
@@ -262,7 +272,12 @@ def _listed(sources: Iterable[str | Path]) -> dict[str, Stored]:
     return found
 
 
-def _batches(recordings: Mapping[str, Stored], schema: Any, left_out: dict[str, str]) -> Iterator[Any]:
+def _batches(
+    recordings: Mapping[str, Stored],
+    schema: Any,
+    left_out: dict[str, str],
+    on_recording: Callable[[], object] = _nothing,
+) -> Iterator[Any]:
     """Yield the calls of recordings in batches; note the problems of those that can't be read, "" for other files."""
     arrow, with_messages = needed("pyarrow"), len(schema.names) > len(COLUMNS)
     prices, rows = load_prices(project_settings().prices), list[dict[str, Any]]()
@@ -272,6 +287,7 @@ def _batches(recordings: Mapping[str, Stored], schema: Any, left_out: dict[str, 
             rows += _rows(name, cassette, prices, with_messages=with_messages)
         except CassetteError as error:
             left_out[name] = "" if error.problem == FOREIGN else str(error)
+        on_recording()
         if len(rows) >= (_WITH_MESSAGES if with_messages else _ROWS):
             yield arrow.RecordBatch.from_pylist(rows, schema)
             rows = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from agenttape_core.cli.app import CASSETTE, OK
-from agenttape_core.cli.output import cli_command, print_json, print_text, unread
+from agenttape_core.cli.output import cli_command, print_json, print_text, progress_bar, unread
 from agenttape_core.fleet.index import update_index
 
 
@@ -24,7 +24,8 @@ def index(sources: tuple[str, ...], *, output: str, with_messages: bool, as_json
 
     Exits with 3 if a recording can't be read; the index has all others.
     """
-    done = update_index(output, sources, with_messages=with_messages)
+    with progress_bar(None, "reading") as advance:
+        done = update_index(output, sources, with_messages=with_messages, on_recording=advance)
     if as_json:
         plain = {"calls": done.calls, "recordings": done.recordings, "added": done.added}
         print_json({"index": output, **plain, "unreadable": dict(done.unreadable)})

@@ -8,7 +8,8 @@ import click
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.output import cli_command, print_json, print_table, print_text
-from agenttape_core.fleet.report import FORMS, read_report
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.fleet.report import FORMS, Report, read_report
 
 
 def _in_known_forms(_context: click.Context, _parameter: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
@@ -41,9 +42,7 @@ def merge(stores: tuple[str, ...], *, plan: str, reports: tuple[str, ...], as_js
     """
     report = read_report(stores, plan)
     for file in reports:
-        path = Path(file)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(FORMS[path.suffix](report), encoding="utf-8", errors="replace", newline="\n")
+        _write(Path(file), report)
     if as_json:
         print_json(report.to_dict())
     else:
@@ -55,3 +54,12 @@ def merge(stores: tuple[str, ...], *, plan: str, reports: tuple[str, ...], as_js
     if report.verdicts()["unreadable"]:
         return CASSETTE
     return FINDINGS if report.has_failed else OK
+
+
+def _write(path: Path, report: Report) -> None:
+    text = FORMS[path.suffix](report)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be written: {error.strerror or error}") from None
