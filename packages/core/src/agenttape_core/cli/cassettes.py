@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -193,6 +194,40 @@ def _hides(file: Path) -> bool:
     except OSError:
         return PurePath(load_settings().cassette_dir).name in file.absolute().parts[:-1]
     return False
+
+
+# The secret values that a command line doesn't hold, as other programs see it.
+
+
+def with_values(function: Callable[..., object]) -> Callable[..., object]:
+    """Add the options for values to replace to a command; `values_given` reads them."""
+    for option in (
+        click.option("--value", "source", metavar="-", help="Replace the values on standard input, one in each line."),
+        click.option(
+            "--value-from-env",
+            "variables",
+            multiple=True,
+            metavar="NAME",
+            help="Replace the value of an environment variable. Repeatable.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def values_given(variables: Sequence[str], source: str | None, paths: Sequence[str]) -> list[str]:
+    """Return the secret values of a command: those of environment variables, and those on standard input for `-`."""
+    if missing := [name for name in variables if not os.environ.get(name)]:
+        raise click.UsageError(f"--value-from-env {missing[0]}: this variable is not set")
+    values = [os.environ[name] for name in variables]
+    if source is None:
+        return values
+    if source != STDIN or STDIN in paths:
+        why = "other programs see the command line" if source != STDIN else "the cassette is there"
+        raise click.UsageError(f"--value takes - only, and then reads standard input: {why}")
+    if sys.stdin.isatty():
+        return [*values, click.prompt("Value", hide_input=True, err=True)]
+    return [*values, *filter(None, sys.stdin.read().replace("\r\n", "\n").split("\n"))]
 
 
 # The cassettes that a bare name means.

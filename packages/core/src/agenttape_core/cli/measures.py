@@ -22,6 +22,7 @@ from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.schema import MODEL_KINDS, Interaction, Step
 from agenttape_core.schema.drawings import EventType, drawing_of
 from agenttape_core.storage import Cassette
+from agenttape_core.storage.names import SCORES
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.messages import tool_definitions
 from agenttape_core.tools.reading.prices import Prices
@@ -222,7 +223,6 @@ def _counts(counts: Counter[str], known: Iterable[str]) -> list[dict[str, Any]]:
 # -- Scores of recorded runs, in a file beside the cassette, which stays as it is.
 
 
-SCORES = ".scores.json"  # the end of the name of a file of scores
 _VERSION = 1
 _REMEDY = "delete the file, and score again"
 

@@ -113,7 +113,8 @@ class FsspecStore:
         for name, info in found.items():
             etag = next((str(info[key]) for key in _ETAGS if info.get(key)), "").strip('"')
             modified = next((str(info[key]) for key in _TIMES if info.get(key)), "")
-            yield Entry(str(name).removeprefix(start), info.get("size"), etag, modified)
+            key = "" if str(name) == start[:-1] else str(name).removeprefix(start)
+            yield Entry(key, info.get("size"), etag, modified)
 
     def delete(self, folder: str, names: Iterable[str]) -> None:
         """See `Store`."""

@@ -67,6 +67,8 @@ def list_files(where: Path | str, accept: Callable[[str], bool] = may_be_cassett
         raise CassetteError(folder, problem, remedy="check the address and your rights") from error
     found = []
     for key, size, etag, modified in entries:
+        if not key:
+            return [Stored(folder, size, etag, modified, folder.name)]
         *folders, name = key.split("/")
         if name and accept(name) and not any(map(is_left_out, folders)) and matches.fullmatch(key):
             at = folder / key if isinstance(folder, Path) else folder.joined(key)

@@ -21,6 +21,7 @@ _FOREIGN = frozenset(
 """Suffixes of other kinds of files. A name with one is a file name, and not the bare name of a cassette."""
 
 ASSETS = ".assets"  # the end of the name of a folder of assets, after the name of its cassette
+SCORES = ".scores.json"  # the end of the name of a file of scores, beside the cassette of its run
 SNAPSHOT = ".snapshot.yaml"
 """The end of the names of snapshots, which aren't cassettes."""
 _LEFT_OUT = (ASSETS, "__pycache__", "node_modules", "site-packages")

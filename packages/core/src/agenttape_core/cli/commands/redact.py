@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import NamedTuple
 
 import click
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
-from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument, reading
+from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument, reading, values_given, with_values
 from agenttape_core.cli.output import cli_command, print_json, print_text, unread
 from agenttape_core.errors import CassetteError, ConfigurationError, counted
 from agenttape_core.settings import Settings, load_settings
@@ -32,14 +30,7 @@ class _Done(NamedTuple):
 @cli_command("agenttape cassette redact tests --dry-run")
 @paths_argument
 @click.option("--dry-run", is_flag=True, help="Only list the secrets; exit with 1 if there is any.")
-@click.option(
-    "--value-from-env",
-    "variables",
-    multiple=True,
-    metavar="NAME",
-    help="Replace the value of an environment variable. Repeatable.",
-)
-@click.option("--value", "source", metavar="-", help="Replace the values on standard input, one in each line.")
+@with_values
 def redact(
     paths: tuple[str, ...], *, dry_run: bool, variables: tuple[str, ...], source: str | None, as_json: bool
 ) -> int:
@@ -49,7 +40,7 @@ def redact(
     detectors and the rules of the project ([tool.agenttape] redaction_rules), so that replays with the same rules still
     match. Exits with 1 if a secret cannot be replaced.
     """
-    settings, values = load_settings(), _values(variables, source, paths)
+    settings, values = load_settings(), values_given(variables, source, paths)
     check_values(values)
     found = _rewritable(paths, dry_run=dry_run)
     done = [_redacted(each, settings, values, dry_run=dry_run) for each in reading(found, "redacting")]
@@ -67,20 +58,6 @@ def _rewritable(paths: tuple[str, ...], *, dry_run: bool) -> list[Found]:
     if STDIN in paths and not dry_run:
         raise click.UsageError("a cassette on standard input cannot be replaced; name a file, or use --dry-run")
     return found_in(paths)
-
-
-def _values(variables: tuple[str, ...], source: str | None, paths: tuple[str, ...]) -> list[str]:
-    if missing := [name for name in variables if not os.environ.get(name)]:
-        raise click.UsageError(f"--value-from-env {missing[0]}: this variable is not set")
-    values = [os.environ[name] for name in variables]
-    if source is None:
-        return values
-    if source != STDIN or STDIN in paths:
-        why = "other programs see the command line" if source != STDIN else "the cassette is there"
-        raise click.UsageError(f"--value takes - only, and then reads standard input: {why}")
-    if sys.stdin.isatty():
-        return [*values, click.prompt("Value", hide_input=True, err=True)]
-    return [*values, *filter(None, sys.stdin.read().replace("\r\n", "\n").split("\n"))]
 
 
 def _redacted(found: Found, settings: Settings, values: list[str], *, dry_run: bool) -> _Done:

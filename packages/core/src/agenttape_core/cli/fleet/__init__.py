@@ -9,6 +9,7 @@ FLEET: Mapping[str, str] = {
     "work": "Do a shard of a plan, and store an outcome for each recording.",
     "merge": "Write one report on the results of all shards.",
     "index": "Write a table with a row for each recorded call, for queries and for notebooks.",
+    "forget": "Erase old recordings of a store, or a value in all of them.",
     "query": "Answer a question about the calls in an index.",
 }
 """Each is a function in a module of its name, imported when it's used; with the first sentence of its help."""
