@@ -275,31 +275,6 @@ def test_taping_twice_is_taping_once(world: World, tmp_path: Path) -> None:
     assert str(recording.report) == "0 replayed, 1 recorded"
 
 
-def test_outside_a_session_nothing_changes(world: World) -> None:
-    """Without a session a taped model really answers each call."""
-    taped = tape(NativeChat(world=world))
-    assert [taped.invoke(QUESTION).text for _ in range(2)] == [f"answer {n} to {QUESTION}" for n in (1, 2)]
-    assert "".join(chunk.text for chunk in taped.stream(QUESTION)) == f"answer 3 to {QUESTION}"
-
-
-def test_untaped_model_is_left_alone_unless_automatic(world: World, tmp_path: Path) -> None:
-    """With `auto=False` only what was taped takes part."""
-    with use_cassette(tmp_path / "chat.yaml", mode="all", auto=False) as recording:
-        StreamingChat(world=world).invoke(QUESTION)
-    assert str(recording.report) == "0 replayed, 0 recorded"
-    assert len(world.reached) == 1
-
-
-def test_framework_is_restored(world: World, tmp_path: Path) -> None:
-    """After the last session the framework's own methods are back, and a call reaches the world."""
-    before = {name: vars(BaseChatModel)[name] for name in ("generate", "agenerate", "stream", "astream")}
-    with use_cassette(tmp_path / "chat.yaml", mode="all"):
-        pass
-    assert {name: vars(BaseChatModel)[name] for name in before} == before
-    StreamingChat(world=world).invoke(QUESTION)
-    assert len(world.reached) == 1
-
-
 def test_only_parts_of_langchain_are_taped() -> None:
     """Anything else is refused, with what to do instead."""
     with pytest.raises(ConfigurationError, match=r"expected a model, a tool, .* or another runnable"):
@@ -470,23 +445,6 @@ def test_stream_broken_midway(world: World, tmp_path: Path) -> None:
         assert collect() == recorded
     with use_cassette(path), pytest.raises(TimeoutError, match="broken at 2"):
         model.invoke(QUESTION)
-
-
-def test_what_the_run_changes_is_not_recorded(world: World, tmp_path: Path) -> None:
-    """An answer is recorded as it was given, whatever the caller does to it, and replayed fresh each time."""
-    model = StreamingChat(world=world)
-    path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all"):
-        for chunk in model.stream(QUESTION):
-            chunk.content = "scribbled over"
-        model.invoke(QUESTION).content = "scribbled over"
-    world.gone = True
-    with use_cassette(path, on_repeat="last"):
-        assert "".join(chunk.text for chunk in model.stream(QUESTION)) == f"answer 1 to {QUESTION}"
-        for _ in range(2):
-            answer = model.invoke(QUESTION)
-            assert answer.text == f"answer 2 to {QUESTION}"
-            answer.content = "scribbled over"
 
 
 def test_leaf_called_by_hand(world: World, tmp_path: Path) -> None:

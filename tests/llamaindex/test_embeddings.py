@@ -114,14 +114,6 @@ def test_vectors_are_stored_as_bytes(tmp_path: Path, world: World) -> None:
     assert len((tmp_path / "c.yaml").read_text("utf-8").splitlines()) < 60
 
 
-def test_other_text_is_a_miss(tmp_path: Path, world: World) -> None:
-    """A text that was not embedded is a miss."""
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        tape(FakeEmbedding(world)).get_text_embedding("t")
-    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
-        tape(FakeEmbedding(world)).get_text_embedding("u")
-
-
 @pytest.mark.parametrize(("make", "ask"), [(FakeEmbedding, everything), (FakeImages, everything_with_images)])
 def test_made_of_a_cassette(
     tmp_path: Path, world: World, make: Callable[[World], Any], ask: Callable[[Any], Any]

@@ -17,30 +17,26 @@ from llama_index.core.base.llms.types import (
     ChatResponse,
     ImageBlock,
     LogProb,
-    MessageRole,
     TextBlock,
     ToolCallBlock,
 )
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import MockLLM
-from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.llms.utils import resolve_llm
 from llama_index.core.program.utils import get_program_for_llm
 from llama_index.core.rate_limiter import BaseRateLimiter, TokenBucketRateLimiter
 from pydantic import BaseModel, PrivateAttr
 
 from agenttape_core import open_cassette, use_cassette
-from agenttape_core.errors import CassetteMissError, ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.redaction import PSEUDONYM
 from agenttape_llamaindex import tape
 
 from .fakes import (
     CALLS,
-    HELLO,
     Callbacks,
     CallingLLM,
     DelegatingLLM,
-    FakeLLM,
     LeafLLM,
     PromptingLLM,
     PromptLLM,
@@ -80,20 +76,6 @@ def test_replay_equals_the_recording(
     assert [type(item) for item in replayed] == [type(item) for item in recorded]
     assert len(replay.interactions) == len(world.reached) == 1
     assert world.trespasses == []
-
-
-@pytest.mark.parametrize(("recorded", "asked"), [("achat", "chat"), ("stream_chat", "achat"), ("chat", "astream_chat")])
-def test_one_recording_serves_every_form(tmp_path: Path, world: World, recorded: str, asked: str) -> None:
-    """A chat that was recorded in one form serves the others, at the same place."""
-    llm = tape(LeafLLM(world))
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        first = done(CALLS[recorded](llm))
-    world.gone = True
-    with use_cassette(tmp_path / "c.yaml") as replay:
-        second = done(CALLS[asked](llm))
-    ends = [value[-1] if isinstance(value, list) else value for value in (first, second)]
-    assert ends[0].message == ends[1].message
-    assert [replayed.match_rule for replayed in replay.report.replayed] == ["exact"]
 
 
 @pytest.mark.parametrize(
@@ -163,13 +145,6 @@ def test_copies_stay_taped(tmp_path: Path) -> None:
         assert len(cassette.interactions) == 1
 
 
-def test_outside_of_sessions_nothing_changes(world: World) -> None:
-    """Without a session a taped LLM calls its provider each time."""
-    llm = tape(LeafLLM(world))
-    assert llm.complete("a").text == "text 1"
-    assert llm.complete("a").text == "text 2"
-
-
 def test_request_is_what_the_provider_receives(tmp_path: Path, world: World) -> None:
     """A request names model, sampling, messages, tools and results in the terms of all cassettes."""
     picture = ImageBlock(image=b"\x89PNG", image_mimetype="image/png")
@@ -198,27 +173,6 @@ def test_request_is_what_the_provider_receives(tmp_path: Path, world: World) -> 
     assert result == {"role": "tool", "content": "1", "tool_call_id": "t1", "name": "add"}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda llm: llm.chat([ChatMessage(role="user", content="Other")]),
-        lambda llm: llm.chat(HELLO, temperature=0.9),
-        lambda llm: llm.chat([HELLO[1], HELLO[0]]),
-        lambda llm: llm.complete("user: Hello"),
-    ],
-    ids=["message", "temperature", "order", "completion"],
-)
-def test_another_question_is_a_miss(tmp_path: Path, world: World, change: Callable[[Any], Any]) -> None:
-    """A call whose request differs is not replayed."""
-    llm = tape(LeafLLM(world))
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        llm.chat(HELLO)
-    world.gone = True
-    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
-        change(llm)
-    assert world.trespasses == []
-
-
 @pytest.mark.parametrize("name", ["chat", "achat", "stream_chat", "astream_chat", "complete"])
 def test_errors_are_raised_again(tmp_path: Path, world: World, name: str) -> None:
     """An error of the provider is recorded and raised again, with the same events."""
@@ -229,30 +183,6 @@ def test_errors_are_raised_again(tmp_path: Path, world: World, name: str) -> Non
     with use_cassette(tmp_path / "c.yaml"), events_of() as again, pytest.raises(ValueError, match="refused"):
         done(CALLS[name](llm))
     assert [event[:2] for event in again] == [event[:2] for event in told]
-
-
-def test_automatic_records_a_taped_one_once(tmp_path: Path, world: World) -> None:
-    """A taped LLM under an automatic session is recorded once."""
-    with use_cassette(tmp_path / "c.yaml", mode="all") as cassette:
-        tape(DelegatingLLM(world)).chat(HELLO)
-        LeafLLM(world).chat(HELLO)
-    assert len(cassette.interactions) == 2
-
-
-def test_not_automatic_leaves_others_alone(tmp_path: Path, world: World) -> None:
-    """In a session that is not automatic, only taped LLMs take part."""
-    with use_cassette(tmp_path / "c.yaml", mode="all", auto=False) as cassette:
-        LeafLLM(world).chat(HELLO)
-        tape(LeafLLM(world)).complete("Once")
-    assert [interaction.kind for interaction in cassette.interactions] == ["completion"]
-
-
-def test_classes_are_left_as_they_were(tmp_path: Path) -> None:
-    """After the session every class has its own methods again."""
-    before = {name: inspect.getattr_static(LeafLLM, name) for name in CALLS}
-    with use_cassette(tmp_path / "c.yaml", mode="all", on_unused="ignore"):
-        assert inspect.getattr_static(LeafLLM, "chat") is not before["chat"]
-    assert {name: inspect.getattr_static(LeafLLM, name) for name in CALLS} == before
 
 
 def test_class_that_is_defined_meanwhile(tmp_path: Path, world: World) -> None:
@@ -342,37 +272,6 @@ def test_calls_are_answered_as_their_limiter_let_them_through(tmp_path: Path, wo
         assert asyncio.run(ask(limiter)) == recorded
     assert replay.report.nondeterminism == ()
     assert limiter.asked == 0
-
-
-def test_concurrent_calls_find_their_own(tmp_path: Path, world: World) -> None:
-    """Equal questions of concurrent tasks are told apart by the order in which they began."""
-
-    async def ask(llm: FakeLLM) -> list[Any]:
-        return await asyncio.gather(*(llm.achat(HELLO) for _ in range(4)))
-
-    llm = LeafLLM(world)
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = asyncio.run(ask(llm))
-    world.gone = True
-    with use_cassette(tmp_path / "c.yaml") as replay:
-        assert asyncio.run(ask(llm)) == recorded
-    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
-
-
-def test_secrets_are_redacted_and_come_back(tmp_path: Path) -> None:
-    """A secret that the program sends is not in the file, and in the answer again where the program has it."""
-    secret = "sk-" + "proj-" + "a1B2c3D4e5F6g7H8i9J0k1L2"
-    llm = tape(
-        MockFunctionCallingLLM(
-            response_generator=lambda messages, **_: messages[-1].model_copy(update={"role": MessageRole.ASSISTANT})
-        )
-    )
-    asked = [ChatMessage(role="user", content=f"My key is {secret}, keep it.")]
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = llm.chat(asked)
-    assert secret not in (tmp_path / "c.yaml").read_text("utf-8")
-    with use_cassette(tmp_path / "c.yaml"):
-        assert llm.chat(asked) == recorded
 
 
 def test_whatever_else_is_refused() -> None:
