@@ -115,9 +115,9 @@ $(OPENAI)/.ready: pyproject.toml constraints.txt $(wildcard packages/*/pyproject
 	$(OPENAI)/bin/python $(INSTALL) --no-deps llama-index-llms-anthropic==0.12.3 # it asks for all of Amazon's and Google's clouds
 	@touch $@
 
-identical: $(READY) ## Replay the programs of docs/identical.md as often as it says, and let verify find old defects.
-	$(BIN)/python -m pytest -q -n auto --dist worksteal --night --replays=20 tests/conformance/identical \
-		tests/conformance/defects tests/langgraph/test_verify.py tests/llamaindex/test_verify.py
+identical: $(READY) ## Replay the programs of docs/identical.md as often as it says, and put old defects back.
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --night --replays=20 \
+		tests/conformance/identical tests/conformance/defects
 
 night: $(READY) ## Run all tests with every cell of each sweep, more replays and more random draws.
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -o faulthandler_timeout=1800 --night --every-check --replays=20 \

@@ -31,7 +31,7 @@ def prices(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def replays(pytestconfig: pytest.Config) -> int:
     """How often a program whose tasks or threads race is recorded, or replayed: twice, and more often at night."""
-    return int(pytestconfig.getoption("replays"))
+    return max(2, int(pytestconfig.getoption("replays")))
 
 
 @pytest.fixture

@@ -189,39 +189,6 @@ async def test_identical_calls(shape: str, order: str, way: str, world: World, t
     assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
-PAIRS = [("batch", "abatch"), ("abatch", "batch"), ("gather", "abatch"), ("batch", "gather")]
-
-
-@pytest.mark.parametrize(("first", "second"), PAIRS)
-async def test_identical_calls_across(first: str, second: str, world: World, tmp_path: Path) -> None:
-    """Recordings of threads serve tasks call by call, and vice versa."""
-    model: Any = HeldChat(world=world, turnstile=Turnstile(ORDERS["mixed"]))
-    path = tmp_path / "four.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = await FOUR[first](model)
-    world.gone = True
-    model.turnstile = Turnstile(None)
-    with use_cassette(path):
-        assert await FOUR[second](model) == recorded
-
-
-@pytest.mark.parametrize("shape", FOUR)
-async def test_file_does_not_depend_on_speed(shape: str, world: World, tmp_path: Path) -> None:
-    """The interactions stand in the file in the order of the callers, not of their completion."""
-
-    def _constant(messages: Any, number: int) -> AIMessage:
-        return AIMessage("always this")
-
-    files = []
-    for order in ("in order", "backwards"):
-        model: Any = HeldChat(world=world, reply=_constant, turnstile=Turnstile(ORDERS[order]))
-        path = tmp_path / order / "four.jsonl"
-        with use_cassette(path, mode="all"):
-            await FOUR[shape](model)
-        files.append(path.read_text("utf-8").splitlines()[1:])
-    assert files[0] == files[1]
-
-
 # -- six branches --------------------------------------------------------------------------------------------------
 
 SIX = [5, 2, 0, 4, 1, 3]
@@ -370,7 +337,7 @@ async def test_identical_tool_calls(kind: str, is_async: bool, world: World, tmp
     assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
-# -- several sessions ----------------------------------------------------------------------------------------------
+# -- synchronous tools of an asynchronous program -----------------------------------------------------------------
 
 
 async def test_threads_of_replayed_tools_have_no_place_in_the_order(world: World, tmp_path: Path) -> None:
@@ -408,56 +375,3 @@ async def test_threads_of_replayed_tools_have_no_place_in_the_order(world: World
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert await program() == recorded
     assert replay.report.nondeterminism == ()
-
-
-async def test_two_sessions_in_one_loop(world: World, tmp_path: Path) -> None:
-    """Two sessions that are open at once in two tasks do not mix, while recording and while replaying."""
-    model = NativeChat(world=world)
-    barrier = asyncio.Barrier(2)
-
-    async def talk(name: str, mode: str, meet: Any) -> list[str]:
-        async with use_cassette(tmp_path / f"{name}.yaml", mode=mode) as session:
-            answers = []
-            for _ in range(3):
-                await meet()
-                answers.append((await model.ainvoke(SAME)).text)
-            await meet()
-        assert len(session.report.recorded) + len(session.report.replayed) == 3
-        return answers
-
-    recorded = await asyncio.gather(*(talk(name, "all", barrier.wait) for name in "ab"))
-    assert len({*recorded[0], *recorded[1]}) == 6
-    world.gone = True
-    replayed = await asyncio.gather(*(talk(name, "none", barrier.wait) for name in "ab"))
-    assert replayed == recorded
-
-
-async def test_recording_beside_a_replay(world: World, tmp_path: Path) -> None:
-    """One task records while another replays: the replay executes nothing, the recording is not replayed."""
-    model = NativeChat(world=world)
-    with use_cassette(tmp_path / "old.yaml", mode="all"):
-        old = model.invoke(SAME).text
-    barrier = asyncio.Barrier(2)
-
-    async def talk(name: str, mode: str) -> str:
-        async with use_cassette(tmp_path / f"{name}.yaml", mode=mode):
-            await barrier.wait()
-            answer = (await model.ainvoke(SAME)).text
-            await barrier.wait()
-        return answer
-
-    replayed, recorded = await asyncio.gather(talk("old", "none"), talk("new", "all"))
-    assert replayed == old
-    assert recorded == f"answer 2 to {SAME}"
-
-
-def test_nested_sessions(world: World, tmp_path: Path) -> None:
-    """The inner session has the call; afterwards the outer one has it again."""
-    model = NativeChat(world=world)
-    with use_cassette(tmp_path / "outer.yaml", mode="all") as outer:
-        model.invoke("1")
-        with use_cassette(tmp_path / "inner.yaml", mode="all") as inner:
-            model.invoke("2")
-        model.invoke("3")
-    assert [row.request["messages"][0]["content"] for row in outer.interactions] == ["1", "3"]
-    assert [row.request["messages"][0]["content"] for row in inner.interactions] == ["2"]

@@ -1,7 +1,7 @@
 """Old defects of replays that are no difference between two replays: each is put back by undoing what corrected it.
 
-A run of pytest loads this module as a plugin, and puts back the defect that the environment names. `verify` finds those
-that show in a replay of a program; `tests/*/put_back.py` has them.
+A run of pytest loads this module as a plugin, and puts back the defect that the environment names. `verify` finds some
+of those that show in a replay of a program: see `tests/core/tools/verify/put_back.py`.
 
 Each undoes its correction at one place of today's code; where a defect stood in code that is gone, it undoes what does
 the work of that code now. With some, a program waits for ever, and its test gives up after a while.
@@ -97,6 +97,25 @@ DEFECTS: dict[str, Defect] = {
         _put("agenttape_core.session.id_mapping", "counterparts", lambda _, recorded: list(recorded)),
         "tests/langgraph/test_observed.py",
         "swarm",
+    ),
+    "merged handlers lose their order": Defect(
+        _put("agenttape_langchain.automatic", "keeping_order", lambda merge: merge),
+        "tests/langgraph/test_message_ids.py",
+        "merged_handlers",
+    ),
+    "conversations are told apart by their order": Defect(
+        _put("agenttape_core.integration", "RecordedRuns.begin", lambda _, begin, *_given: begin()),
+        "tests/langgraph/test_threads.py",
+        "keep_their_answers",
+    ),
+    "a tool's set is a text in today's order": Defect(
+        _put("agenttape_llamaindex.tools", "recorded_text", lambda _, text: text),
+        "tests/llamaindex/test_tools.py",
+        "text_of_a_set",
+    ),
+    "triplets of a graph come in the order of a set": Defect(
+        _put("agenttape_llamaindex.property_graphs", "in_order", lambda real: real),
+        "tests/llamaindex/test_property_graphs.py",
     ),
     "agents within tools are replayed as a block": Defect(
         _put("agenttape_core.engine", "Policy.steps_into", lambda *_: False),
