@@ -10,7 +10,7 @@ import pytest
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.fleet.items import read_plan
 from agenttape_core.fleet.outcomes import Outcome, read_outcome
-from agenttape_core.fleet.work import work
+from agenttape_core.fleet.working import work
 
 from . import desk
 from .conftest import APP, Command

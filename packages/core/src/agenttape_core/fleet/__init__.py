@@ -6,16 +6,36 @@ from agenttape_core.schema.late_names import late_names
 
 if TYPE_CHECKING:
     from agenttape_core.fleet.index import Indexed, calls, read_index, update_index
+    from agenttape_core.fleet.items import Item, Plan, read_plan
+    from agenttape_core.fleet.outcomes import Outcome
     from agenttape_core.fleet.questions import ask
     from agenttape_core.fleet.report import Report, read_report
+    from agenttape_core.fleet.working import store_plan, work
 
-__all__ = ["Indexed", "Report", "ask", "calls", "read_index", "read_report", "update_index"]
+__all__ = [
+    "Indexed",
+    "Item",
+    "Outcome",
+    "Plan",
+    "Report",
+    "ask",
+    "calls",
+    "read_index",
+    "read_plan",
+    "read_report",
+    "store_plan",
+    "update_index",
+    "work",
+]
 
 __getattr__ = late_names(
     __name__,
     {
         ".index": ("Indexed", "calls", "read_index", "update_index"),
+        ".items": ("Item", "Plan", "read_plan"),
+        ".outcomes": ("Outcome",),
         ".questions": ("ask",),
         ".report": ("Report", "read_report"),
+        ".working": ("store_plan", "work"),
     },
 )

@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from contextlib import AbstractContextManager, nullcontext, suppress
-from pathlib import Path
 
 import click
 
@@ -14,13 +13,14 @@ from agenttape_core.cli.app import CASSETTE, FINDINGS, INTERRUPTED, OK
 from agenttape_core.cli.cassettes import STDIN
 from agenttape_core.cli.output import cli_command, print_json, printable, progress_bar
 from agenttape_core.cli.programs import from_here
-from agenttape_core.errors import ConfigurationError, counted
+from agenttape_core.errors import CassetteError, ConfigurationError, counted
 from agenttape_core.experiments.program import is_command
 from agenttape_core.fleet.items import Item, Plan, read_plan, shard_named
 from agenttape_core.fleet.planning import current_revision
-from agenttape_core.fleet.work import Done, done_in, store_plan, work_all
+from agenttape_core.fleet.working import Done, done_in, store_plan, work_all
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.storage import location_of
+from agenttape_core.storage.files import packed_bytes
 from agenttape_core.tools.budget import limit_over_shards
 from agenttape_core.tools.reading.prices import load_prices
 
@@ -29,7 +29,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40,64}(?:\+[0-9a-f]+)?")
 
 
 @cli_command("agenttape fleet work items.jsonl --shard 7/50 --output s3://fleet/tonight")
-@click.argument("file", metavar="ITEMS", type=click.Path())
+@click.argument("file", metavar="ITEMS")
 @click.option("--shard", default="1/1", metavar="N/TOTAL", help="The part to do, or env for the variables of CI.")
 @click.option("--output", "-o", required=True, metavar="URL", help="The folder or the URL of the outcomes.")
 @click.option(
@@ -38,6 +38,8 @@ _COMMIT = re.compile(r"[0-9a-f]{40,64}(?:\+[0-9a-f]+)?")
 @click.option("--max-usd", type=click.FloatRange(0), metavar="DOLLARS", help="The limit of all shards together.")
 def work(file: str, *, shard: str, output: str, concurrency: int, max_usd: float | None, as_json: bool) -> int:
     """Do a shard of a plan, and store an outcome for each recording.
+
+    ITEMS is the file of the plan, its URL, or - for standard input.
 
     An outcome that is there already isn't made again: run it again after an interruption, or on more machines. Shards
     take about the same time. With `--shard env`, CI or Kubernetes numbers them.
@@ -60,8 +62,8 @@ def work(file: str, *, shard: str, output: str, concurrency: int, max_usd: float
 
 def _read(file: str) -> Plan:
     try:
-        text = sys.stdin.read() if file == STDIN else Path(file).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
+        text = sys.stdin.read() if file == STDIN else packed_bytes(location_of(file)).decode()
+    except (CassetteError, ValueError) as error:
         raise ConfigurationError(f"{file}: the plan can't be read: {error}") from None
     return read_plan(text, file)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,23 @@ from agenttape_core.fleet.items import Item, Plan, hash_of
 from agenttape_core.fleet.judging import outcome_of
 from agenttape_core.fleet.outcomes import Outcome, key_of, read_outcome
 from agenttape_core.fleet.planning import below, content_of
+from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.storage import Location, create_once, list_files, location_of
 from agenttape_core.storage.files import packed_bytes
+from agenttape_core.tools.budget import limit_over_shards
+from agenttape_core.tools.reading.prices import load_prices
+
+_WORKERS = 64  # the workers of an engine that are expected to share a limit, each with one item at a time
 
 
-def work(item: Item, *, output: str | Path, settings: Mapping[str, Any] | None = None) -> Outcome:
+def work(
+    item: Item,
+    *,
+    output: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    max_usd: float | None = None,
+    plan: str = "",
+) -> Outcome:
     """Do the work of an item, store its outcome, and return it. An outcome that is there already isn't made again.
 
     Several processes may do the same item: one outcome is stored, and all return that one.
@@ -35,6 +48,8 @@ def work(item: Item, *, output: str | Path, settings: Mapping[str, Any] | None =
         item: The item.
         output: The folder or the URL of the outcomes.
         settings: The settings of its plan.
+        max_usd: The most that the calls of models may cost, in US dollars: of all workers of the plan together.
+        plan: The id of the plan, for which the money is counted.
 
     Raises:
         BudgetExceededError: If a call would cost more than is left.
@@ -51,7 +66,12 @@ def work(item: Item, *, output: str | Path, settings: Mapping[str, Any] | None =
     if content_of(packed_bytes(recording)) != item.content:
         remedy = "plan again:  agenttape fleet plan"
         raise CassetteError(recording, "it isn't the recording that was planned: its bytes have changed", remedy=remedy)
-    outcome = outcome_of(item, recording, settings)
+    limit: AbstractContextManager[object] = nullcontext()
+    if max_usd is not None:
+        prices = load_prices(project_settings().prices)
+        limit = limit_over_shards(location_of(output), plan, max_usd, prices, _WORKERS)
+    with limit:
+        outcome = outcome_of(item, recording, settings)
     if create_once(place, outcome.to_bytes()):
         return outcome
     return _stored(place) or outcome
