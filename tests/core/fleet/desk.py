@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 from agenttape_core import boundary, use_cassette
@@ -36,10 +38,12 @@ def answer(city: str) -> str:
         raise ValueError(f"{SECRET} is wrong")
     if how == "skips":
         return ask(f"Weather of {city}? {SECRET}")
+    if how == "is interrupted" and city == "Oslo":
+        os.kill(os.getpid(), signal.SIGINT)  # as a terminal does: the main thread gets it
     facts = look_up(f"{city} {SECRET}")
     if "refund" in city:
         refund(3)
-    return ask(f"{facts}?" if how == "as recorded" else f"Please: {facts}?")
+    return ask(f"Please: {facts}?" if how == "asks otherwise" else f"{facts}?")
 
 
 def record(folder: Path, cities: list[str]) -> Path:

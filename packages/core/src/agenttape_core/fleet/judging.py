@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import lru_cache
 from http import HTTPStatus
 from itertools import zip_longest
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -74,7 +73,7 @@ def outcome_of(item: Item, location: Location, settings: Mapping[str, Any]) -> O
         overview = overview_of(cassette, _prices())
         about = replace(
             about,
-            trajectory=trajectory_of((row.kind, row.name) for row in cassette.entries),
+            trajectory=trajectory_of(_calls(cassette)),
             calls=overview.interactions,
             tokens=overview.input_tokens + overview.output_tokens,
             dollars=None if overview.unpriced else round(overview.dollars, _DIGITS),
@@ -126,7 +125,6 @@ def _replayed(item: Item, about: Outcome, cassette: Cassette, rules: Sequence[Ch
             raise error
     verdict, where = _end_of(ended)
     if where:
-        about = replace(about, trajectory=_trajectory_of(ended) if ended.left is not None else about.trajectory)
         return _with_cause(replace(about, verdict=verdict), where)
     return _judged(about, cassette, rules)
 
@@ -145,14 +143,6 @@ def _end_of(ended: Run) -> tuple[Verdict, str]:
     if isinstance(answer, Answered) and answer.differences:
         return "changed", "the server's answer differs from the recorded one"
     return "same", ""
-
-
-def _trajectory_of(ended: Run) -> str:
-    """Return the hash of the calls of a replay up to its first new request."""
-    report, miss = ended.session.report, ended.session.failure
-    made = sorted((*report.replayed, *report.stepped_into), key=attrgetter("number"))
-    new = [(miss.kind, miss.name)] if isinstance(miss, CassetteMissError) else []
-    return trajectory_of([*((each.kind, each.name) for each in made), *new])
 
 
 def _left(ended: Run) -> str:
@@ -224,7 +214,6 @@ def _of_sample(item: Item, about: Outcome, cassette: Cassette, rules: Sequence[C
     about = replace(
         about,
         verdict="same",
-        trajectory=trajectory_of(calls),
         passed=None if sample.left_out else sample.passed,
         calls=len(calls),
         tokens=sample.trajectory.tokens,

@@ -41,7 +41,7 @@ class Outcome:
         candidate: The other model.
         sample: The number of the sample.
         weight: The number of recorded runs that it represents.
-        trajectory: The hash of the kinds and names of the calls, in order.
+        trajectory: The hash of the kinds and names of the recorded calls, in order: the class of the run.
         cause: The hash of the place of the first new request and of what differs in it; empty if there is none.
         where: That in words.
         rules: The names of the broken rules.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -147,25 +147,26 @@ def work_all(
     missing = [item for item in mine if item.id not in there]
     done.known = len(mine) - len(missing)
 
-    def do(item: Item) -> tuple[str, str]:
-        """Return the verdict on an item, or why it has none."""
+    verdicts: list[str] = []  # threads append to it
+
+    def do(item: Item) -> None:
         try:
-            return work(item, output=output, settings=settings).verdict, ""
+            verdicts.append(work(item, output=output, settings=settings).verdict)
         except (ConfigurationError, CassetteWriteError):
             raise
         except AgentTapeError as error:
-            return "", str(error)
+            done.failed.append(str(error))
         finally:
             if on_item is not None:
                 on_item()
 
-    with warnings.catch_warnings(), Jobs(concurrency) as jobs:  # threads put back the filters in no order
-        try:
-            for verdict, problem in jobs.each(do, missing):
-                done.verdicts.update(filter(None, [verdict]))
-                done.failed += filter(None, [problem])
-        except BudgetExceededError as error:
-            done.stopped = str(error).partition("\n")[0]
-        except KeyboardInterrupt:
-            done.is_whole = False
+    try:
+        with warnings.catch_warnings(), Jobs(concurrency) as jobs:  # threads put back the filters in no order
+            deque(jobs.each(do, missing), 0)
+    except BudgetExceededError as error:
+        done.stopped = str(error).partition("\n")[0]
+    except KeyboardInterrupt:
+        done.is_whole = False
+    done.verdicts.update(verdicts)
+    done.failed.sort()
     return done
