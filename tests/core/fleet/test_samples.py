@@ -23,7 +23,7 @@ MODEL = ("--experiment", "model", "--model", "own", "--app", APP, "--revision", 
 
 def test_samples(fleet: Command, runs: Path) -> None:
     """Each sample is an item: it passes, with the calls of its own, and nothing of it is kept."""
-    items = plan(fleet, str(runs), *MODEL, "--samples", "2")
+    items = plan(fleet, str(runs), *MODEL, "--samples", "8")
     assert fleet("work", items, "--output", "out", "--json").json["verdicts"] == {"same": 8}
     found = outcomes()
     assert {(one.sample, one.candidate, one.passed) for one in found} == {(1, "own", True), (2, "own", True)}
@@ -89,18 +89,6 @@ def test_in_parallel(fleet: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{__name__}.sampled", True)
     ended = fleet("work", items, "--output", "out", "--concurrency", "4", "--json")
     assert ended.json["verdicts"] == {"same": 8}
-
-
-def test_limit(fleet: Command, runs: Path) -> None:
-    """Beyond the limit no call is made, the items without an outcome are counted, and a run without it does them."""
-    Path("prices.json").write_text('{"m": {"input": 1.0}}')
-    Path("pyproject.toml").write_text('[tool.agenttape]\nprices = "prices.json"\n')
-    items = plan(fleet, str(runs), *MODEL)
-    ended = fleet("work", items, "--output", "out", "--max-usd", "0")
-    assert ended.code == 1
-    assert "4 items not done" in ended.err
-    assert not outcomes()
-    assert fleet("work", items, "--output", "out", "--json").json["verdicts"] == {"same": 4}
 
 
 @pytest.fixture(scope="module")
