@@ -48,6 +48,10 @@ LOADED = (
 """Packages that many commands load."""
 
 
+FRAMEWORKS = "ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning"
+"""Of LlamaIndex, on Python 3.14."""
+
+
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Give a folder of commands that begin with the packages loaded."""
@@ -77,7 +81,7 @@ def environment(
             **{f"GIT_{who}_{what}": "Reader" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
             "PYTHONPATH": str(ROOT / "examples"),  # the client that a page of LlamaIndex takes from there
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # a reader does not have the plugins of these tests
-            "PYTEST_ADDOPTS": "-p agenttape",
+            "PYTEST_ADDOPTS": f'-p agenttape -W "{FRAMEWORKS}"',
             "XDG_STATE_HOME": str(tmp_path / "state"),
             "COLUMNS": "110",
             "NO_COLOR": "1",

