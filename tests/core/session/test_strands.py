@@ -647,6 +647,41 @@ def test_a_changed_program_is_not_kept_from_its_end() -> None:
     assert session.report.nondeterminism
 
 
+def sleeps(stop: threading.Event) -> None:
+    """Poll by sleeping."""
+    while not stop.is_set():
+        time.sleep(0.1)
+
+
+def awaits(stop: threading.Event) -> None:
+    """Poll by waiting with a timeout."""
+    while not stop.wait(0.1):
+        pass
+
+
+@pytest.mark.parametrize("poll", [sleeps, awaits])
+def test_a_changed_program_beside_a_thread_that_polls_ends(poll: Callable[[threading.Event], None]) -> None:
+    """A thread that polls forever in the background doesn't keep a replay that makes fewer calls from its end."""
+
+    def run(names: str) -> list[str]:
+        stop, world = threading.Event(), Slow()
+        sweeper = threading.Thread(target=poll, args=(stop,))
+        sweeper.start()
+        try:
+            with ThreadPoolExecutor(len(names)) as pool:
+                return list(pool.map(lambda name: world.ask(name + "1") + world.ask(name + "2"), names))
+        finally:
+            stop.set()
+            sweeper.join()
+
+    with use_cassette("c", mode="all"):
+        run("abcd")
+    with use_cassette("c", mode="none", on_unused="ignore") as session:
+        assert run("bcd") == [f"answer to {name}1answer to {name}2" for name in "bcd"]
+
+    assert session.report.nondeterminism
+
+
 def test_a_pool_that_is_too_small_is_not_waited_for() -> None:
     """Work that cannot begin, because all threads of its pool wait for it, is told at once, and nothing hangs."""
 
