@@ -16,7 +16,7 @@ SUITES := .venv-suites
 unexport PYTHONDONTWRITEBYTECODE
 NAMES := core langchain langgraph llamaindex
 SOURCES := $(patsubst %,packages/%/src,$(NAMES))
-# The integrations whose oldest and newest versions are tested in environments of their own.
+# The integrations whose frameworks' oldest versions are tested, each in a separate environment.
 ENDS := langchain langgraph llamaindex
 # What else of ours each of them is built on, or its tests are.
 BELOW_langchain := -e packages/langgraph
@@ -93,14 +93,8 @@ oldest: $(READY) $(ENDS:%=.oldest-%) ## Run the integrations' tests with the old
 		--group packages/$*/pyproject.toml:oldest
 	.venv-oldest-$*/bin/python -m pytest -q $(TESTS_$*)
 
-newest: $(READY) $(ENDS:%=.newest-%) ## Run the integrations' tests with the newest versions that are supported.
-
-.newest-%: $(READY)
-	$(PYTHON) -m venv .venv-newest-$*
-	$(INSTALL_IN) .venv-newest-$*/bin/python install -c constraints.txt -e packages/core $(BELOW_$*) -e packages/$* --group dev
-	# Not by the resolver: LangChain's ask for a certifi that not every registry has.
-	$(INSTALL_IN) .venv-newest-$*/bin/python install --no-deps --group packages/$*/pyproject.toml:newest
-	.venv-newest-$*/bin/python -m pytest -q $(TESTS_$*)
+newest: $(READY) ## Run the integrations' tests with the newest versions that are supported, which constraints.txt has.
+	$(BIN)/python -m pytest -q $(foreach end,$(ENDS),$(TESTS_$(end)))
 
 openai: $(OPENAI)/.ready ## Run LlamaIndex's OpenAI and Anthropic packages, recorded and replayed; they require an older openai and anthropic.
 	$(OPENAI)/bin/python -m pytest -q tests/llamaindex/openai_packages tests/servers/test_anthropic.py

@@ -1,7 +1,7 @@
 """Move constraints.txt to the newest versions that fit together: `make upgrade`.
 
-`make upgrade OF="openai anthropic"` moves those alone. The tests then run with the new versions; if one fails,
-constraints.txt is restored, and the new one stays in .venv-upgrade/constraints.txt.
+`make upgrade OF="openai anthropic"` moves those alone. The tables of versions on the pages follow. The tests then run with
+the new versions; if one fails, all files are restored, and the new versions stay in .venv-upgrade/constraints.txt.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from tests.matrix.run import NAMES, ROOT
 PINNED = ROOT / "constraints.txt"
 PROPOSED = ROOT / ".venv-upgrade" / "constraints.txt"
 GROUPS = ("dev", "parts", "build")
+PAGES = [ROOT / "docs" / f"{name}.md" for name in NAMES if name != "core"]
+"""The pages with a table of the oldest and the newest versions that are supported."""
 
 
 def normal(name: str) -> str:
@@ -56,6 +58,12 @@ def moved(text: str, found: dict[str, str]) -> tuple[str, list[str]]:
     return "\n".join(lines) + "\n", changes
 
 
+def with_newest(page: str, versions: dict[str, str]) -> str:
+    """Return a page whose table shows other newest versions."""
+    row = r"^(\| `([\w-]+)`[^|]*\| [\d.]+ \| )[\d.]+(?= \|$)"
+    return re.sub(row, lambda found: found[1] + versions[found[2]], page, flags=re.MULTILINE)
+
+
 def main(names: list[str]) -> int:
     """Move the versions and run the tests; return 1 if they fail, and 0 otherwise."""
     before = PINNED.read_text(encoding="utf-8")
@@ -72,14 +80,18 @@ def main(names: list[str]) -> int:
     print(*changes, sep="\n", flush=True)
     PROPOSED.parent.mkdir(exist_ok=True)
     PROPOSED.write_text(after, encoding="utf-8")
+    files = {page: page.read_text(encoding="utf-8") for page in PAGES}
     PINNED.write_text(after, encoding="utf-8")
+    for page, text in files.items():
+        page.write_text(with_newest(text, pins(after)), encoding="utf-8")
     passed = False
     try:
         passed = not subprocess.run(["make", "test"], check=False, cwd=ROOT).returncode
     finally:
         if not passed:
-            PINNED.write_text(before, encoding="utf-8")
-            print(f"constraints.txt is restored; the versions that failed are in {PROPOSED.relative_to(ROOT)}.")
+            for path, text in (files | {PINNED: before}).items():
+                path.write_text(text, encoding="utf-8")
+            print(f"All files are restored; the versions that failed are in {PROPOSED.relative_to(ROOT)}.")
     return int(not passed)
 
 

@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 from tests.matrix.run import PAGE, table_of
-from tests.matrix.upgrade import moved
+from tests.matrix.upgrade import PINNED, moved, pins, with_newest
 
 ROOT = Path(__file__).resolve().parents[2]
 FRAMEWORKS = {"langchain": "langchain-core", "langgraph": "langgraph", "llamaindex": "llama-index-core"}
@@ -29,21 +29,25 @@ def project(package: str) -> dict[str, Any]:
     return tomllib.loads((ROOT / "packages" / package / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def pinned(package: str, group: str) -> dict[str, str]:
-    """Return the versions that a group pins, by distribution."""
-    requirements = [Requirement(text) for text in project(package)["dependency-groups"][group]]
+def oldest_of(package: str) -> dict[str, str]:
+    """Return the oldest versions that a package is tested with, by distribution."""
+    requirements = [Requirement(text) for text in project(package)["dependency-groups"]["oldest"]]
     pins = {req.name: str(req.specifier).removeprefix("==").removesuffix(".*") for req in requirements}
     return {name: version for name, version in pins.items() if version}
 
 
+NEWEST = pins(PINNED.read_text(encoding="utf-8"))
+"""The newest versions that are tested."""
+
+
 @pytest.mark.parametrize("package", FRAMEWORKS)
 def test_page_says_what_is_tested(package: str) -> None:
-    """The table of versions shows what `make oldest` and `make newest` install."""
+    """The table of versions shows what `make oldest` and `make newest` test with."""
     page = (ROOT / "docs" / f"{package}.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)`[^|]*\| ([\d.]+) \| ([\d.]*)", page, re.MULTILINE)
     shown = {name: (oldest, newest) for name, oldest, newest in rows}
-    oldest, newest = pinned(package, "oldest"), pinned(package, "newest")
-    assert shown == {name: (oldest[name], newest.get(name, "")) for name in SHOWN[package]}
+    oldest = oldest_of(package)
+    assert shown == {name: (oldest[name], NEWEST[name]) for name in SHOWN[package]}
 
 
 def test_packages_have_one_version() -> None:
@@ -57,18 +61,18 @@ def test_packages_have_one_version() -> None:
 @pytest.mark.parametrize("package", FRAMEWORKS)
 def test_oldest_is_the_lower_bound(package: str) -> None:
     """The oldest tested versions are the lower bounds of the package, and the newest are within its bounds."""
-    oldest, newest = pinned(package, "oldest"), pinned(package, "newest")
+    oldest = oldest_of(package)
     needed = [Requirement(text) for text in project(package)["project"]["dependencies"]]
     framework = [req for req in needed if not req.name.startswith("agenttape-")]
     assert FRAMEWORKS[package] in {req.name for req in framework}
     for req in framework:
         (lowest,) = [Version(spec.version) for spec in req.specifier if spec.operator == ">="]
         assert Version(oldest[req.name]) == lowest
-        assert Version(newest[req.name]) in req.specifier
+        assert Version(NEWEST[req.name]) in req.specifier
 
 
 def test_make_runs_every_package_that_has_ends() -> None:
-    """`make oldest` and `make newest` run each package that has such groups."""
+    """`make oldest` and `make newest` run the tests of each package that has a group of oldest versions."""
     (ends,) = re.findall(r"^ENDS := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     packages = [path.parent.name for path in (ROOT / "packages").glob("*/pyproject.toml")]
     having = {name for name in packages if "oldest" in project(name).get("dependency-groups", {})}
@@ -82,6 +86,12 @@ def test_versions_move_by_normalized_name() -> None:
         "# What we test.\npydantic_core==2.50.5\nruff==0.17.5\ntomlkit==0.13\n",
         ["pydantic_core 2.50.4 -> 2.50.5"],
     )
+
+
+def test_an_upgrade_moves_the_table_of_a_page() -> None:
+    """The newest versions on a page follow constraints.txt, and the rest of it stays."""
+    page = "| | oldest | newest |\n| `a-b`, for c | 1.4.7 | {} |\n| `d` | 2.1 | {} |\n| `d` | no version | 1 |\n"
+    assert with_newest(page.format("1.8.3", "2.3"), {"a-b": "1.9", "d": "2.3"}) == page.format("1.9", "2.3")
 
 
 @pytest.mark.parametrize("package", [path.parent.name for path in sorted(ROOT.glob("packages/*/pyproject.toml"))])
