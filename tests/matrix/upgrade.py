@@ -1,7 +1,7 @@
 """Move constraints.txt to the newest versions that fit together: `make upgrade`.
 
-`make upgrade OF="openai anthropic"` moves those alone. The tables of versions on the pages follow. The tests then run with
-the new versions; if one fails, all files are restored, and the new versions stay in .venv-upgrade/constraints.txt.
+`make upgrade OF="openai anthropic"` moves those alone. The tables of versions on the pages follow. The tests then run
+with the new versions; if one fails, all files are restored, and the new versions stay in .venv-upgrade/constraints.txt.
 """
 
 from __future__ import annotations
