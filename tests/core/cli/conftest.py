@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -14,26 +13,8 @@ from agenttape_core import boundary, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.integration import Boundary, current_session, intercept
 
+from ...kit.ended import Ended
 from .recorded_kinds import KINDS, record_kinds
-
-
-class Ended(NamedTuple):
-    """How a command ended.
-
-    Args:
-        code: Its exit code.
-        out: What it printed.
-        err: What it complained of.
-    """
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """What it printed, as data."""
-        return json.loads(self.out)
 
 
 def answer(model: str, question: str) -> str:

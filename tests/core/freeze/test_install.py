@@ -18,7 +18,8 @@ import pytest
 
 from agenttape_core.errors import SessionStateError
 from agenttape_core.freeze import DEFAULT_KINDS, Frozen, freezing, gc_state, install
-from agenttape_core.freeze.frozen_function import FrozenFunction
+
+from ...kit.left_behind import left_behind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,17 +29,6 @@ if TYPE_CHECKING:
 
 MOMENT = 1_700_000_000.25
 IMPORTS = "from time import time\nfrom datetime import datetime as moment\nfrom random import random as rnd\n"
-
-
-def left_behind() -> list[str]:
-    """Every global of every loaded module that is still a stand-in, our own definitions aside."""
-    return [
-        f"{name}.{attribute}"
-        for name, module in list(sys.modules.items())
-        if issubclass(type(module), types.ModuleType) and not name.startswith("agenttape_core.")
-        for attribute, value in list(object.__getattribute__(module, "__dict__").items())
-        if type(value) is FrozenFunction
-    ]
 
 
 def test_modules_of_before_are_covered(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import sys
 import time
-import types
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,8 +15,9 @@ import pytest
 
 from agenttape_core import Rule, open_cassette, use_cassette
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.freeze.frozen_function import FrozenFunction
 from agenttape_core.integration import Boundary, current_session, intercept
+
+from ...kit.left_behind import left_behind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,17 +60,6 @@ def drawn() -> list[Any]:
         np.random.default_rng().random(),
         os.environ["AGENT_MODEL"],
         os.getenv("AGENT_ABSENT"),
-    ]
-
-
-def left_behind() -> list[str]:
-    """Every global of every loaded module that is still a stand-in, our own definitions aside."""
-    return [
-        f"{name}.{attribute}"
-        for name, module in list(sys.modules.items())
-        if issubclass(type(module), types.ModuleType) and not name.startswith("agenttape_core.")
-        for attribute, value in list(object.__getattribute__(module, "__dict__").items())
-        if type(value) is FrozenFunction
     ]
 
 

@@ -24,13 +24,6 @@ from agenttape_core.integration import Boundary, SessionCall
 
 from ..session.world import CASSETTE, World, call, stream
 
-
-@pytest.fixture
-def world() -> World:
-    """What lies outside."""
-    return World()
-
-
 pytestmark = pytest.mark.usefixtures("project")
 
 

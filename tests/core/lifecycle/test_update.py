@@ -16,12 +16,6 @@ from ..session.world import CASSETTE, World, ask, call, entries, files, record
 pytestmark = pytest.mark.usefixtures("project")
 
 
-@pytest.fixture
-def world() -> World:
-    """What lies outside."""
-    return World()
-
-
 def texts() -> dict[str, str]:
     """Return what the file holds of each call, by name."""
     parts = CASSETTE.read_text().split("\n---\n")

@@ -25,13 +25,6 @@ from agenttape_core.integration import current_session
 
 from ..session.world import CASSETTE, World, ask, call, entries, files, record
 
-
-@pytest.fixture
-def world() -> World:
-    """What lies outside."""
-    return World()
-
-
 pytestmark = pytest.mark.usefixtures("project")
 
 

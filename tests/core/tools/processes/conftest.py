@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
-from typing import Any, NamedTuple
 
 import pytest
 from tests.kit import forks
 
 from agenttape_core.cli.app import run
+
+from ....kit.ended import Ended
 
 LOADED = (
     *("pydantic", "importlib.metadata", "asyncio", "concurrent.futures", "multiprocessing", "pickle", "ssl", "csv"),
@@ -31,25 +31,6 @@ def look_up(city):
     return f"{city}: {os.getpid()}"
 """
 """What differs from run to run, unless it is replayed."""
-
-
-class Ended(NamedTuple):
-    """How `agenttape` ended.
-
-    Args:
-        code: Its exit code.
-        out: What was written to the standard output, by the command too.
-        err: What was written to the standard error.
-    """
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """What it printed, as data."""
-        return json.loads(self.out)
 
 
 @pytest.fixture
