@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ import pytest
 
 from agenttape_core import use_cassette
 from agenttape_core.cli.app import run
+from agenttape_core.errors import BudgetExceededError
+from agenttape_core.fleet import Item, read_plan, work
 
 APP = """
 from langchain_openai import ChatOpenAI
@@ -147,3 +150,21 @@ def test_a_limit_that_cannot_be_kept(fleet: Command, models: Models) -> None:
     ended = fleet("work", "items.jsonl", "--output", "out", "--max-usd", "1")
     assert (ended.code, models.asked) == (2, [])
     assert "the cost of new isn't known" in ended.err
+
+
+def test_one_limit_over_the_workers_of_an_engine(fleet: Command, models: Models) -> None:
+    """Where an engine maps `work` over the items, its workers share the limit, too."""
+    tokens = plan(fleet, "--samples", "10").err.partition("about ")[2].partition(" ")[0]
+    found = read_plan(Path("items.jsonl").read_text(), "items.jsonl")
+    limit = {"output": "out", "settings": found.settings, "max_usd": int(tokens) / 300, "plan": found.id}
+
+    def is_done(item: Item) -> bool:
+        try:
+            return work(item, **limit).passed is True
+        except BudgetExceededError:
+            return False
+
+    with ThreadPoolExecutor(4) as pool:
+        done = sum(pool.map(is_done, found.items))
+    assert 4 <= done < 20
+    assert len(models.asked) <= 24 / 3 + 4

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -170,3 +172,47 @@ def test_a_limit_without_prices(tmp_path: Path) -> None:
     """A limit needs prices, and nothing is held without them."""
     with pytest.raises(ConfigurationError, match="needs prices"), limit_over_shards(tmp_path, "plan", 1, NoPrices()):
         pass
+
+
+SPENDER = """
+import sys
+from pathlib import Path
+from agenttape_core.tools.budget import SharedLimit
+
+limit, spent = SharedLimit(Path("spent"), "plan", 1.0, shards=4), 0.0
+print("begun", flush=True)
+while limit.allows(spent + 0.004):
+    spent += 0.004
+    with open(sys.argv[1], "a") as bill:
+        bill.write("0.004\\n")
+limit.settle(spent)
+"""
+
+
+@pytest.mark.process
+def test_killed_shards_keep_the_limit(tmp_path: Path) -> None:
+    """However often workers are killed, all of them together never spend more than the limit, and most of it."""
+    draw = random.Random(0)
+
+    def begun(number: int) -> subprocess.Popen[str]:
+        words = [sys.executable, "-c", SPENDER, f"bill-{number}"]
+        started = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+        assert started.stdout is not None
+        started.stdout.readline()
+        return started
+
+    def billed() -> list[float]:
+        return [float(line) for bill in tmp_path.glob("bill-*") for line in bill.read_text().split()]
+
+    for number in range(0, 8, 2):
+        pair = [begun(number), begun(number + 1)]
+        wanted = len(billed()) + draw.randrange(1, 15)
+        while len(billed()) < wanted and pair[0].poll() is None:
+            pass
+        for each in pair:
+            each.kill()
+            each.communicate()
+    last = begun(8)
+    last.communicate()
+    assert last.returncode == 0
+    assert 0.5 < sum(billed()) <= 1.0
