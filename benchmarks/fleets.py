@@ -1,18 +1,31 @@
-"""Thousands of recordings: their index, and questions about it."""
+"""Thousands of recordings: the work on them, also with workers that are killed, their index, and questions about it."""
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import resource
+import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from urllib.request import urlopen
 
 from commands import recorded
 from measure import FULL, Row, Scale
 
+from agenttape_core import boundary, use_cassette
 from agenttape_core.fleet.index import read_index, update_index
+from agenttape_core.fleet.items import Experiment, Plan, plan_of
+from agenttape_core.fleet.outcomes import key_of, read_outcome
+from agenttape_core.fleet.planning import planned
 from agenttape_core.fleet.questions import QUESTIONS, ask
+from agenttape_core.fleet.working import done_in, work_all
 
 CALLS = 6  # the calls of a run
 
@@ -48,4 +61,141 @@ def index(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     slowest = max(times, key=times.__getitem__)
     yield Row(
         f"`agenttape fleet query`, the slowest of {len(QUESTIONS)}: {slowest}", f"{times[slowest]:.2f} s", "<= 0.5 s"
+    )
+
+
+# -- The work on runs of a program of six calls.
+
+RULES = "checks: 1\nevery:\n" + "".join(f"- never: tool_{number}\n" for number in range(20))
+MODEL_SECONDS = 0.5  # the time that the model on loopback takes for an answer
+
+
+@boundary("tool")
+def look_up(city: str, number: int) -> str:
+    """Return a long fact."""
+    return f"{city}, fact {number}: " + "sunny " * 40
+
+
+@boundary("chat")
+def say(messages: list[dict[str, str]]) -> str:
+    """Ask the model on loopback, if there is one, and answer in many words."""
+    if address:
+        with urlopen(address) as answer:  # noqa: S310 - a server of this process
+            answer.read()
+    return f"{len(messages)} messages: " + "fine " * 40
+
+
+address = ""
+
+
+def talk(city: str, turns: int) -> str:
+    """Ask the model and the tool in turns."""
+    messages = [{"role": "user", "content": city}]
+    for number in range(turns):
+        messages.append({"role": "assistant", "content": say(list(messages))})
+        messages.append({"role": "tool", "content": look_up(city, number)})
+    return str(messages[-1])
+
+
+def runs_of_talk(folder: Path, count: int, turns: int = CALLS // 2) -> Path:
+    """Record runs of the program, and return their folder."""
+    for number in range(count):
+        path = folder / "talks" / f"{number // 1000:02}" / f"{number:05}.jsonl"
+        with use_cassette(path, mode="record", redact=False) as cassette:
+            cassette.note_input({"city": f"city {number}", "turns": turns})
+            talk(f"city {number}", turns)
+    return folder / "talks"
+
+
+def plan_for(runs: Path, experiment: Experiment, candidate: str = "") -> Plan:
+    """Return the plan of an experiment on all runs; rules are checked, and the program begins each run again."""
+    settings = {"checks": {"rules.yaml": RULES}} if experiment == "check" else {}
+    program = "" if experiment == "check" else f"--app {__name__}:talk"
+    made = planned([str(runs)], experiment, program=program, settings=settings)
+    return plan_of((replace(item, candidate=candidate, sample=int(bool(candidate))) for item in made.items), settings)
+
+
+def work(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
+    """Measure checks and strict replays of a fleet, in the processor's time, as other work may run."""
+    count = 2_000 if scale is FULL else 4
+    runs = runs_of_talk(folder, count)
+    experiments: tuple[tuple[Experiment, str], ...] = (("check", "20 rules"), ("replay", "strictly"))
+    for experiment, how in experiments:
+        plan = plan_for(runs, experiment)
+        half = plan.items[: count // 2], plan.items[count // 2 :]
+        began = time.process_time()
+        peaks = []
+        for items in half:
+            work_all(items, output=folder / experiment, settings=plan.settings)
+            peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        each = (time.process_time() - began) / count * 1000
+        budget = "<= 3 ms (60 s for 20,000)" if experiment == "check" else "<= 40 ms (7 min for 20,000 in two shards)"
+        yield Row(f"`agenttape fleet work`, {experiment}, {how}", f"{each:.1f} ms an item", budget)
+        yield Row(f"its memory, in the second half of {count:,}", f"+{peaks[1] - peaks[0]:.0f} MB", "flat")
+
+
+def killed(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
+    """Kill workers at random moments, and count the outcomes that were lost, or made again by the last run."""
+    kills = 100 if scale is FULL else 3
+    plan, output = plan_for(runs_of_talk(folder, kills * 5), "check"), folder / "outcomes"
+    chance = random.Random(7)  # noqa: S311 - the same in each run
+    fatal = 0
+    for _ in range(kills):
+        child = os.fork()
+        if not child:
+            work_all(plan.items, output=output, settings=plan.settings)
+            os._exit(0)
+        time.sleep(chance.uniform(0.0, 0.04))
+        os.kill(child, signal.SIGKILL)
+        fatal += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    there = {one: (output / key_of(one)).stat().st_mtime_ns for one in done_in(output)}
+    done = work_all(plan.items, output=output, settings=plan.settings)
+    wrong = sum((output / key_of(one)).stat().st_mtime_ns != moment for one, moment in there.items())
+    wrong += abs(len(plan.items) - len(there) - done.verdicts.total())
+    stored = [read_outcome((output / key_of(one)).read_bytes(), one).item for one in done_in(output)]
+    wrong += len({item.id for item in plan.items} ^ set(stored)) + len(stored) - len(set(stored))
+    yield Row(f"outcomes lost or made twice after {fatal} kills", f"{wrong} of {len(stored)}", "0")
+
+
+@contextmanager
+def model_on_loopback() -> Iterator[None]:
+    """Let the model of the program be a server of this machine, which takes its time."""
+    global address  # noqa: PLW0603 - as a change of its settings
+
+    class Model(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            time.sleep(MODEL_SECONDS)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"fine")
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Model) as server:
+        server.socket.listen(128)
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/"
+        try:
+            yield
+        finally:
+            address = ""
+            server.shutdown()
+
+
+def waiting(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
+    """Measure samples of a model that are taken in parallel, against the time that the model takes."""
+    parallel, turns = (64, 20) if scale is FULL else (2, 1)
+    plan = plan_for(runs_of_talk(folder, parallel, turns), "model", "own")
+    work_all(plan.items[:1], output=folder / "first")  # which imports the program's parts
+    with model_on_loopback():
+        began, used = time.perf_counter(), time.process_time()
+        done = work_all(plan.items, output=folder / "out", concurrency=parallel)
+        took, used = time.perf_counter() - began, time.process_time() - used
+    assert done.verdicts["same"] == parallel, done
+    ideal = turns * MODEL_SECONDS
+    yield Row(
+        f"{parallel} samples in parallel, {turns} calls of {MODEL_SECONDS} s each ({used:.1f} s of the processor)",
+        f"{ideal / took:.2f} of the ideal",
+        ">= 0.8",
     )
