@@ -46,7 +46,7 @@ def sampled(
         runs: The recorded runs. Damaged ones are left out.
         pairs: The number of new pairs; `None` for one of each run.
         common: The fields that all items have.
-        before: The items of earlier trials, by id. Only those of the same trial count.
+        before: The items of earlier trials, by id. Items of another trial don't count.
         outcomes: Their outcomes, by the ids of the items.
 
     Raises:

@@ -36,9 +36,9 @@ def verdicts(items: Mapping[str, Item], outcomes: Mapping[str, Outcome]) -> list
     """Return the verdict on all recorded runs of each candidate, followed by those on the classes.
 
     Over all runs, a pair counts in proportion to the runs that it represents, and the heaviest counts as one. That
-    keeps the verdict valid: the expectation of a power of what a bet wins is at most the power of its expectation
-    (Jensen), and the weighted product of the expectations of all classes at most that of their mean (the inequality of
-    the arithmetic and the geometric mean). Each round of samples represents all runs, so rounds multiply.
+    keeps the verdict valid: the expectation of a power of a bet's gain is at most the power of its expectation
+    (Jensen), and the weighted geometric mean of the classes' expectations is at most their arithmetic mean. Each round
+    of samples represents all runs, so rounds multiply.
 
     Args:
         items: The items of a plan, by id.

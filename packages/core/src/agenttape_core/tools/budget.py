@@ -151,7 +151,7 @@ _STEPS = 8  # a process reserves its part of what is left in so many steps, so t
 class SharedLimit:
     """A limit that processes keep together by the names of small objects in a store; a listing shows them all.
 
-    Each process writes how much it may have spent, and then reads what the others wrote. So of two that reserve the
+    Each process writes how much it may have spent, and then reads the amounts of the others. So of two that reserve the
     last dollar at the same time, at least one sees the other and takes it back. What a killed process had reserved
     counts as spent. Thread-safe.
 
@@ -208,7 +208,7 @@ class SharedLimit:
             self._store.delete(self._plan, [old])
 
     def _read(self) -> int:
-        """Return what the others have reserved: of each, the object with the highest number counts."""
+        """Return the amount that the others have reserved: of each, the object with the highest number counts."""
         try:
             names = self._store.names(self._plan)
         except OSError as error:
@@ -243,12 +243,12 @@ def limit_over_shards(store: Location, plan: str, dollars: float, prices: Prices
     Args:
         store: The store of the results, where the shards see each other's spending.
         plan: The id of the plan.
-        dollars: The limit in US dollars. What was spent on the plan before counts, too.
+        dollars: The limit in US dollars. Earlier spending on the plan counts.
         prices: The prices of calls.
         shards: The number of shards.
 
     Raises:
-        ConfigurationError: If there are no prices, or the limit isn't an amount.
+        ConfigurationError: If prices are missing, or the limit isn't an amount.
     """
     key = store, plan, dollars
     with _HOLDING:
