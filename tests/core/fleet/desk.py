@@ -46,10 +46,10 @@ def answer(city: str) -> str:
     return ask(f"Please: {facts}?" if how == "asks otherwise" else f"{facts}?")
 
 
-def record(folder: Path, cities: list[str]) -> Path:
+def record(folder: Path | str, cities: list[str]) -> Path:
     """Record a run for each city, and return the folder."""
     for number, city in enumerate(cities):
-        with use_cassette(folder / f"{number:03}.yaml", mode="record", redact=False) as cassette:
+        with use_cassette(f"{folder}/{number:03}.yaml", mode="record", redact=False) as cassette:
             cassette.note_input({"city": city})
             answer(city)
-    return folder
+    return Path(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,29 @@ def test_memory_as_store(fleet: Command, runs: Path) -> None:
     made = read_plan(Path(items).read_text(), "items")
     stored = [work(item, output=url, settings=made.settings) for item in made.items]
     assert [one.to_bytes() for one in stored] == [one.to_bytes() for one in outcomes()]
+
+
+def test_recordings_behind_urls(fleet: Command, runs: Path) -> None:
+    """Recordings behind a URL are checked and replayed like files, and a command that needs files is refused."""
+    del runs
+    desk.record("memory://fleet-runs", CITIES)
+    for words in (("check", "--checks", "rules.yaml"), ("replay", "--app", APP, "--revision", "r1")):
+        items = plan(fleet, "memory://fleet-runs", "--experiment", *words)
+        assert fleet("work", items, "--output", "out").code == 0
+    assert Counter(verdicts()) == {"same": 7, "broken": 1}
+    words = ("--experiment", "replay", "--program", "-- python agent.py", "--revision", "r1")
+    refused = fleet("work", plan(fleet, "memory://fleet-runs", *words), "--output", "out")
+    assert (refused.code, "download" in refused.err) == (2, True)
+
+
+def test_scripts(fleet: Command, runs: Path) -> None:
+    """A script is executed once for all items, even by several threads."""
+    Path("script.py").write_text(
+        f"from {desk.__name__} import answer\nwith open('loaded', 'a') as file:\n    file.write('once ')\n"
+    )
+    items = plan(fleet, str(runs), "--experiment", "replay", "--app", "script.py:answer", "--revision", "r1")
+    assert fleet("work", items, "--output", "out", "--concurrency", "4").code == 0
+    assert (verdicts(), Path("loaded").read_text()) == (["same"] * 4, "once ")
 
 
 @pytest.mark.parametrize(

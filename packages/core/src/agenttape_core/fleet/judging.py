@@ -6,6 +6,7 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import lru_cache
 from http import HTTPStatus
@@ -52,6 +53,7 @@ _SHOWN = 3  # the most parts of a request that are named
 _DIGITS = 9
 _NAME = re.compile(r"[A-Za-z_]\w{0,39}(?:\[\])*")
 _one_test = Lock()  # held while a test runs: pytest runs one at a time in a process
+_one_import = Lock()  # held while a program is loaded, which several threads need
 
 
 def outcome_of(item: Item, location: Location, settings: Mapping[str, Any]) -> Outcome:
@@ -70,15 +72,7 @@ def outcome_of(item: Item, location: Location, settings: Mapping[str, Any]) -> O
     about = Outcome(item.id, item.cassette, item.experiment, "unreadable", item.candidate, item.sample, item.weight)
     try:
         cassette = open_cassette(location)
-        overview = overview_of(cassette, _prices())
-        about = replace(
-            about,
-            trajectory=trajectory_of(_calls(cassette)),
-            calls=overview.interactions,
-            tokens=overview.input_tokens + overview.output_tokens,
-            dollars=None if overview.unpriced else round(overview.dollars, _DIGITS),
-            seconds=round(overview.seconds, _DIGITS),
-        )
+        about = _with_figures(replace(about, trajectory=trajectory_of(_calls(cassette))), cassette)
         rules = _rules(canonical_json(settings.get("checks", {})))
         if item.experiment == "check":
             return _judged(about, cassette, rules)
@@ -90,9 +84,23 @@ def outcome_of(item: Item, location: Location, settings: Mapping[str, Any]) -> O
         return _with_cause(replace(about, verdict="unreadable"), where)
 
 
-@lru_cache(1)
+def _with_figures(about: Outcome, cassette: Cassette) -> Outcome:
+    overview = overview_of(cassette, _prices())
+    return replace(
+        about,
+        calls=overview.interactions,
+        tokens=overview.input_tokens + overview.output_tokens,
+        dollars=None if overview.unpriced else round(overview.dollars, _DIGITS),
+        seconds=round(overview.seconds, _DIGITS),
+    )
+
+
 def _prices() -> Prices:
-    return load_prices(project_settings().prices)
+    file = project_settings().prices
+    return _prices_in(None if file is None else Path(file).absolute())
+
+
+_prices_in = lru_cache(4)(load_prices)
 
 
 @lru_cache(4)
@@ -114,7 +122,7 @@ def _judged(about: Outcome, cassette: Cassette, rules: Sequence[CheckFile]) -> O
 
 def _replayed(item: Item, about: Outcome, cassette: Cassette, rules: Sequence[CheckFile]) -> Outcome:
     def run(program: Program) -> Run:
-        return program.run(Variation(_place(cassette), {"on_unused": "fail"}))
+        return program.run(Variation(_place(item, cassette), {"on_unused": "fail"}))
 
     try:
         ended = _with_program(item, cassette, run)
@@ -184,7 +192,7 @@ def _sampled(
     """Take a sample of a candidate, or of the program's own model, unless the program doesn't replay the recording."""
     if not any(row.kind in MODEL_KINDS for row in cassette.entries):
         return _with_cause(replace(about, verdict="same"), "no model is called")
-    path, wanted = _place(cassette), Wanted(item.candidate, options=settings.get("options", {}))
+    path, wanted = _place(item, cassette), Wanted(item.candidate, options=settings.get("options", {}))
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         target = Path(folder) / path.name
 
@@ -210,16 +218,9 @@ def _of_sample(item: Item, about: Outcome, cassette: Cassette, rules: Sequence[C
     group: Group = "baseline" if item.candidate == OWN else "candidate"
     sample = sample_of(group, item.sample, taken, path_of_run(cassette, _prices()), _prices(), ())
     made = open_cassette(taken.derived) if taken.derived is not None else None
-    calls = _calls(made) if made is not None else []
-    about = replace(
-        about,
-        verdict="same",
-        passed=None if sample.left_out else sample.passed,
-        calls=len(calls),
-        tokens=sample.trajectory.tokens,
-        dollars=round(sample.trajectory.dollars, _DIGITS),
-        seconds=round(sample.seconds, _DIGITS),
-    )
+    about = replace(about, calls=0, tokens=0, dollars=0.0) if made is None else _with_figures(about, made)
+    passed = None if sample.left_out else sample.passed
+    about = replace(about, verdict="same", passed=passed, seconds=round(sample.seconds, _DIGITS))
     if sample.unrecorded:
         unrecorded = sample.unrecorded[0]
         return _with_cause(
@@ -233,7 +234,7 @@ def _of_sample(item: Item, about: Outcome, cassette: Cassette, rules: Sequence[C
     if judged.rules:
         return replace(judged, passed=False)
     if sample.diverges_at:
-        return _with_cause(replace(judged, verdict="changed"), _parting(_calls(cassette), calls))
+        return _with_cause(replace(judged, verdict="changed"), _parting(_calls(cassette), _calls(made)))
     return judged
 
 
@@ -257,8 +258,10 @@ class _NoInputError(Exception):
     """A recording doesn't hold the input that its run could begin again with."""
 
 
-def _place(cassette: Cassette) -> Any:
+def _place(item: Item, cassette: Cassette) -> Any:
     """Return the file of a recording, or its URL, which a session takes as well."""
+    if is_command(item.program) and not isinstance(cassette.path, Path):
+        raise ConfigurationError(f"{cassette.path}: a command is replayed from local files\n  download the recordings")
     return cassette.path
 
 
@@ -267,9 +270,10 @@ def _with_program(item: Item, cassette: Cassette, do: Callable[[Program], Found]
     if is_test(item.program):
         with _one_test:
             return with_test(item.program, do)
+    with _one_import:
+        app = _loaded(item.program, Path.cwd())
     if not item.program.startswith(APP):
-        return do(program_of(item.program))
-    app = _app(item.program.removeprefix(APP))
+        return do(copy(app))
     try:
         program = restarted(app, cassette, {})
     except ConfigurationError:
@@ -278,8 +282,9 @@ def _with_program(item: Item, cassette: Cassette, do: Callable[[Program], Found]
 
 
 @lru_cache(4)
-def _app(name: str) -> Any:
-    return load_program(name)
+def _loaded(program: str, _: Path) -> Any:
+    """Return an app, or a program that was never run. A script would be executed again for each item otherwise."""
+    return load_program(program.removeprefix(APP)) if program.startswith(APP) else program_of(program)
 
 
 def _with_cause(outcome: Outcome, where: str) -> Outcome:
