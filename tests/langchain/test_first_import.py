@@ -26,7 +26,9 @@ def test_a_part_of_the_framework_is_imported_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("package", ["agenttape_langchain", "agenttape_langgraph", "agenttape_llamaindex"])
+@pytest.mark.parametrize(
+    "package", ["agenttape_langgraph", "agenttape_llamaindex"]
+)  # the first one imports LangChain's
 def test_our_package_is_imported_first(tmp_path: Path, package: str) -> None:
     """A program whose first import in a session is that of an integration gets all of its names."""
     program = (
@@ -49,7 +51,6 @@ _KEY = "sk-proj-" + "Ab3De5Gh7Jk9Mn1Pq2Rs4Tu6" * 2
     ("questions", "loaded"),
     [
         (["Hello?"], []),
-        ([f"My key is {_KEY}"], ["agenttape_core.redaction.scanner"]),
         (["Hello?", f"My key is {_KEY}", "Hello again?"], ["agenttape_core.redaction.scanner"]),
     ],
 )

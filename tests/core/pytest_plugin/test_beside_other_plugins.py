@@ -254,7 +254,7 @@ def test_hypothesis_and_the_fixture(drawing: Project) -> None:
 
 
 def test_xdist(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However pytest-xdist deals the tests out, also while they record, each has its own cassette."""
+    """However pytest-xdist deals tests out, also while they record, each has its cassette; one summary has all."""
     monkeypatch.setenv("PYTEST_PLUGINS", f"{LOADED[0]},xdist.plugin")
     project.tests(DRAWS)
     project.tests(DRAWS, "test_other")
@@ -264,9 +264,13 @@ def test_xdist(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     result.stdout.fnmatch_lines(["6 calls recorded; 6 recordings replay OK"])
     assert len(project.cassettes()) == 6
     project.go_offline()
-    result = project.pytester.runpytest_subprocess("-n2", "--dist=loadscope")
+    (project.path / "cassettes" / "test_it" / "old.yaml").touch()
+    result = project.pytester.runpytest_subprocess("-n2", "--dist=loadscope", "--cassette-strict=orphans")
     result.assert_outcomes(passed=6)
-    result.stdout.fnmatch_lines(["6 cassettes replayed, 6 calls*"])
+    result.stdout.fnmatch_lines(
+        ["6 cassettes replayed, 6 calls*", "*orphaned cassettes*", "cassettes/test_it/old.yaml"]
+    )
+    assert result.ret == 1
 
 
 def test_reruns(project: Project) -> None:

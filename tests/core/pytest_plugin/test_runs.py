@@ -155,23 +155,6 @@ def test_without_a_cassette_nothing_is_recorded(project: Project) -> None:
     assert project.cassettes() == []
 
 
-def test_workers_of_xdist(project: Project) -> None:
-    """Tests that run in several processes tell what became of their cassettes in one summary."""
-    project.tests("""
-@pytest.mark.cassette
-@pytest.mark.parametrize("n", range(4))
-def test_it(n):
-    assert ask(n)
-""")
-    project.record()
-    project.go_offline()
-    (project.path / "cassettes" / "test_it" / "old.yaml").touch()
-    result = project.run("-n2", "--cassette-strict=orphans")
-    result.assert_outcomes(passed=4)
-    result.stdout.fnmatch_lines(["* replayed, 4 calls*", "*orphaned cassettes*", "cassettes/test_it/old.yaml"])
-    assert result.ret == 1
-
-
 def test_skipped_and_expected_to_fail(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that skips itself, or fails as expected, is not failed for what it did not ask."""
     project.tests("""

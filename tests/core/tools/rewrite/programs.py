@@ -6,7 +6,6 @@ prints what they came to. It is a process of its own, as `tests.core.cli.recorde
 
 from __future__ import annotations
 
-import asyncio
 import json
 import operator
 import sys
@@ -107,33 +106,10 @@ def langgraph() -> Any:
     return graph.invoke({"said": [QUESTION]})
 
 
-def llamaindex() -> Any:
-    """Run an agent with a tool."""
-    from llama_index.core.agent.workflow import FunctionAgent
-
-    from ....llamaindex.scripted import Reply, ScriptedLLM
-
-    def script(messages: Sequence[Any], tools: Sequence[str]) -> Reply:
-        said = [message.content for message in messages if message.role == "tool"]
-        return f"It is {said[-1]}." if said else [("temperature", {"city": SECRET})]
-
-    def temperature(city: str) -> str:
-        """Tell the temperature of a city."""
-        WORLD.reach("temperature")
-        return f"18 degrees in {city}"
-
-    async def run() -> str:
-        model: Any = ScriptedLLM(WORLD, script)  # type: ignore[arg-type]
-        return str(await FunctionAgent(llm=model, tools=[temperature]).run(QUESTION))
-
-    return asyncio.run(run())
-
-
 PROGRAMS: dict[str, Callable[[], Any]] = {
     "functions": functions,
     "langchain": langchain,
     "langgraph": langgraph,
-    "llamaindex": llamaindex,
 }
 
 
