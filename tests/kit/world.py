@@ -29,3 +29,10 @@ class World:
                 raise AssertionError(f"{what} was really executed although the world is gone")
             self.reached.append(what)
             return len(self.reached)
+
+
+def gone() -> World:
+    """Return a world that no replay may reach."""
+    world = World()
+    world.gone = True
+    return world

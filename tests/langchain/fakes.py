@@ -10,11 +10,14 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import BaseModel
 
 from agenttape_core import use_cassette
 
@@ -172,3 +175,50 @@ def by_key(streamed: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Return the chunks of each key: a map streams its branches in the order of their threads."""
     keys = sorted({key for chunk in streamed for key in chunk})
     return {key: [chunk[key] for chunk in streamed if key in chunk] for key in keys}
+
+
+def asking_for(*cities: str) -> Any:
+    """Return a reply that requests the weather of each city in turn, then repeats the last tool's answer."""
+
+    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        told = sum(isinstance(message, ToolMessage) for message in messages)
+        if told < len(cities):
+            return calling(("weather", {"city": cities[told]}), number=number)
+        return AIMessage(f"said: {messages[-1].text}")
+
+    return reply
+
+
+class Numbers(Embeddings):
+    """Embeds, never alike."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def embed_query(self, text: str) -> list[float]:
+        return [float(self.world.reach("embed"))]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+
+class RunIds(BaseCallbackHandler):
+    """Keeps the name and the id of each run of a chain or a chat model."""
+
+    run_inline = True
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[str, str]] = []
+
+    def on_chain_start(self, serialized: Any, inputs: Any, **facts: Any) -> None:
+        self.runs.append((str(facts.get("name")), str(facts["run_id"])))
+
+    def on_chat_model_start(self, serialized: Any, messages: Any, **facts: Any) -> None:
+        self.runs.append(("model", str(facts["run_id"])))
+
+
+class Verdict(BaseModel):
+    """The conclusion of an agent."""
+
+    good: bool
+    why: str

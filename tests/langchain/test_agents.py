@@ -23,12 +23,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command, interrupt
-from pydantic import BaseModel
 
 from agenttape_core import use_cassette
 from agenttape_langchain import tape
 
-from .fakes import NativeChat, StreamingChat, World, calling
+from .fakes import NativeChat, StreamingChat, Verdict, World, calling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -354,13 +353,6 @@ async def test_react_agent(world: World, tmp_path: Path) -> None:
     with use_cassette(path) as replay:
         assert agent.invoke(QUESTION) == recorded
     assert str(replay.report) == f"{CALLS} replayed, 0 recorded"
-
-
-class Verdict(BaseModel):
-    """The conclusion of an agent."""
-
-    good: bool
-    why: str
 
 
 @pytest.mark.parametrize("strategy", [ToolStrategy, ProviderStrategy])

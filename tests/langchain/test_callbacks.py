@@ -199,14 +199,6 @@ def told(value: Any) -> Any:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    """A world that must not have been reached after it was gone."""
-    world = World()
-    yield world
-    assert world.trespasses == []
-
-
-@pytest.fixture
 def handler(tmp_path: Path) -> TapeCallbackHandler:
     """A handler with a file to write."""
     return TapeCallbackHandler(tmp_path / "observed.yaml")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool, tool
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
@@ -19,21 +19,9 @@ from pydantic import BaseModel
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.errors import ConfigurationError, NetworkBlockedError, UnrecordedCallsError
 
-from .fakes import FakeChat, NativeChat, PlainChat, World, calling
+from .fakes import FakeChat, NativeChat, PlainChat, World, asking_for, calling
 
 QUESTION: Any = {"messages": [("user", "weather?")]}
-
-
-def asking_for(*cities: str) -> Any:
-    """Return a reply that requests the weather of each city in turn, then repeats the last tool's answer."""
-
-    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
-        told = sum(isinstance(message, ToolMessage) for message in messages)
-        if told < len(cities):
-            return calling(("weather", {"city": cities[told]}), number=number)
-        return AIMessage(f"said: {messages[-1].text}")
-
-    return reply
 
 
 class Abroad(PlainChat):

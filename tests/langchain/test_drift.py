@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import StructuredTool, tool
 
 from agenttape_core import use_cassette
 from agenttape_core.errors import UnrecordedCallError
 
-from .fakes import NativeChat, World, calling
+from .fakes import NativeChat, World, asking_for
 
 
 @pytest.mark.parametrize("shape", ["sync", "async"])
 async def test_another_model_with_recorded_tools(shape: str, world: World, tmp_path: Path) -> None:
     """A candidate model runs live against recorded tools; a call that was not recorded is an error it can read."""
-
-    def asking_for(*cities: str) -> Any:
-        """Return a reply that requests the weather of each city in turn, then repeats the last tool's answer."""
-
-        def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
-            told = sum(isinstance(message, ToolMessage) for message in messages)
-            if told < len(cities):
-                return calling(("weather", {"city": cities[told]}), number=number)
-            return AIMessage(f"said: {messages[-1].text}")
-
-        return reply
 
     @tool
     def weather(city: str) -> str:

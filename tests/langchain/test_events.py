@@ -14,11 +14,10 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.tools import tool
-from pydantic import BaseModel
 
 from agenttape_core import open_cassette, use_cassette
 
-from .fakes import FakeChat, NativeChat, StreamingChat, World, by_key, calling
+from .fakes import FakeChat, NativeChat, StreamingChat, Verdict, World, by_key, calling
 from .masking import masked
 
 if TYPE_CHECKING:
@@ -211,13 +210,6 @@ async def test_the_same_is_seen(make: Any, output_version: str, watch: Any, worl
         replayed = masked(await watch(subject, asked))
     assert recorded == plain_run
     assert replayed == recorded
-
-
-class Verdict(BaseModel):
-    """The conclusion of a model."""
-
-    good: bool
-    why: str
 
 
 @pytest.mark.parametrize("include_raw", [False, True])

@@ -16,6 +16,7 @@ from agenttape_core import boundary, open_cassette, replay_source, use_cassette
 from agenttape_core.cli.commands.replay import Again, restart_of
 from agenttape_langchain import TapeCallbackHandler
 
+from ..kit.world import gone
 from .fakes import NativeChat, World
 
 
@@ -23,13 +24,6 @@ def chain(world: World) -> Runnable[Any, str]:
     """A prompt, a model and a parser."""
     prompt = ChatPromptTemplate.from_messages([("system", "Be brief."), ("placeholder", "{messages}")])
     return prompt | NativeChat(world=world) | StrOutputParser()
-
-
-def gone() -> World:
-    """A world that no replay may reach."""
-    world = World()
-    world.gone = True
-    return world
 
 
 GIVEN = {"messages": [HumanMessage("Hello from Ms Smith")]}

@@ -25,13 +25,12 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.types import Command
-from pydantic import BaseModel
 
 from agenttape_core import use_cassette
 from agenttape_langchain import TapeMiddleware
 from agenttape_langchain.middleware import MiddlewareOrderWarning
 
-from .fakes import AsyncChat, NativeChat, StreamingChat, World, calling
+from .fakes import AsyncChat, NativeChat, StreamingChat, Verdict, World, calling
 from .masking import masked
 
 if TYPE_CHECKING:
@@ -122,13 +121,6 @@ async def test_only_this_agent_takes_part(is_async: bool, automatic: bool, world
         await run(other)
     assert len(world.reached) == 10
     assert len(recording.report.recorded) == (10 if automatic else 5)
-
-
-class Verdict(BaseModel):
-    """The conclusion of an agent."""
-
-    good: bool
-    why: str
 
 
 @pytest.mark.parametrize("strategy", [ToolStrategy, ProviderStrategy])

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from langchain_core.caches import InMemoryCache
-from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk, GenerationChunk
 from langchain_core.runnables import RunnableLambda
@@ -19,7 +18,7 @@ from agenttape_core import Step, open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError, UnrecordableValueError
 from agenttape_langchain import TapeCallbackHandler
 
-from .fakes import NativeChat, PlainChat, StreamingChat, World
+from .fakes import NativeChat, Numbers, PlainChat, StreamingChat, World
 from .test_observation import Scribe
 
 
@@ -153,19 +152,6 @@ def test_a_stream_with_a_hole_is_none(world: World, handler: TapeCallbackHandler
 
 def test_calls_that_nobody_tells_of(world: World, handler: TapeCallbackHandler) -> None:
     """LangChain fires no callbacks for embeddings. A replay that comes to one learns that it was never observed."""
-
-    class Numbers(Embeddings):
-        """Embeds, never alike."""
-
-        def __init__(self, world: World) -> None:
-            self.world = world
-
-        def embed_query(self, text: str) -> list[float]:
-            return [float(self.world.reach("embed"))]
-
-        def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            return [self.embed_query(text) for text in texts]
-
     embed = RunnableLambda(lambda text: Numbers(world).embed_query(text))
     embed.invoke("Hi", {"callbacks": [handler]})
     world.gone = True

@@ -23,7 +23,6 @@ from langchain.agents.middleware import (
 )
 from langchain.tools import InjectedState, InjectedStore, InjectedToolCallId, ToolRuntime
 from langchain_core.callbacks import dispatch_custom_event
-from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableConfig, RunnableLambda, RunnableParallel
@@ -38,6 +37,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, RetryPolicy, Send, interrupt
 from pydantic import BaseModel
 
+from ..langchain.fakes import Numbers
 from .fakes import Call, NativeChat, World, call, calling, numbered
 
 Program: TypeAlias = Callable[[World, Any], Generator[Call, Any, Any]]
@@ -610,19 +610,6 @@ def errors(world: World, config: Any) -> Generator[Call, Any, Any]:
 
 
 # -- what no observer can see ------------------------------------------------------------------------------------------
-
-
-class Numbers(Embeddings):
-    """Embeds, never alike."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def embed_query(self, text: str) -> list[float]:
-        return [float(self.world.reach("embed"))]
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self.embed_query(text) for text in texts]
 
 
 def embedding(world: World, config: Any) -> Generator[Call, Any, Any]:

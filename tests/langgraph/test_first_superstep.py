@@ -19,6 +19,8 @@ from langgraph.types import Command, interrupt
 from agenttape_core import use_cassette
 from agenttape_langchain import TapeCallbackHandler
 
+from ..langchain.fakes import RunIds
+
 YES: Any = Command(resume="yes")
 
 
@@ -26,21 +28,6 @@ class Said(TypedDict, total=False):
     """What was said."""
 
     said: Annotated[list[str], operator.add]
-
-
-class Ids(BaseCallbackHandler):
-    """Keeps the id of each run."""
-
-    run_inline = True
-
-    def __init__(self) -> None:
-        self.runs: list[tuple[str, str]] = []
-
-    def on_chain_start(self, serialized: Any, inputs: Any, **facts: Any) -> None:
-        self.runs.append((str(facts.get("name")), str(facts["run_id"])))
-
-    def on_chat_model_start(self, serialized: Any, messages: Any, **facts: Any) -> None:
-        self.runs.append(("model", str(facts["run_id"])))
 
 
 class Program:
@@ -53,7 +40,7 @@ class Program:
 
     def __init__(self, how: str, handlers: Sequence[BaseCallbackHandler] = ()) -> None:
         self.how = how
-        self.ids = Ids()
+        self.ids = RunIds()
         self.handlers = [self.ids, *handlers]
         self.model = FakeListChatModel(responses=[f"answer {number}" for number in range(20)])
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
 from langgraph.cache.memory import InMemoryCache
@@ -18,6 +17,8 @@ from langgraph.types import CachePolicy
 
 from agenttape_core import open_cassette, use_cassette
 
+from ..langchain.fakes import RunIds
+
 
 class Draft(TypedDict, total=False):
     """A draft."""
@@ -26,24 +27,12 @@ class Draft(TypedDict, total=False):
     draft: str
 
 
-class Ids(BaseCallbackHandler):
-    """Keeps the id of each chain."""
-
-    run_inline = True
-
-    def __init__(self) -> None:
-        self.runs: list[tuple[str, str]] = []
-
-    def on_chain_start(self, serialized: Any, inputs: Any, **facts: Any) -> None:
-        self.runs.append((str(facts.get("name")), str(facts["run_id"])))
-
-
 class Program:
     """A program that runs graphs, and keeps the ids of their runs."""
 
     def __init__(self, how: str) -> None:
         self.how = how
-        self.ids = Ids()
+        self.ids = RunIds()
         self.model = FakeListChatModel(responses=[f"answer {number}" for number in range(20)])
 
     def invoke(self, app: Any, given: Any, **configurable: Any) -> Any:

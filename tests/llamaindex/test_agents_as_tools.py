@@ -16,6 +16,7 @@ from llama_index.core.workflow import Context
 from agenttape_core import Session, use_cassette
 from agenttape_core.errors import CassetteMissError
 
+from ..kit.world import gone
 from .acceptance import FRAMEWORK_WARNINGS
 from .programs.agents import after_tools
 from .programs.engines import engine_tools, librarian
@@ -71,13 +72,6 @@ def replayed(path: Path, agent: FunctionAgent, **options: Any) -> tuple[Any, Ses
     """Replay an agent."""
     with use_cassette(path, **options) as session:
         return asyncio.run(run(agent)), session
-
-
-def gone() -> World:
-    """Return a world that refuses."""
-    world = World()
-    world.gone = True
-    return world
 
 
 def test_agents_as_tools_replay(recorded: tuple[Path, Any]) -> None:

@@ -16,8 +16,9 @@ from agenttape_core import open_cassette, replay_source, use_cassette
 from agenttape_core.errors import ConfigurationError
 from agenttape_llamaindex import TapeEventHandler
 
+from ..kit.world import gone
 from .scripted import ScriptedEmbedding, ScriptedLLM, World
-from .test_threads import Greeter, gone, greeted
+from .test_threads import Greeter, greeted
 
 pytestmark = [  # of LlamaIndex's own code
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20"),

@@ -22,6 +22,7 @@ from agenttape_llamaindex import (
     steps_of,
 )
 
+from ..kit.world import gone
 from .scripted import ScriptedLLM, World
 
 
@@ -61,13 +62,6 @@ async def greeted(workflow: Greeter, greeting: str, name: str) -> Any:
         if isinstance(event, InputRequiredEvent):
             handler.ctx.send_event(HumanResponseEvent(response=name))
     return await handler
-
-
-def gone() -> World:
-    """A world that no replay may reach."""
-    world = World()
-    world.gone = True
-    return world
 
 
 @pytest.fixture(params=["observed", "recorded"])

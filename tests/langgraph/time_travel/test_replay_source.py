@@ -16,15 +16,9 @@ from langgraph.types import Command
 from agenttape_core import open_cassette, replay_source, use_cassette
 from agenttape_core.errors import ConfigurationError
 
+from ...kit.world import gone
 from ..fakes import CONFIG, AsyncChat, World, calling
 from .threads import approval
-
-
-def gone() -> World:
-    """A world that no replay may reach."""
-    world = World()
-    world.gone = True
-    return world
 
 
 def test_an_agent_runs_again(tmp_path: Path) -> None:
