@@ -217,7 +217,7 @@ async def test_what_a_client_may_assume(desk: Path) -> None:
     assert {name for name, each in hints.items() if each["readOnlyHint"]} == {"ls", "show", "diff", "review"}
     assert {name for name, each in hints.items() if each["destructiveHint"]} == {"update", "accept", "reject", "lab"}
     assert {name for name, each in hints.items() if each["openWorldHint"]} == {"update", "lab"}
-    assert all("Stands for `agenttape " in tool["description"] or "pytest" in tool["description"] for tool in tools)
+    assert all("The same as `agenttape " in tool["description"] or "pytest" in tool["description"] for tool in tools)
     assert {tool["inputSchema"]["additionalProperties"] for tool in tools} == {False}
 
 

@@ -1,4 +1,4 @@
-"""The tools that `agenttape mcp` offers to coding agents: the command that each call stands for, and its answer."""
+"""The tools that `agenttape mcp` offers to coding agents: the command of each call, and its answer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _PRINTING = Lock()  # held while standard output is caught
 
 
 class Command(NamedTuple):
-    """The command that a tool call stands for."""
+    """The command that is the same as a tool call."""
 
     words: tuple[str, ...]
     # The source of the answer's data: none, `--json`, `--json` alone because it must run once, or a report file.
@@ -146,7 +146,7 @@ Keys = Annotated[
 def ls(project: Project, paths: Paths = []) -> Command:  # noqa: B006 - it becomes a schema
     """List recorded runs with their age, calls, tokens and cost.
 
-    Stands for `agenttape ls`.
+    The same as `agenttape ls`.
     """
     return Command(("ls", *project.cassettes(paths)), "too")
 
@@ -158,7 +158,7 @@ def show(
 ) -> Command:
     """Show a recorded run as a tree of its calls, or one call in full. Secrets are pseudonyms, as recorded.
 
-    Stands for `agenttape show`.
+    The same as `agenttape show`.
     """
     one = () if call is None else ("--call", str(call))
     return Command(("show", *project.cassettes([recording]), *one))
@@ -169,9 +169,9 @@ def diff(
     paths: Paths = [],  # noqa: B006 - likewise
     base: Annotated[str | None, Field(pattern="^[^-]", description="A git revision to compare with.")] = None,
 ) -> Command:
-    """Compare two recordings or folders, or the recordings here with those of a git revision, by default HEAD.
+    """Compare two recordings or folders, or the recordings here and in a git revision, by default HEAD.
 
-    Stands for `agenttape diff`.
+    The same as `agenttape diff`.
     """
     for path in paths:  # one of them may be gone since
         project.cassettes([path]) if Path(path).exists() else project.path(path)
@@ -183,9 +183,9 @@ def explain(
     project: Project,
     test: Annotated[str | None, Field(description="A test to replay offline first.")] = None,
 ) -> Command:
-    """Explain why calls had no recording: what they asked, the nearest recording, the words that differ, what to do.
+    """Explain why calls had no recording: the nearest recording, the words that differ, and the remedies.
 
-    Without `test`, explains the misses of the last test run, and runs nothing. With it, stands for
+    Without `test`, explains the misses of the last test run, and executes no test. With it, the same as
     `pytest TEST --cassette-mode=replay`.
     """
     if test is None:
@@ -196,7 +196,7 @@ def explain(
 def plan_update(project: Project, tests: Tests) -> Command:
     """Replay tests offline after an edit, and show which calls would be recorded again and their cost.
 
-    Calls no model and no tool, and changes no recording. Stands for `agenttape update --dry-run`.
+    Calls no model and no tool, and changes no recording. The same as `agenttape update --dry-run`.
     """
     return Command(("update", "--dry-run", *project.tests(tests)), "only", executes=True)
 
@@ -209,7 +209,7 @@ def update(
 ) -> Command:
     """Record only calls that changed or are new, and what depends on them. Executes their models and tools for real.
 
-    Executes nothing if it may cost more than `max_usd`. Stands for `agenttape update --yes --max-usd`.
+    Executes no call if it may cost more than `max_usd`. The same as `agenttape update --yes --max-usd`.
     """
     waits = ("--review",) if review else ()
     words = ("update", "--yes", f"--max-usd={max_usd:g}", *waits, *project.tests(tests))
@@ -219,7 +219,7 @@ def update(
 def review(project: Project, paths: Paths = []) -> Command:  # noqa: B006 - likewise
     """List new recordings that wait for review: each changed call with its key, before and after.
 
-    Stands for `agenttape review list`.
+    The same as `agenttape review list`.
     """
     return Command(("review", "list", *project.waiting(paths)), "too")
 
@@ -227,7 +227,7 @@ def review(project: Project, paths: Paths = []) -> Command:  # noqa: B006 - like
 def accept(project: Project, keys: Keys) -> Command:
     """Let calls of a new recording replace the recorded ones, together with those that depend on them.
 
-    Stands for `agenttape review accept`.
+    The same as `agenttape review accept`.
     """
     return Command(("review", "accept", *project.waiting(keys)))
 
@@ -235,7 +235,7 @@ def accept(project: Project, keys: Keys) -> Command:
 def reject(project: Project, keys: Keys) -> Command:
     """Drop calls of a new recording, and keep the recorded ones.
 
-    Stands for `agenttape review reject`.
+    The same as `agenttape review reject`.
     """
     return Command(("review", "reject", *project.waiting(keys)))
 
@@ -257,7 +257,7 @@ def lab(  # noqa: PLR0917 - the tool's arguments, which come by name
 ) -> Command:
     """Replay a program again and again with something varied: faults, orders, mutants, other models and more.
 
-    Runs only with `run`, and calls models only with `max_usd`. Stands for `agenttape lab`.
+    Runs only with `run`, and calls models only with `max_usd`. The same as `agenttape lab`.
     """
     if wrong := [name for name in options if not _OPTION.fullmatch(name) or name in _NOT_OPTIONS]:
         raise ConfigurationError(f"{wrong[0]!r} isn't an option for this tool; see: agenttape lab {experiment} --help")
@@ -271,7 +271,7 @@ def lab(  # noqa: PLR0917 - the tool's arguments, which come by name
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool: a function from arguments to the command that it stands for, and what a client may assume of it."""
+    """A tool: a function that makes a command of its arguments, and facts that a client may rely on."""
 
     make: Callable[..., Command]
     reads: bool = False  # it changes nothing, and runs no program
@@ -340,7 +340,7 @@ class Running:
         self._endings: set[asyncio.Task[None]] = set()
 
     async def answer(self, name: str, arguments: Mapping[str, Any]) -> Answer:
-        """Answer a call. What is wrong with it, or with a cassette, is the answer, too."""
+        """Answer a call, even if it or a cassette is wrong: then the answer is the error."""
         tool = TOOLS.get(name)
         if tool is None:
             return Answer(f"there is no tool {name!r}; tools are {', '.join(TOOLS)}", is_error=True)
@@ -440,7 +440,7 @@ def _send(process: asyncio.subprocess.Process, number: int) -> None:
 
 
 def _printed(words: Sequence[str]) -> _Ended:
-    """Run a command of ours in this process, and catch what it prints."""
+    """Run a command of ours in this process, and catch its output."""
     out, err = io.StringIO(), io.StringIO()
     with _PRINTING, redirect_stdout(out), redirect_stderr(err):
         code = run(words)

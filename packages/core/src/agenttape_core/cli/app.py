@@ -19,7 +19,7 @@ from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError, 
 
 GROUPS: Mapping[str, Mapping[str, str]] = {
     "Start": {
-        "init": "Set up git for cassettes, and CI, hooks and coding agents if you wish.",
+        "init": "Set up git for cassettes, and CI, hooks and agents if you wish.",
         "doctor": "Find problems in this project.",
     },
     "Record": {

@@ -62,7 +62,7 @@ edit PROMPT in support.py, and:
 def init(
     *, automated: bool, shards: int | None, generated: bool, agents: bool, example: str | None, as_json: bool
 ) -> int:
-    """Set up git for cassettes, and CI, hooks and coding agents if you wish.
+    """Set up git for cassettes, and CI, hooks and agents if you wish.
 
     Git then compares and merges the cassettes of this project by record, and ignores the working files next to them.
     Adds lines to .gitattributes and .gitignore in this folder, and settings to this clone of the repository: run it

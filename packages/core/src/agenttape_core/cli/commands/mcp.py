@@ -22,7 +22,7 @@ from agenttape_core.errors import ConfigurationError
 
 _INSTRUCTIONS = (
     "Recordings of this project's agents: look at them, explain why a replay misses one, and record what an edit "
-    "changed. Each answer begins with the command that it stands for. Only update and lab call models or tools for "
+    "changed. Each answer begins with its command. Only update and lab call models or tools for "
     "real, up to max_usd."
 )
 _CHUNK = 1 << 16
@@ -125,7 +125,7 @@ class _Output:
         await asyncio.to_thread(self._write, text.encode())
 
     async def flush(self) -> None:
-        """Do nothing: no message is kept back."""
+        """Return: no message is kept back."""
 
     def _write(self, data: bytes) -> None:
         with suppress(OSError):

@@ -411,7 +411,7 @@ def files_to_change(
 
 
 def with_section(path: Path, section: str, head: str = "") -> Change:
-    """Put a section between markers into a file for coding agents. All else in it stays as it is.
+    """Put a section between markers into a file for coding agents. All else in it stays unchanged.
 
     `head` comes before the section if the file is new.
     """
