@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import use_cassette
+from agenttape_core import boundary, use_cassette
 from agenttape_core.integration import Boundary, Usage, current_session, intercept
 
 LENGTH = 9000
@@ -117,3 +118,29 @@ def test_stats_add_up_what_providers_read_from_their_caches(folder: Path, comman
     plain = command("show", "--stats", "read.yaml", *way, "--json").json
     assert (plain["groups"][0] if way else plain)["cached_tokens"] == 2048
     assert "cached_tokens" not in command("ls", "read.yaml", "--json").json[0]
+
+
+@pytest.mark.parametrize("way", [(), ("--by", "model")])
+def test_cached_tokens_that_are_counted_apart_are_input(
+    folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch, way: tuple[str, ...]
+) -> None:
+    """Anthropic's count of input leaves out cached tokens: statistics, costs and the tree add them, at their price."""
+    prices = folder / "prices.json"
+    prices.write_text(json.dumps({"claude-sonnet-4-5": {"input": 1000, "output": 2000, "cache_read": 100}}))
+    monkeypatch.setenv("AGENTTAPE_PRICES", str(prices))
+    usage = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 900, "cache_creation_input_tokens": 90}
+
+    @boundary("chat")
+    def ask(model: str, messages: list[Any]) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": "Yes."}], "usage": usage}
+
+    with use_cassette(folder / "apart.yaml", mode="record"):
+        for model in ("claude-sonnet-4-5", "gpt-5-mini"):
+            ask(model, [])
+    plain = command("show", "--stats", "apart.yaml", *way, "--json").json
+    found = plain["groups"][0] if way else plain
+    assert found["input_tokens"] == 1000 + (0 if way else 10)
+    assert found["cached_tokens"] == 900 * (1 if way else 2)
+    assert found["dollars"] == pytest.approx((100 * 1000 + 900 * 100 + 5 * 2000) / 1e6)
+    assert command("ls", "apart.yaml", "--json").json[0]["input_tokens"] == 1010
+    assert "1000 + 5 tokens" in command("show", "apart.yaml").out

@@ -25,7 +25,7 @@ from agenttape_core.tools.reading.answer import Answer, bare, joined
 from agenttape_core.tools.reading.messages import input_messages
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reading.provider_calls import MODELS, model_call, path_of_model
-from agenttape_core.tools.reading.summary import cost_of, model_of
+from agenttape_core.tools.reading.summary import cost_of, model_of, usage_of
 from agenttape_core.tools.reading.turns import Turn, conversation_of, is_answer_of_run, turns_of
 
 # -- Requests to models that a program makes over plain HTTP, and whose bodies say nothing of tokens.
@@ -265,7 +265,7 @@ def _outermost(record: Interaction | Step) -> str:
 
 def _tokens_of(item: Interaction) -> int | None:
     """Return the tokens of a call of a model; `None` if its provider counted none."""
-    usage = item.outcome.usage
+    usage = usage_of(item)
     if usage is None or usage.input_tokens is usage.output_tokens is None:
         return None
     return (usage.input_tokens or 0) + (usage.output_tokens or 0)

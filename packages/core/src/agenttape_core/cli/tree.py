@@ -15,6 +15,7 @@ from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.call_tree import LEFT_OUT, CallTree
 from agenttape_core.tools.reading.provider_calls import model_call
+from agenttape_core.tools.reading.summary import usage_of
 
 _SHORT = 160
 
@@ -71,7 +72,7 @@ def _step_label(step: Step, label: str) -> str:
 
 
 def _usage(item: Interaction) -> str:
-    usage, chunks = (model_call(item) if item.kind == "http" else item).outcome.usage, item.outcome.chunks
+    usage, chunks = usage_of(model_call(item) if item.kind == "http" else item), item.outcome.chunks
     facts = f"  {counted(len(chunks), 'chunk')}" if chunks is not None else ""
     if usage is not None:
         facts += f"  {usage.input_tokens or 0} + {usage.output_tokens or 0} tokens"

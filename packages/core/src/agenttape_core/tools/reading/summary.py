@@ -6,11 +6,13 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agenttape_core.schema import MODEL_KINDS, OWN, Interaction
+from agenttape_core.schema import MODEL_KINDS, OWN, Interaction, Usage
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.provider_calls import MODELS, calls_in
+
+_COUNTS_APART = "claude"  # part of the names of all models of Anthropic
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,30 @@ def cost_of(item: Interaction, prices: Prices) -> float | None:
 
     `item` is of one of the kinds `MODELS`.
     """
-    model, usage = model_of(item), item.outcome.usage
-    return prices.cost(model, item.name, usage) if model is not None and usage is not None else None
+    model, usage = model_of(item), usage_of(item)
+    if model is None or usage is None:
+        return None
+    cost = prices.cost(model, item.name, usage)
+    read = cached_tokens(item) if cost is not None and usage is not item.outcome.usage else 0
+    rates = prices.rates(model, item.name) if read else None
+    if cost is None or rates is None or rates.cache_read is None:
+        return cost
+    return cost - read * (rates.input - rates.cache_read)
+
+
+def usage_of(item: Interaction) -> Usage | None:
+    """Return the token counts of a call of a model, with the cached tokens that Anthropic counts apart from the input.
+
+    Args:
+        item: A call of one of the kinds `MODELS`.
+    """
+    usage = item.outcome.usage
+    if usage is None or usage.input_tokens is None or item.kind not in MODEL_KINDS:
+        return usage
+    if _COUNTS_APART not in (model_of(item) or "").lower():  # to read all answers takes longer than all else
+        return usage
+    apart = Answer(item.outcome).tokens_apart
+    return usage.model_copy(update={"input_tokens": usage.input_tokens + apart}) if apart else usage
 
 
 def cached_tokens(item: Interaction) -> int:
@@ -101,7 +125,7 @@ def overview_of(cassette: Cassette, prices: Prices, *, with_cached: bool = False
             tools[item.name] += 1
         if item.kind in MODELS:
             models[model_of(item) or ""] += 1
-            cost, usage = cost_of(item, prices), item.outcome.usage
+            cost, usage = cost_of(item, prices), usage_of(item)
             found["unpriced"] += cost is None
             dollars += cost or 0.0
             found["input"] += usage.input_tokens or 0 if usage is not None else 0

@@ -15,7 +15,7 @@ from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.messages import input_messages
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.provider_calls import MODELS, calls_in
-from agenttape_core.tools.reading.summary import cached_tokens, cost_of, model_of
+from agenttape_core.tools.reading.summary import cached_tokens, cost_of, model_of, usage_of
 
 
 @dataclass(slots=True)
@@ -153,9 +153,8 @@ class Group:
         """Add a call."""
         self.calls += 1
         self.failed += item.outcome.has_failed
-        usage = item.outcome.usage
         if item.kind in MODELS:
-            cost = cost_of(item, prices)
+            cost, usage = cost_of(item, prices), usage_of(item)
             self.dollars += cost or 0.0
             self.unpriced += cost is None
             self.input_tokens += (usage.input_tokens or 0) if usage is not None else 0

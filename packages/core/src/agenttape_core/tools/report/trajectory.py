@@ -11,7 +11,7 @@ from agenttape_core.schema import PURE_KINDS, Interaction
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.provider_calls import MODELS, model_call
-from agenttape_core.tools.reading.summary import cost_of
+from agenttape_core.tools.reading.summary import cost_of, usage_of
 
 _LONGEST = 120
 
@@ -40,7 +40,7 @@ def path_of(interactions: Iterable[Interaction], prices: Prices) -> Trajectory:
             calls.append(_said(item))
         call = model_call(item)
         if call.kind in MODELS:
-            usage = call.outcome.usage
+            usage = usage_of(call)
             tokens += ((usage.input_tokens or 0) + (usage.output_tokens or 0)) if usage is not None else 0
             dollars += cost_of(call, prices) or 0.0
     return Trajectory(tuple(calls), tokens, round(dollars, 6))

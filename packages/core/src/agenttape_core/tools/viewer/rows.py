@@ -14,7 +14,7 @@ from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.call_tree import CallTree
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.provider_calls import MODELS, model_call
-from agenttape_core.tools.reading.summary import cached_tokens, cost_of, model_of
+from agenttape_core.tools.reading.summary import cached_tokens, cost_of, model_of, usage_of
 from agenttape_core.tools.reading.timeline import timeline_of
 
 # -- The lines of the page's tree: places that hold one thing only share the line of what they hold.
@@ -245,6 +245,6 @@ def _call_facts(item: Interaction, cassette: Cassette, prices: Prices) -> Iterat
         yield "model", model_of(item)
         yield "dollars", cost_of(item, prices)
         yield "cached_tokens", cached_tokens(item) or None
-        if outcome.usage is not None:
-            yield "input_tokens", outcome.usage.input_tokens
-            yield "output_tokens", outcome.usage.output_tokens
+        if (usage := usage_of(item)) is not None:
+            yield "input_tokens", usage.input_tokens
+            yield "output_tokens", usage.output_tokens
