@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +21,8 @@ from agenttape_core.integration import (
     taking_part,
 )
 from agenttape_core.session import miss
+
+from ...kit.installed import install
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,3 +82,42 @@ def test_texts_that_interactions_hold(tmp_path: Path) -> None:
     named, whole = [step.output for step in open_cassette(path).steps()]
     assert named == {"said": [{"$ref": {"at": "ask", "chars": len(LONG)}}, "short", LONG + "?"]}
     assert whole == output
+
+
+REPORTS = """
+import threading
+
+def begin(stop, seen):
+    def report():
+        seen.append(current())
+        while not stop.wait(60):
+            pass
+
+    from agenttape_core.scheduling.participants import current_participant as current
+    thread = threading.Thread(target=report)
+    thread.start()
+    return thread
+"""
+
+
+@pytest.mark.parametrize(("module", "takes_part"), [("posthog.consumer", False), ("posthog_other.consumer", True)])
+def test_threads_of_telemetry_have_no_turn(tmp_path: Path, module: str, takes_part: bool) -> None:
+    """A thread of telemetry runs as it likes: the program's threads don't wait for a turn that it has."""
+    consumer: Any = install(tmp_path, module.partition(".")[0].replace("_", "-"), module, REPORTS)
+
+    def program() -> list[object]:
+        stop, seen = threading.Event(), list[object]()
+        reporting = consumer.begin(stop, seen)
+        for _ in range(3):
+            working = threading.Thread(target=lambda: None)
+            working.start()
+            working.join()
+        stop.set()
+        reporting.join()
+        return seen
+
+    for mode in ("record", "replay"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
+            seen = program()
+        assert [each is not None for each in seen] == [takes_part]
+        assert not session.report.nondeterminism

@@ -261,11 +261,12 @@ def test_hosts_that_are_left_alone(service: Service, tmp_path: Path) -> None:
     hosts.clear()
     with use_cassette("c", mode="all", http=True) as session:
         source = "import requests\ndef report(url): requests.get(url, timeout=5)"
-        consumer: Any = install(tmp_path, "posthog", "posthog.consumer", source)
-        reporting = threading.Thread(target=consumer.report, args=(service.url,))
-        reporting.start()
-        reporting.join()
-    assert (session.interactions, len(service.asked)) == ([], 4)
+        for package, module in (("posthog", "posthog.consumer"), ("openai-agents", "agents.tracing.processors")):
+            consumer: Any = install(tmp_path, package, module, source)
+            reporting = threading.Thread(target=consumer.report, args=(service.url,))
+            reporting.start()
+            reporting.join()
+    assert (session.interactions, len(service.asked)) == ([], 5)
 
 
 def test_threads(service: Service) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+from agenttape_core.guard import in_telemetry
 from agenttape_core.guard.caller import is_library
 from agenttape_core.scheduling.executing import EXECUTING, runs_outside_program
 from agenttape_core.side_effects import function_of
@@ -152,14 +153,15 @@ def current_participant() -> Participant | None:
 def begun_here(code: Any, pool: Any = None) -> Participant | None:
     """Return a participant for what the caller begins: a thread, or work for a pool; `None` outside of participants.
 
-    The threads of a model's client aren't participants: a replay has no such threads.
+    Threads of a model's client aren't participants: a replay has none of them. Threads of telemetry aren't either, as
+    they report at their own times.
 
     Args:
         code: The function that it runs.
         pool: The pool, as a weak reference.
     """
     above = HERE.participant
-    if above is None or above.threads.has_ended or runs_outside_program():
+    if above is None or above.threads.has_ended or runs_outside_program() or (pool is None and in_telemetry()):
         return None
     participant = above.threads.fork(above, pool, is_own=is_of_program(code))
     if pool is None and (found := function_of(code)) is not None and found.co_filename.endswith(_POOL):
