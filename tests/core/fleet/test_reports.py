@@ -108,7 +108,7 @@ def test_replays_in_shards(fleet: Command, tmp_path: Path, monkeypatch: pytest.M
     desk.record(tmp_path / "runs", [f"City {number}" + " refund" * (number % 3 == 0) for number in range(8)])
     plan = fleet("plan", "runs", "--experiment", "replay", "--app", APP, "--revision", "now").out
     (tmp_path / "items.jsonl").write_text(plan)
-    monkeypatch.setattr(desk, "how", "asks in other words")
+    monkeypatch.setattr(desk, "how", "asks otherwise")
     found = set()
     for total in (1, 2, 7, 50):
         for number in range(total, 0, -1):
