@@ -89,7 +89,7 @@ oldest: $(READY) $(ENDS:%=.oldest-%) ## Run the integrations' tests with the old
 
 .oldest-%: $(READY)
 	$(PYTHON) -m venv .venv-oldest-$*
-	$(INSTALL_IN) .venv-oldest-$*/bin/python install -e 'packages/core[cli,otel]' $(BELOW_$*) -e packages/$* \
+	$(INSTALL_IN) .venv-oldest-$*/bin/python install -e 'packages/core[checks,cli,oracle,otel]' $(BELOW_$*) -e packages/$* \
 		--group packages/$*/pyproject.toml:oldest
 	.venv-oldest-$*/bin/python -m pytest -q $(TESTS_$*)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 
@@ -31,6 +32,8 @@ def test_a_part_of_the_framework_is_imported_first(tmp_path: Path) -> None:
 )  # the first one imports LangChain's
 def test_our_package_is_imported_first(tmp_path: Path, package: str) -> None:
     """A program whose first import in a session is that of an integration gets all of its names."""
+    if find_spec(package) is None:
+        pytest.skip(f"{package} isn't installed")
     program = (
         "from agenttape_core import use_cassette\n"
         f"import {package} as package\n"

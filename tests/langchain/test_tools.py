@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -553,9 +554,11 @@ def test_a_replayed_tool_changes_what_it_was_given(tmp_path: Path) -> None:
         state["count"] = len(rows)
         return len(rows)
 
-    for mode in ("all", "none"):
+    seen = []
+    for mode in (None, "all", "none"):
         rows: list[str] = []
         state: dict[str, Any] = {}
-        with use_cassette(tmp_path / "c.yaml", mode=mode):
+        with nullcontext() if mode is None else use_cassette(tmp_path / "c.yaml", mode=mode):
             assert collect.invoke({"rows": rows, "state": state}) == 1
-        assert (rows, state) == (["found"], {"count": 1})
+        seen.append((rows, state))
+    assert seen == [(["found"], seen[0][1])] * 3  # LangChain 1.4.7 copies the state

@@ -240,7 +240,7 @@ async def test_observed_calls_replay(provider: Provider, call: Any, service: Loo
     [
         ("anthropic", 429, "RateLimit"),
         ("anthropic", 529, "Overloaded"),
-        ("anthropic", 400, "InvalidRequest"),
+        ("anthropic", 400, "Request"),  # bad or invalid, by its version
         ("ollama", 429, "ResponseError"),
     ],
 )
