@@ -41,7 +41,7 @@ TOOLS := --upgrade -c constraints.txt pip hatchling editables
 IN_PLACE := --no-deps --no-build-isolation
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test again quick coverage night matrix ahead upgrade oldest newest openai identical orders drawn imports servers suites check lint types docs site bench ceilings compatible build reproducible viewer clean
+.PHONY: help demo test again quick coverage night matrix ahead upgrade oldest newest openai identical orders drawn imports servers suites frameworks check lint types docs site bench ceilings compatible build reproducible viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -154,6 +154,16 @@ $(SUITES)/.ready: pyproject.toml constraints.txt tests/upstream/constraints.txt 
 	$(SUITES)/bin/python $(INSTALL) -c tests/upstream/constraints.txt \
 		-e packages/core -e packages/langchain -e packages/langgraph -e packages/llamaindex --group suites
 	$(SUITES)/bin/python $(INSTALL) --no-deps langchain-tests==1.1.9 # it asks for an older vcrpy than the tracers of LlamaIndex
+	@touch $@
+
+frameworks: .venv-frameworks/.ready .venv-crewai/.ready ## Record, replay and update agents of eight other frameworks, and write the table of docs/other-frameworks.md. OF="dspy ag2" chooses.
+	.venv-frameworks/bin/python tests/frameworks/run.py $(filter-out tests/%,$(OF))
+
+# CrewAI requires an older openai than the others.
+.venv-frameworks/.ready .venv-crewai/.ready: .venv-%/.ready: tests/frameworks/%.txt pyproject.toml packages/core/pyproject.toml
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python $(INSTALL) --upgrade -c constraints.txt pip
+	.venv-$*/bin/python $(INSTALL) -r tests/frameworks/$*.txt -e packages/core
 	@touch $@
 
 check: lint types test ## All that gates a change: lint, types, import layers, docs, tests.
