@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from urllib.request import urlopen
 
 from commands import recorded
@@ -159,7 +158,7 @@ def killed(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
 
 @contextmanager
 def model_on_loopback() -> Iterator[None]:
-    """Let the model of the program be a server of this machine, which takes its time."""
+    """Let the model of the program be a server in another process, which takes its time."""
     global address  # noqa: PLW0603 - as a change of its settings
 
     class Model(BaseHTTPRequestHandler):
@@ -174,13 +173,16 @@ def model_on_loopback() -> Iterator[None]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Model) as server:
         server.socket.listen(128)
-        Thread(target=server.serve_forever, daemon=True).start()
+        child = os.fork()
+        if not child:
+            server.serve_forever()
         address = f"http://127.0.0.1:{server.server_port}/"
         try:
             yield
         finally:
             address = ""
-            server.shutdown()
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 def waiting(folder: Path, scale: Scale = FULL) -> Iterator[Row]:

@@ -283,7 +283,7 @@ def _with_program(item: Item, cassette: Cassette, do: Callable[[Program], Found]
 
 @lru_cache(4)
 def _loaded(program: str, _: Path) -> Any:
-    """Return an app, or a program that was never run. A script would be executed again for each item otherwise."""
+    """Return an app, or a program that was never run. So a script is executed once, and not for each item."""
     return load_program(program.removeprefix(APP)) if program.startswith(APP) else program_of(program)
 
 

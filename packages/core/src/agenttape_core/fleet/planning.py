@@ -44,7 +44,7 @@ def planned(
 
     Raises:
         CassetteError: If a store can't be listed, or a recording can't be fetched.
-        ConfigurationError: If there is no recording.
+        ConfigurationError: If no recording is found.
     """
     decisive = hash_of(settings) if settings else ""
     items = (
