@@ -10,6 +10,7 @@ OPENAI := .venv-llamaindex-openai
 IMPORTS := .venv-imports
 # LangGraph's server.
 SERVERS := .venv-servers
+STORES := .venv-stores
 # Other people's tests.
 SUITES := .venv-suites
 # Where it is set, each run of pytest would compile pytest and its plugins, which takes two seconds.
@@ -41,7 +42,7 @@ TOOLS := --upgrade -c constraints.txt pip hatchling editables
 IN_PLACE := --no-deps --no-build-isolation
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test again quick coverage night matrix ahead upgrade oldest newest openai identical orders drawn imports servers suites frameworks check lint types docs site bench ceilings compatible build reproducible viewer clean
+.PHONY: help demo test again quick coverage night matrix ahead upgrade oldest newest openai identical orders drawn imports servers stores suites frameworks check lint types docs site bench ceilings compatible build reproducible viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -142,6 +143,15 @@ $(SERVERS)/.ready: pyproject.toml $(wildcard packages/*/pyproject.toml)
 	$(SERVERS)/bin/python $(INSTALL) --upgrade -c constraints.txt pip
 	$(SERVERS)/bin/python $(INSTALL) \
 		-e 'packages/core[cli]' -e packages/langchain -e packages/langgraph --group servers
+	@touch $@
+
+stores: $(STORES)/.ready ## Check, redact and erase recordings in S3, as moto's server speaks it. OF=2000 takes more of them.
+	$(STORES)/bin/python tests/stores/run.py $(filter-out tests/%,$(OF))
+
+$(STORES)/.ready: pyproject.toml packages/core/pyproject.toml
+	$(PYTHON) -m venv $(STORES)
+	$(STORES)/bin/python $(INSTALL) --upgrade -c constraints.txt pip
+	$(STORES)/bin/python $(INSTALL) -e 'packages/core[cli,fsspec]' --group stores
 	@touch $@
 
 suites: $(SUITES)/.ready ## Run other people's tests plainly, recorded and replayed. OF=workflows chooses.

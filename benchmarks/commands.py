@@ -29,10 +29,12 @@ from agenttape_core.cli import main
 
 def report():
     used, status = resource.getrusage(resource.RUSAGE_SELF), Path("/proc/self/status")
+    others = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = used.ru_utime + used.ru_stime + others.ru_utime + others.ru_stime
     # Where there is no such file, the greatest memory may be that of the process that began this one.
     lines = status.read_text().splitlines() if status.exists() else [f"VmHWM: {used.ru_maxrss}"]
     kilobytes = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-    print(used.ru_utime + used.ru_stime, kilobytes / 1024, file=sys.stderr)
+    print(seconds, kilobytes / 1024, file=sys.stderr)
 
 atexit.register(report)
 main(sys.argv[1:])
@@ -52,18 +54,21 @@ def commands(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
 
 
 def gate(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
-    """Measure the processor's time and the memory of twenty checks over many cassettes."""
-    many, count = folder / "many", 1_000 if scale is FULL else 3
+    """Measure the processors' time and the memory of twenty checks over a fleet, and over a tenth of it."""
+    many = folder / "many"
     many.mkdir()
     recorded(many / "run0.yaml", 6)
-    for number in range(1, count):
-        shutil.copy(many / "run0.yaml", many / f"run{number}.yaml")
     rules = [f"never: tool{number}" for number in range(17)]
     rules += ["at_most: {calls: 6, seconds: 60}", "no_errors: true", "output: {regex: .}"]
     checks = folder / "checks.yaml"
     checks.write_text("checks: 1\nevery:\n" + "".join(f"- {rule}\n" for rule in rules), encoding="utf-8")
-    seconds, megabytes = _spent(["check", str(many), "--checks", str(checks)])
-    yield Row(f"`agenttape check`, {count} cassettes, 20 rules", f"{seconds:.1f} s, {megabytes:.0f} MB", "<= 10 s")
+    before = 1
+    for count, budget in ((2_000, "<= 12 s"), (20_000, "<= 120 s, 300 MB")) if scale is FULL else ((3, ""),):
+        for number in range(before, count):
+            shutil.copy(many / "run0.yaml", many / f"run{number}.yaml")
+        before = count
+        seconds, megabytes = _spent(["check", str(many), "--checks", str(checks)])
+        yield Row(f"`agenttape check`, {count} cassettes, 20 rules", f"{seconds:.1f} s, {megabytes:.0f} MB", budget)
 
 
 def recorded(path: Path, size: int) -> float:

@@ -167,7 +167,13 @@ def test_an_empty_store_and_a_missing_fsspec(command: Any, store: Any, monkeypat
 
 
 @pytest.mark.parametrize(
-    "words", [("cassette", "checksum"), ("cassette", "prune"), ("check", "--score"), ("lab", "shrink", "x:y", "--run")]
+    "words",
+    [
+        ("cassette", "checksum"),
+        ("cassette", "prune"),
+        ("check", "--score"),
+        ("lab", "model", "openai:gpt-5", "x:y", "--run"),
+    ],
 )
 def test_a_command_that_needs_local_files_refuses_a_store(command: Any, store: Any, words: tuple[str, ...]) -> None:
     """It exits with 2."""
@@ -192,7 +198,7 @@ def many(folder: Path) -> Path:
 def test_processes_check_many_cassettes_with_the_same_report(
     command: Any, many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reports of one process, of two, and of a store in memory are equal bytes; benchmarks/stores.py takes more."""
+    """The reports of one process, of two, and of a store in memory are equal bytes; `benchmarks` take 20,000."""
     from agenttape_core.cli.commands import check
 
     words = ("check", "--checks", "checks.yaml", "--json")

@@ -102,7 +102,7 @@ def test_a_dry_run_erases_nothing_and_lists_the_same(command: Command, store: st
     assert (code, [row["state"] for row in json.loads(out)["files"]]) == (1, ["erased"])
     code, out = command(store, "--value", "-", "--dry-run", values=VALUE)
     assert code == 1
-    assert "secret at outcome.value would be replaced" in out
+    assert "worse.yaml: 1 place would be replaced" in out
     assert names_in(store) == before
     assert VALUE in str(open_cassette(f"{store}/worse.yaml").outcome(1).value)
     assert command(store, "--older-than", "101d", "--dry-run") == (0, "nothing to forget\n")
@@ -140,7 +140,7 @@ def test_a_value_is_replaced_in_each_recording_that_holds_it(command: Command, s
         before = file.read()
     code, out = command(store, "--value", "-", values=f"{VALUE}\n")
     assert code == 0, out
-    assert f"{held}: interaction 1: secret at outcome.value replaced" in out
+    assert f"{held}: 1 place replaced" in out
     assert "2 recordings changed" in out
     assert VALUE not in out
     for path in (held, big):

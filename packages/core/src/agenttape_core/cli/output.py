@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -26,6 +27,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Item = TypeVar("Item")
 
 _WIDE = 200  # the width of output that goes to no terminal: a file has room
+
+_PARTS = 100_000  # the parts of JSON that are printed together
 
 _UNUSUAL = re.compile(r"[^\n -~]")  # characters that may have to be escaped
 
@@ -81,8 +84,12 @@ def progress_bar(total: int | None, label: str) -> Iterator[Callable[[], None]]:
 
 def print_json(value: Any) -> None:
     """Print plain data. Characters that a terminal would act on, or cannot show, are escaped."""
-    text = json.dumps(value, indent=2, ensure_ascii=not _speaks_unicode(), default=str)
-    click.echo(_UNUSUAL.sub(lambda char: char[0] if char[0].isprintable() else json.dumps(char[0])[1:-1], text))
+    encoder = json.JSONEncoder(indent=2, ensure_ascii=not _speaks_unicode(), default=str)
+    parts = encoder.iterencode(value)
+    while text := "".join(islice(parts, _PARTS)):  # never the whole text: it may be as long as all recordings
+        visible = _UNUSUAL.sub(lambda char: char[0] if char[0].isprintable() else json.dumps(char[0])[1:-1], text)
+        click.echo(visible, nl=False)
+    click.echo()
 
 
 def never_fail_to_encode() -> None:

@@ -206,8 +206,9 @@ def _erased(
         ]
         assets = store.names(folder)
         if not dry_run:
-            store.delete(folder, assets)
-            if left := store.names(folder):
+            if assets:
+                store.delete(folder, assets)
+            if assets and (left := store.names(folder)):
                 return Forgotten(path, "left", f"{len(left)} of its assets can't be removed; check your rights")
             for journal in leftover_journals(file.location) if not isinstance(file.location, Path) else ():
                 journal.unlink()

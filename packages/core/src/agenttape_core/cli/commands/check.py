@@ -220,7 +220,7 @@ def check(
     compared = read_baseline(baseline, allowed) if baseline is not None and not write_baseline else None
     files = files_in(paths) if paths or not given["trace"] else Paths([], [], [])
     prices, settings = load_prices(project_settings().prices), project_settings()
-    work = _Work(tuple(given["checks"]), compared, frozenset(parts), frozenset(paths), hides=redact_prompts)
+    work = _Work(tuple(given["checks"]), compared, frozenset(parts), frozenset(paths), redact_prompts, write_baseline)
     with recording_judges() if given["record_judges"] else nullcontext():
         done = _done(work, rules, files.cassettes, given["trace"])
         measures = dict(_measures(files.cassettes, parts, given, prices))
@@ -232,7 +232,8 @@ def check(
     if write_baseline:
         _write(baseline or _BASELINE, baseline_text(done.facts))
     passed = not any(run.has_failed for run in checked)
-    plain = {"passed": passed, "runs": [run.to_dict() for run in checked], **{n: m.plain for n, m in measures.items()}}
+    runs = [run.to_dict() for run in checked] if reports or as_json else []
+    plain = {"passed": passed, "runs": runs, **{name: measure.plain for name, measure in measures.items()}}
     for file in reports:
         write_report(file, checked, plain, "\n".join(text for text, _ in _lines(checked)), has_table=False)
     if github:
@@ -280,6 +281,7 @@ class _Work:
     parts: frozenset[str]
     named: frozenset[str]  # the paths of the command line: a derived cassette is a run only if it's among them
     hides: bool  # whether prompts must not be shown
+    has_new_baseline: bool  # whether the figures of runs are kept
 
     @property
     def has_runs(self) -> bool:
@@ -394,7 +396,8 @@ def _checked_here(
                 yield run.name, lambda run=run: run  # type: ignore[misc]
 
     def note(run: Run) -> Iterator[Judged]:
-        done.facts[run.key or run.name] = facts_of(run)
+        if work.has_new_baseline:
+            done.facts[run.key or run.name] = facts_of(run)
         done.is_empty = done.is_empty and not (run.happened or run.asked or run.answer)
         if work.hides:
             done.prompts += [said["content"] for said in run.conversation() if said["role"] == "user"]

@@ -17,7 +17,6 @@ from agenttape_core.fleet.forget import Forgotten, forget_older, forget_values
 from agenttape_core.settings import load_settings
 from agenttape_core.tools.upkeep.age import parse_age
 
-_WORDS = {"erased": "would be erased", "replaced": "would be replaced"}
 _BEYOND = "Not reached: older versions that a bucket keeps, the history of version control, backups, copies on CI."
 
 
@@ -66,26 +65,19 @@ def forget(
 
 
 def _show(found: Sequence[Forgotten], counts: Counter[str], *, dry_run: bool) -> None:
+    """Print a line for each file, and the sums. With `--json`, each place is listed."""
     for each in found:
-        word = _WORDS.get(each.state, each.state) if dry_run else each.state
         if each.state == "unreadable":
             print_text(each.why, "red")
             continue
-        for leak in each.places:
-            print_text(f"{each.path}: {leak.record}: {leak.kind} at {leak.place} {word}")
-        if not each.places:
-            print_text(f"{each.path}: {word}: {each.why}", "yellow" if each.state == "left" else "")
-    done = [
-        f"{counted(counts[state], 'recording')} {word}"
-        for state, word in (("erased", "erased"), ("replaced", "changed"))
-        if counts[state]
-    ]
-    left = [
-        f"{counts[state]} {word}"
-        for state, word in (("left", "left"), ("unreadable", "can't be read"))
-        if counts[state]
-    ]
-    summary = ", ".join([*done, *left]) or "nothing to forget"
-    print_text(f"{summary}; nothing was done: --dry-run" if dry_run and found else summary)
-    if done and not dry_run:
+        word = f"would be {each.state}" if dry_run and each.state != "left" else each.state
+        told = f"{counted(len(each.places), 'place')} {word}" if each.places else f"{word}: {each.why}"
+        print_text(f"{each.path}: {told}", "yellow" if each.state == "left" else "")
+    would = "would be " if dry_run else ""
+    done = {"erased": f"{would}erased", "replaced": f"{would}changed"}
+    lines = [f"{counted(counts[state], 'recording')} {word}" for state, word in done.items() if counts[state]]
+    left = {"left": "left", "unreadable": "can't be read"}
+    lines += [f"{counts[state]} {word}" for state, word in left.items() if counts[state]]
+    print_text(", ".join(lines) or "nothing to forget")
+    if not dry_run and (counts["erased"] or counts["replaced"]):
         print_text(_BEYOND)

@@ -108,7 +108,12 @@ def model(
 def _meant(recordings: Sequence[str]) -> list[Path]:
     """Return the recordings that paths, names and globs mean. Derived cassettes count only if they're named."""
     paths = [each for one in recordings for each in (sorted(glob(one, recursive=True)) or [one])]  # noqa: PTH207
-    return [found.path for found in (runs_in(paths) if paths else ()) if found.path is not None]
+    found = runs_in(paths) if paths else []
+    if remote := [each.shown for each in found if each.path is None]:
+        raise click.UsageError(
+            f"--run: {remote[0]} isn't a local file; agenttape fleet plan takes recordings of a store"
+        )
+    return [each.path for each in found if each.path is not None]
 
 
 def _runs(wanted: Wanted, name: str, paths: list[Path]) -> Sequence[ProgramRun | CommandRun]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from agenttape_core.matching import Difference
@@ -155,17 +156,20 @@ class Checked:
             **{key: value for key in ("model", "provider") if (value := getattr(self, key))},
             **({"meta": dict(self.meta)} if self.meta else {}),
             "passed": not self.has_failed,
-            "checks": [
-                {
-                    "rule": each.rule,
-                    "check": each.text,
-                    "passed": not each.has_failed,
-                    **({"scores": dict(each.scores)} if each.scores else {}),
-                    "findings": [finding.to_dict() for finding in each.findings],
-                }
-                for each in self.judged
-            ],
+            "checks": [_plain(each) for each in self.judged],
         }
+
+
+@lru_cache(maxsize=256)
+def _plain(judged: Judged) -> dict[str, Any]:
+    """Return a check as plain data. Equal ones are one object, as most of twenty thousand runs pass the same checks."""
+    return {
+        "rule": judged.rule,
+        "check": judged.text,
+        "passed": not judged.has_failed,
+        **({"scores": dict(judged.scores)} if judged.scores else {}),
+        "findings": [finding.to_dict() for finding in judged.findings],
+    }
 
 
 def judged_by(rule: str, name: str, path: str, findings: Iterable[Finding]) -> Checked:
