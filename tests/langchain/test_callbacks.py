@@ -5,12 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextvars
-import json
 import logging
 import re
-import subprocess
-import sys
-import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +26,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from agenttape_core import Interaction, open_cassette, recover, use_cassette
+from agenttape_core import Interaction, open_cassette, use_cassette
 from agenttape_core.errors import AgentTapeError, ConfigurationError
 from agenttape_core.integration import Branch, enter_branch
 from agenttape_langchain import TapeCallbackHandler
@@ -607,59 +603,6 @@ def test_secrets_are_in_no_byte(world: World, tmp_path: Path, caplog: pytest.Log
     world.gone = True
     with use_cassette(handler.path), pytest.raises(ValueError, match=f"refused {secret}"):
         agent.invoke(question)
-
-
-KILLED = """
-    import os, signal, sys
-    from langchain_core.language_models import GenericFakeChatModel
-    from langchain_core.messages import AIMessage
-    from langchain_core.runnables import RunnableLambda
-    from agenttape_langchain import TapeCallbackHandler
-
-    model = GenericFakeChatModel(messages=iter([AIMessage("one"), AIMessage("two")]))
-
-    def work(_):
-        model.invoke("first")
-        model.invoke("second")
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    RunnableLambda(work).invoke({}, {"callbacks": [TapeCallbackHandler(sys.argv[1])]})
-"""
-
-
-@pytest.mark.process
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-def test_killed_process_loses_no_finished_call(tmp_path: Path) -> None:
-    """After `kill -9` in the middle of a run, `recover` makes a cassette of all calls that had ended."""
-    target = tmp_path / "observed.yaml"
-    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED), str(target)], check=False)
-    assert killed.returncode == -9
-    assert not target.exists()
-    (journal,) = tmp_path.glob(".*.journal")
-    assert recover(journal) == target
-    assert [request_text(interaction) for interaction in open_cassette(target).interactions()] == ["first", "second"]
-    assert list(tmp_path.glob(".*.journal")) == []
-
-
-@pytest.mark.process
-def test_handler_needs_no_session(tmp_path: Path) -> None:
-    """In a process that never opened a session, as in production, the handler records all the same."""
-    alone = textwrap.dedent("""
-        import json, sys
-        from langchain_core.language_models import GenericFakeChatModel
-        from langchain_core.messages import AIMessage
-        from agenttape_langchain import TapeCallbackHandler
-
-        handler = TapeCallbackHandler(sys.argv[1])
-        GenericFakeChatModel(messages=iter([AIMessage("one")])).invoke("Hi", {"callbacks": [handler]})
-        print(json.dumps([repr(error) for error in handler.errors]))
-    """)
-
-    target = tmp_path / "observed.yaml"
-    command = [sys.executable, "-c", alone, str(target)]
-    ran = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert json.loads(ran.stdout) == []
-    assert len(open_cassette(target).entries) == 1
 
 
 def test_observes_after_a_session_that_was_left_elsewhere(world: World, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_openai import ChatOpenAI
@@ -143,14 +142,3 @@ def test_policies(provider: Callable[[str], Any], service: Any, tmp_path: Path) 
     with use_cassette(path) as replay:
         assert provoke() == 5
     assert str(replay.report) == "5 replayed, 0 recorded"
-
-
-def test_the_type_is_openais(service: Any, tmp_path: Path) -> None:
-    """`except openai.RateLimitError` works on a replay, and so do its base classes."""
-    model = of_openai(f"http://127.0.0.1:{service.server_port}/429")
-    path = tmp_path / "errors.yaml"
-    for mode in ("all", "none"):
-        with use_cassette(path, mode=mode), pytest.raises(openai.RateLimitError) as caught:
-            model.invoke("hi")
-        assert isinstance(caught.value, openai.APIStatusError)
-        assert caught.value.response.headers["retry-after"] == "7"

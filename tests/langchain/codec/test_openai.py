@@ -1,36 +1,17 @@
-"""Real answers of OpenAI's API through the real `ChatOpenAI`, recorded in `../shared/data`; skipped without them."""
+"""Errors of OpenAI's client as plain data, and back."""
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
-from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 from openai import RateLimitError
 
-from agenttape_langchain.codec import join_chunks, split_result
-
 if TYPE_CHECKING:
     from agenttape_core.schema import ValueCodec
-
-DATA = Path(__file__).parents[4] / "shared/data/openai"
-Survives = Callable[[Any], Any]
-
-
-def exchanges() -> list[Any]:
-    """Each recorded exchange with a chat model, or one skipped test."""
-    return [
-        pytest.param(json.loads(line), id=f"{file.stem}-{number}")
-        for file in sorted(DATA.glob("*.jsonl"))
-        if "embeddings" not in file.name
-        for number, line in enumerate(file.read_text().splitlines())
-    ] or [pytest.param(None, marks=pytest.mark.skip(reason="../shared/data/openai is not there"))]
 
 
 def answering(exchange: Any) -> ChatOpenAI:
@@ -48,24 +29,6 @@ def answering(exchange: Any) -> ChatOpenAI:
         use_responses_api="responses" in exchange["path"],
         http_client=httpx2.Client(transport=httpx2.MockTransport(answer)),
     )
-
-
-@pytest.mark.parametrize("exchange", exchanges())
-def test_real_answers_survive(exchange: Any, survives: Survives) -> None:
-    """Whatever ChatOpenAI makes of a real answer must come back the same, streamed or not."""
-    model = answering(exchange)
-    if "event-stream" not in exchange["content_type"]:
-        result = model._generate([HumanMessage("x")])
-        survives(result)
-        joined = join_chunks(split_result(result)).generations[0].message
-        assert joined == result.generations[0].message
-        return
-    chunks = list(model._stream([HumanMessage("x")]))
-    before = copy.deepcopy(chunks)
-    for chunk in chunks:
-        survives(chunk)
-    survives(join_chunks(chunks))
-    assert chunks == before
 
 
 def test_the_response_of_a_real_error_survives(values: ValueCodec) -> None:
