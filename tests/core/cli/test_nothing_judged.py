@@ -49,6 +49,7 @@ WITHOUT_VERDICT = {
     "cassette prune": "no unneeded file is what you want",
     "init": "it sets a project up",
     "record": "it judges nothing: the exit code is that of the command",
+    "mcp": "it answers a coding agent, and shows what there is",
     "serve": "it answers until Ctrl-C, and its finding is a call without an answer",
 }
 """The other commands, each with the reason why 0 is right where it finds nothing."""

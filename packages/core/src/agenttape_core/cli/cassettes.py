@@ -95,7 +95,7 @@ def _may_be_one(file: Stored, read: Callable[[], bytes]) -> bool:
 def runs_in(paths: Sequence[str]) -> list[Found]:
     """Return the cassettes as `found_in` does, but derived ones only if named, or in a folder without others.
 
-    At a URL, the name says which one is derived.
+    At a URL, a derived one is recognized by its name.
     """
     runs: dict[str, Found] = {}
     for path in paths or (".",):
@@ -216,7 +216,7 @@ def with_values(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def values_given(variables: Sequence[str], source: str | None, paths: Sequence[str]) -> list[str]:
-    """Return the secret values of a command: those of environment variables, and those on standard input for `-`."""
+    """Return the secret values of a command, from environment variables, and from standard input for `-`."""
     if missing := [name for name in variables if not os.environ.get(name)]:
         raise click.UsageError(f"--value-from-env {missing[0]}: this variable is not set")
     values = [os.environ[name] for name in variables]

@@ -46,12 +46,12 @@ _HIDDEN = "[value]"  # replaces a value in the name of a file
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """A file of a store, and what has become of it.
+    """A file of a store, and its state.
 
     Args:
         path: The file or its URL.
         state: A recording was erased, values in it were replaced, something is left, or it can't be read.
-        why: The reason, or what is left and what to do about it.
+        why: The reason, or the part that is left and the advice about it.
         places: The places where values were replaced.
     """
 
@@ -70,7 +70,7 @@ def forget_older(urls: Sequence[str], age: timedelta, now: datetime, *, dry_run:
         urls: Folders, files, URLs or globs.
         age: The greatest age that stays.
         now: The moment from which it counts.
-        dry_run: Whether to erase nothing.
+        dry_run: Whether to only list them.
 
     Raises:
         CassetteError: If a store can't be listed.
@@ -119,7 +119,7 @@ def forget_values(
         urls: Folders, files, URLs or globs.
         values: The values, of at least four characters.
         settings: The settings, with the rules of redaction.
-        dry_run: Whether to replace nothing.
+        dry_run: Whether to only list them.
 
     Raises:
         CassetteError: If a store can't be listed.
@@ -157,7 +157,7 @@ def forget_values(
 
 
 def _listed(urls: Sequence[str]) -> list[Stored]:
-    """Return all files of some folders, URLs and globs, each once, but those in hidden folders and those of assets."""
+    """Return all files of some folders, URLs and globs, each once, without assets and hidden folders."""
     found = {file.location: file for url in urls for file in list_files(url, lambda name: not name.endswith(".lock"))}
     return list(found.values())
 
@@ -261,7 +261,7 @@ def _without(text: str, values: Sequence[str]) -> str:
 
 
 def _keep_checksums(erased: Iterable[Location], changed: Iterable[Location]) -> None:
-    """Remove the checksums of erased files from the file of checksums here, and write those of changed ones again."""
+    """Remove checksums of erased files from the file of checksums here, and write new ones of changed files."""
     file = Path(FILE)
     known = read_checksums(file)
     after, here = dict(known), Path.cwd()

@@ -430,7 +430,7 @@ def cassette_of(location: Location, stored: bytes) -> Cassette:
 
     Args:
         location: Its file or URL.
-        stored: Its bytes, packed if its name says so.
+        stored: Its bytes, packed if its name ends so.
 
     Raises:
         CassetteError: As `open_cassette` does.

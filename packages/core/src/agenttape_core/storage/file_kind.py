@@ -24,7 +24,7 @@ def is_cassette(path: Location, data: bytes | None = None) -> bool:
 
     Args:
         path: The file.
-        data: Its stored bytes, if they were read already; those of a URL must have been.
+        data: Its stored bytes, if they were read already, as a URL's must have been.
     """
     try:
         kind = file_kind(path)

@@ -33,7 +33,7 @@ class Stored:
 
     @property
     def version(self) -> str:
-        """A text that differs when the file has changed: by its bytes if the store tells, else by time and size."""
+        """A text that differs when the file has changed: by its bytes if the store has that, else by time and size."""
         return self.etag or f"{self.modified}-{self.size}"
 
 
@@ -47,7 +47,7 @@ def list_files(where: Path | str, accept: Callable[[str], bool] = may_be_cassett
         accept: Returns True for the names of files to list; by default those a cassette may have.
 
     Raises:
-        CassetteError: There is no such folder, or it can't be listed.
+        CassetteError: The folder doesn't exist, or can't be listed.
         ConfigurationError: fsspec isn't installed, or the URL holds credentials.
     """
     location = location_of(where)

@@ -43,7 +43,7 @@ Location = Path | CassetteUrl
 class Entry(NamedTuple):
     """A file that a store lists."""
 
-    key: str  # its name, after those of the folders between it and the listed one; empty for the listed file itself
+    key: str  # its path from the listed folder; empty for the listed file itself
     size: int | None  # its size in bytes, if the store lists that
     etag: str  # the version that the store keeps of its bytes; empty if it keeps none
     modified: str  # the moment of its last change as the store writes it; empty if it keeps none

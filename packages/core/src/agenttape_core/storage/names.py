@@ -104,7 +104,7 @@ def may_be_cassette(name: str) -> bool:
 
 
 def is_left_out(folder: str) -> bool:
-    """Return True if a folder with this name holds no cassettes: hidden folders, those of assets and of packages."""
+    """Return True if a folder with this name holds no cassettes: a hidden one, or one of assets or packages."""
     return folder.startswith(".") or folder.endswith(_LEFT_OUT)
 
 

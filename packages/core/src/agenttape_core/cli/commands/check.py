@@ -163,7 +163,7 @@ _BASELINE = "baseline.json"
 _PARTS = ("files", "secrets", "checksums", "rules", "cache", "stale", *ALL_CHECKS, "coverage", "score")
 
 _MANY, _CHUNK, _PROCESSES = 1_000, 200, 4
-"""The cassettes from which on several processes check them, those of one task, and the most processes."""
+"""The number of cassettes from which several processes check them, the size of a chunk, and the most processes."""
 
 Source = tuple[str, Callable[[], Run]]
 
@@ -289,7 +289,7 @@ class _Work:
         return "rules" in self.parts or self.hides
 
     def is_run(self, found: Found) -> bool:
-        """Return True if a cassette holds a run to judge: it isn't what a judge asked, and not derived."""
+        """Return True if a cassette holds a run to judge: neither the calls of a judge, nor a derived one."""
         return not found.shown.endswith(_JUDGE) and (found.shown in self.named or not is_derived(found.shown))
 
 
@@ -304,7 +304,7 @@ class _Done:
     is_empty: bool = True  # true as long as no run has a call or an answer, on which checks could say something
 
     def add(self, part: _Done, known: dict[Judged, Judged]) -> None:
-        """Add what came of the cassettes that follow."""
+        """Add the results of the cassettes that follow."""
         self.made += [(path, known.setdefault(each, each)) for path, each in part.made]
         self.judged += [_shared(each, known) for each in part.judged]
         self.facts |= part.facts
@@ -338,7 +338,7 @@ def _done(work: _Work, rules: Sequence[CheckFile], cassettes: Sequence[Found], t
 
 @contextmanager
 def _process(work: _Work, chunks: Sequence[Sequence[Found]]) -> Iterator[IO[bytes]]:
-    """Start a process that checks cassettes, and yield its output, to which it pickles what came of each chunk."""
+    """Start a process that checks cassettes, and yield its output, to which it pickles the results of each chunk."""
     begin = f"from {__name__} import serve_checks; serve_checks()"
     with subprocess.Popen([sys.executable, "-c", begin], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # noqa: S603 - this Python
         assert process.stdin is not None
