@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agenttape_core import boundary, use_cassette
+from agenttape_core.errors import CassetteMissError
 
 OPERATIONS = ("ask", "first", "as they come", "timeout", "sleep", "yield", "thread")
 LATENCIES = (None, 0, 0.001, 0.002, 0.003)
@@ -134,3 +135,31 @@ def test_random_programs_on_uvloop(seed: int, tmp_path: Path) -> None:
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert Program(seed, 1000 * seed).run(uvloop.run) == recorded
     assert replay.report.nondeterminism == ()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("seed", [5, 6])
+def test_changed_programs_end_beside_a_thread_that_polls(seed: int, tmp_path: Path) -> None:
+    """A replay of a program that has another thread ends, with a miss or without, whatever polls in the background."""
+
+    def run(program: Program) -> None:
+        stop = threading.Event()
+
+        def poll() -> None:
+            while not stop.is_set():
+                time.sleep(0.05)
+
+        poller = threading.Thread(target=poll)
+        poller.start()
+        try:
+            program.run()
+        finally:
+            stop.set()
+            poller.join()
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        run(Program(seed, seed))
+    changed = Program(seed, 1000 * seed + 1)
+    changed.threads.append([True, False, True])
+    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml", on_unused="ignore"):
+        run(changed)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import _queue
 import functools
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -59,7 +60,8 @@ class Wait:
         """The number of arrivals in the session before it."""
         self.times_ready = 0
         """The number of looks in a row that found it to be had."""
-        self._until = None if seconds is None else monotonic() + seconds
+        self.until = math.inf if seconds is None else monotonic() + seconds
+        """When the participant gives up, on the clock of spans in seconds."""
         self.is_over = False
         """True once it has been given up."""
         self.is_timed = seconds is not None
@@ -68,11 +70,7 @@ class Wait:
     @property
     def left(self) -> float | None:
         """The time that is left, in seconds; `None` if it never gives up."""
-        return None if self._until is None else max(0.0, self._until - monotonic())
-
-    def is_due(self, grace: float) -> bool:
-        """Return whether its time, and a grace in seconds, has passed."""
-        return self._until is not None and monotonic() >= self._until + grace
+        return max(0.0, self.until - monotonic()) if self.is_timed else None
 
     def expire(self) -> None:
         """Let its time have passed."""

@@ -412,6 +412,11 @@ class Threads:
             becomes(AWAY)
 
 
+def _until(one: Participant) -> tuple[float, int]:
+    """Return when a participant's wait is due: the first one expires first, or one that polls would always be first."""
+    return one.wait.until, one.number
+
+
 class Waits:
     """The waits of the threads of a session: for each other, and for times, so that this is one of its clocks.
 
@@ -562,7 +567,7 @@ class Waits:
 
     def passes_to_first(self) -> bool:
         """Let the time of a wait pass, the shortest first; return false if there is none."""
-        first = min(self._sleeping(), key=lambda one: (one.wait.left or 0.0, one.number), default=None)
+        first = min(self._sleeping(), key=_until, default=None)
         return first is not None and self.expire(Key(f"{first.base}~", 0))
 
     def seeks(self, _: Key) -> bool:
@@ -584,8 +589,9 @@ class Waits:
         return [one for one in self._sleeping() if one.wait.left == 0.0]
 
     def _expire_due(self) -> Key | None:
-        for one in self._due():
-            one.wait.expire()
-            self._threads.offer(one, "~")
-            return one.offered
-        return None
+        first = min(self._due(), key=_until, default=None)
+        if first is None:
+            return None
+        first.wait.expire()
+        self._threads.offer(first, "~")
+        return first.offered
