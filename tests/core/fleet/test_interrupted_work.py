@@ -12,7 +12,7 @@ import pytest
 from agenttape_core.errors import counted
 from agenttape_core.fleet.items import read_plan
 from agenttape_core.fleet.outcomes import key_of, read_outcome
-from agenttape_core.fleet.work import done_in, work_all
+from agenttape_core.fleet.working import done_in, work_all
 
 from . import desk
 from .conftest import APP, Command
