@@ -146,10 +146,10 @@ def record(desk: Path) -> None:
     subprocess.run(words, cwd=desk, env=ENVIRONMENT, check=True, capture_output=True)
 
 
-def edit(desk: Path) -> None:
+def edit(desk: Path, old: str = "one sentence", new: str = "two sentences") -> None:
     """Edit the prompt of the agent."""
     program = desk / "desk.py"
-    program.write_text(program.read_text().replace("one sentence", "two sentences"))
+    program.write_text(program.read_text().replace(old, new))
 
 
 async def test_a_working_day(desk: Path, call: Call) -> None:
@@ -184,6 +184,12 @@ async def test_a_working_day(desk: Path, call: Call) -> None:
     assert "1 call accepted" in (await call("accept", keys=[key])).text
     assert "two sentences" in (await call("show", recording="test_dune", call=2)).text
     assert (await call("explain", test=TEST)).text.endswith("no call missed its recording")
+
+    edit(desk, "two sentences", "three sentences")
+    assert (await call("explain", test=TEST)).data["result"]["misses"]
+    (desk / "test_other.py").write_text("def test_other():\n    assert 0\n")
+    other = await call("explain", test="test_other.py")
+    assert "it fails, but no call missed its recording" in other.text
 
 
 async def test_other_tools(desk: Path, call: Call) -> None:
