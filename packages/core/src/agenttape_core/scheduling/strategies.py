@@ -148,7 +148,8 @@ class Recorded(AsTheyCome):
         listed = [key for key in free if self._places.get(key, -1) >= self._at and key not in self._passed]
         if head is None:
             return super().unstick(turn)
-        if any(clock.seeks_again(head) for clock in turn.clocks) or self._lets_expire(turn, only_wait=not free):
+        is_only_wait = not (free or turn.last_resorts)
+        if any(clock.seeks_again(head) for clock in turn.clocks) or self._lets_expire(turn, is_only_wait=is_only_wait):
             return True
         if listed:
             first = min(listed, key=self._places.__getitem__)
@@ -162,9 +163,9 @@ class Recorded(AsTheyCome):
             return True
         return False
 
-    def _lets_expire(self, turn: Turn, *, only_wait: bool) -> bool:
+    def _lets_expire(self, turn: Turn, *, is_only_wait: bool) -> bool:
         """Let the time pass of a wait that the recording doesn't have, as nothing else continues."""
-        expired = turn.expire() if only_wait or self._expired < _MOST_EXPIRED else None
+        expired = turn.expire() if is_only_wait or self._expired < _MOST_EXPIRED else None
         if expired is not None:
             self._expired += 1
             self._skipped.add(expired)
