@@ -104,7 +104,7 @@ def test_options_of_commands() -> None:
     group = "option of a command"
     old = {word for text in of(group, 1) for word in text.split() if word.startswith("--")}
     new = {word for text in of(group, 2) for word in text.split() if word.startswith("-")}
-    again = {"--source", "--to", "--report"}  # of `lab mutants`, `lab change` and many others
+    again = {"--source", "--to", "--report", "--plan"}  # of `lab mutants`, `lab change`, `fleet merge` and many others
     assert (old - again) & OPTIONS == set()
     assert new - {"-o"} <= OPTIONS
     assert "-o" in OPTIONS

@@ -156,7 +156,12 @@ def test_one_limit_over_the_workers_of_an_engine(fleet: Command, models: Models)
     """Where an engine maps `work` over the items, its workers share the limit, too."""
     tokens = plan(fleet, "--samples", "10").err.partition("about ")[2].partition(" ")[0]
     found = read_plan(Path("items.jsonl").read_text(), "items.jsonl")
-    limit = {"output": "out", "settings": found.settings, "max_usd": int(tokens) / 300, "plan": found.id}
+    limit: dict[str, Any] = {
+        "output": "out",
+        "settings": found.settings,
+        "max_usd": int(tokens) / 300,
+        "plan": found.id,
+    }
 
     def is_done(item: Item) -> bool:
         try:

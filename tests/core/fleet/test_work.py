@@ -163,8 +163,8 @@ def test_recordings_behind_urls(fleet: Command, runs: Path) -> None:
     """Recordings behind a URL are checked and replayed like files, and a command that needs files is refused."""
     del runs
     desk.record("memory://fleet-runs", CITIES)
-    for words in (("check", "--checks", "rules.yaml"), ("replay", "--app", APP, "--revision", "r1")):
-        items = plan(fleet, "memory://fleet-runs", "--experiment", *words)
+    for how in (("check", "--checks", "rules.yaml"), ("replay", "--app", APP, "--revision", "r1")):
+        items = plan(fleet, "memory://fleet-runs", "--experiment", *how)
         assert fleet("work", items, "--output", "out").code == 0
     assert Counter(verdicts()) == {"same": 7, "broken": 1}
     words = ("--experiment", "replay", "--program", "-- python agent.py", "--revision", "r1")
