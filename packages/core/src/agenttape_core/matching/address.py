@@ -22,8 +22,8 @@ class SiblingPosition(NamedTuple):
     """The place of a position among its siblings. Places sort as the calls of a run are read."""
 
     start: int  # its start among its siblings
-    rank: tuple[int, ...] = ()  # the branch that it runs in, as seen from its parent
-    within: int = 0  # its start within that branch
+    branch: tuple[int, ...] = ()  # where its branch came from, as seen from its parent, and its start within that
+    within: int = 0  # its start within its group or branch
     label: str = ""  # its name
     ordinal: int = 0  # its number among siblings of that name
 
@@ -42,14 +42,21 @@ class Branch:
         rank: The indices of the branch and of those it came from, outermost first.
         task: The asyncio task that runs in it, if one does; every other task gets a fork.
         lent: Whether it is a further branch of the same rank, for a task that is awaited right away.
+        after: For each index of the rank, the number of calls that had begun in the branch that it came from.
     """
 
-    __slots__ = ("_loop", "_task", "lent", "rank")
+    __slots__ = ("_loop", "_task", "after", "lent", "rank")
 
     def __init__(
-        self, rank: tuple[int, ...] = (), task: asyncio.Task[Any] | None = None, *, lent: bool = False
+        self,
+        rank: tuple[int, ...] = (),
+        task: asyncio.Task[Any] | None = None,
+        *,
+        lent: bool = False,
+        after: tuple[int, ...] = (),
     ) -> None:
         self.rank = rank
+        self.after = after
         self.lent = lent
         self._task: weakref.ref[asyncio.Task[Any]] | None = weakref.ref(task) if task is not None else None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -61,7 +68,7 @@ class Branch:
 
     def lend(self) -> Branch:
         """Return this branch for the next task to claim: one that this branch's task awaits right away."""
-        return Branch(self.rank, lent=True)
+        return Branch(self.rank, lent=True, after=self.after)
 
     def runs(self, task: asyncio.Task[Any]) -> bool:
         """True if the task runs in this branch."""
@@ -192,14 +199,19 @@ class Position:
                 below = self._below = _Below()
             started = below.started
             below.started = started + 1
+            after = branch.after[len(branch.rank) - len(rank) :] if rank and branch is not None else ()
+            step = 0
+            if rank or (at is None and group is None):
+                step = below.steps[rank] = below.steps.get(rank, 0) + 1
             if at is None and (group is not None or rank):
-                at = below.groups.setdefault(group if group is not None else "branches", started)
+                at = below.groups.setdefault(group if group is not None else ("branches", after[0]), started)
             if within is None:
-                within = below.steps[rank] = below.steps.get(rank, 0) + 1 if rank else 0
+                within = step if rank else 0
             count = below.counts[label] = below.counts.get(label, 0) + 1
         name = label if count == 1 else f"{label}#{count}"
         address = f"{self.address}/{name}" if self.address else name
-        place = SiblingPosition(started if at is None else at, rank, within, label, count)
+        within_branch = _place_in(rank, after, step) if rank else ()
+        place = SiblingPosition(started if at is None else at, within_branch, within, label, count)
         return Position(address, (*self.order, place), branch or self.branch, self._lock)
 
     def lead_to(self, address: str) -> None:
@@ -245,7 +257,8 @@ class Position:
             self._below = self._below or _Below()
             index = self._below.forks.get(branch.rank, 0)
             self._below.forks[branch.rank] = index + 1
-        return Branch((*branch.rank, index), task)
+            begun = self._below.steps.get(self.rank_of(branch), 0)
+        return Branch((*branch.rank, index), task, after=(*branch.after, begun))
 
     def rank_of(self, branch: Branch | None) -> tuple[int, ...]:
         """Return the rank of a branch, seen from this position."""
@@ -253,6 +266,12 @@ class Position:
             return ()
         rank, mine = branch.rank, self.branch.rank if self.branch is not None else ()
         return rank[len(mine) :] if rank[: len(mine)] == mine else rank
+
+
+def _place_in(rank: tuple[int, ...], after: tuple[int, ...], step: int) -> tuple[int, ...]:
+    """Return the place of a call in its branch: a branch comes after the calls that had begun where it was forked."""
+    places = (place for index, begun in zip(rank, after, strict=True) for place in (2 * begun + 1, index))
+    return (*places, 2 * step)
 
 
 def places_above(address: str) -> Iterator[str]:
