@@ -61,7 +61,7 @@ class Wait:
         self.times_ready = 0
         """The number of looks in a row that found it to be had."""
         self.until = math.inf if seconds is None else monotonic() + seconds
-        """When the participant gives up, on the clock of spans in seconds."""
+        """The time at which the participant gives up, on the clock of spans in seconds."""
         self.is_over = False
         """True once it has been given up."""
         self.is_timed = seconds is not None
