@@ -199,7 +199,7 @@ _TRIMMED = " \t*`\"'"
 _DIGIT = Lazy(r"[0-9!@#$%^&]")
 _MAX_LINE = 1_000
 _MAX_UNSURE = 1_000
-"""A column ends after so many rows that may be prose, as each of them may be a header and have them below it, too."""
+"""A column ends after so many rows that may be prose, as each of them may be a header with such rows below it."""
 _LEAST = 2
 
 
