@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -58,10 +59,11 @@ def test_interrupted(fleet: Command, monkeypatch: pytest.MonkeyPatch, interrupti
     ended = fleet("work", items, "--output", "out", "--concurrency", concurrency)
     assert ended.code == 130
     count = len(outcomes())
-    assert f"agenttape: {counted(20 - count, 'item')} not done; run it again to do only what is missing" in ended.err
-    assert 0 < count < 20
+    assert count < 20 or concurrency == "3"  # threads may finish all before the main one gets the signal
+    not_done = f"agenttape: {counted(20 - count, 'item')} not done; run it again to do only what is missing"
+    assert (not_done in ended.err) == (count < 20)
     monkeypatch.setattr(desk, "how", "as recorded")
-    assert fleet("work", items, "--output", "out", "--json").json["verdicts"] == {"same": 20 - count}
+    assert Counter(fleet("work", items, "--output", "out", "--json").json["verdicts"]) == Counter(same=20 - count)
 
 
 def test_clock_that_jumps(fleet: Command, monkeypatch: pytest.MonkeyPatch) -> None:
