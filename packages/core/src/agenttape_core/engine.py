@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import NO_CALLS, STRICT, WAYS, Candidate, MatchOn, OnRepeat, Selector
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import PURE_KINDS
 
 

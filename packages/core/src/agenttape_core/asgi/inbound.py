@@ -16,7 +16,7 @@ from contextvars import Context, ContextVar, copy_context
 from pathlib import Path
 from secrets import token_hex
 from time import perf_counter
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from agenttape_core.asgi.exchange import KIND, App, Exchange, Message, Receive, Scope, Send, reading, writing
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
@@ -26,6 +26,7 @@ from agenttape_core.lifecycle.shape_only import Payload
 from agenttape_core.lifecycle.sinks import EventsOption
 from agenttape_core.lifecycle.use_cassette import CassetteBlock
 from agenttape_core.locks import Lock
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import Rule
 from agenttape_core.session import Session, StepEvent, current_session, record_step
 from agenttape_core.settings import explicit, given_cassette_dir, load_settings

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.checks.run import READ_BY_CHECKS, Run
 from agenttape_core.checks.sources import run_of
 from agenttape_core.errors import ConfigurationError, counted
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.tools.reporting import Checked, Finding, Judged
 
 

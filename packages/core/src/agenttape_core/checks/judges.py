@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.checks.checking import Check, Score
 from agenttape_core.checks.run import Run
@@ -23,6 +23,7 @@ from agenttape_core.errors import (
     ConfigurationError,
 )
 from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.tools.reporting import Finding
 
 # -- Evaluators of other libraries: how they are called, and what their answers say.

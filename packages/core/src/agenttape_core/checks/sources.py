@@ -7,13 +7,14 @@ from dataclasses import replace
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.checks.run import Call, Run, nowhere, run_of_turns, unchanged
 from agenttape_core.checks.values import AsRecorded
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import MODEL_KINDS, Interaction, Step, Timing
 from agenttape_core.session import Session, runs

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -28,6 +28,7 @@ from agenttape_core.cli.labs import EXPERIMENTS
 from agenttape_core.cli.output import printable
 from agenttape_core.errors import AgentTapeError, ConfigurationError
 from agenttape_core.locks import Lock, cached_property
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.storage import pending_path
 from agenttape_core.tools.hash_seeds import seed_of_tests, with_seed
 from agenttape_core.tools.review import pending_in

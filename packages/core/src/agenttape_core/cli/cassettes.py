@@ -9,12 +9,12 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache, partial
 from pathlib import Path, PurePath
-from typing import NamedTuple
 
 import click
 
 from agenttape_core.cli.output import progress
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.settings import load_settings
 from agenttape_core.storage import (

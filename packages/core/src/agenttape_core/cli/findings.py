@@ -9,7 +9,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from agenttape_core.checks.gate import UNREADABLE, unreadable
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, reading
@@ -17,6 +16,7 @@ from agenttape_core.cli.output import progress
 from agenttape_core.errors import AgentTapeError, CassetteError, CassetteFormatError, CassetteNotFoundError
 from agenttape_core.lifecycle.thread_files import stored_in
 from agenttape_core.matching import Difference, Ignored, recorded_request
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import Redactor, new_key
 from agenttape_core.schema import KINDS, Interaction
 from agenttape_core.settings import Settings, load_settings

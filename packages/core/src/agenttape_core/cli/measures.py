@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.checks.checking import Check, check_run
 from agenttape_core.checks.judges import JUDGE
@@ -19,6 +19,7 @@ from agenttape_core.checks.words import checks_of, loaded
 from agenttape_core.cli.cassettes import Found, reading
 from agenttape_core.cli.output import print_table, print_text
 from agenttape_core.errors import ConfigurationError, counted, shown_path
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS, Interaction, Step
 from agenttape_core.schema.drawings import EventType, drawing_of
 from agenttape_core.storage import Cassette

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.text import Text
 from rich.tree import Tree
 
 from agenttape_core.cli.output import print_tree, printable
 from agenttape_core.errors import counted
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import FAKED, MODEL_KINDS, Interaction, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import Answer

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError, SessionStateError, shown_path
@@ -22,6 +22,7 @@ from agenttape_core.lifecycle.contained import ContainedBlock
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.lifecycle.variation import Variation
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import IndexRow, Interaction
 from agenttape_core.session import Report, Session, current_session

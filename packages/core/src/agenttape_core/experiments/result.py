@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import TypeAdapter
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
 
 Part = TypeVar("Part")

@@ -23,7 +23,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from agenttape_core.named_tuples import NamedTuple
 
 Verdict = Literal["WORSE", "BETTER", "SAME", "UNCLEAR"]
 """The candidate passes less often, more often, as often within `MARGIN`; or the samples do not tell."""

@@ -24,12 +24,13 @@ from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, Any, Self
 
 from agenttape_core.errors import AgentTapeError, VerificationError
 from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import HASH_SEED
 from agenttape_core.tools.hash_seeds import with_seed
 

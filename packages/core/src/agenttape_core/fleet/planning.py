@@ -6,11 +6,12 @@ import hashlib
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.errors import CassetteFormatError
 from agenttape_core.fleet.items import Experiment, Item, Plan, hash_of, plan_of
 from agenttape_core.fleet.outcomes import trajectory_of
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.storage import Location, is_derived, list_files, read_ahead, read_cassette
 from agenttape_core.storage.files import FOREIGN
 from agenttape_core.tools.git.requests import Revision

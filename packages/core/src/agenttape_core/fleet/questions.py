@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.fleet.index import needed
+from agenttape_core.named_tuples import NamedTuple
 
 
 class Question(NamedTuple):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import count, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import ConfigurationError, counted
@@ -22,6 +22,7 @@ from agenttape_core.fleet.planning import Recording
 from agenttape_core.fleet.verdicts import of_classes
 from agenttape_core.lifecycle.candidates import candidates_of
 from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS, OWN
 from agenttape_core.settings import models_by_place
 from agenttape_core.storage import location_of, open_cassette

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
 
 from agenttape_core.experiments.verdicts import (
     Pairs,
@@ -16,6 +15,7 @@ from agenttape_core.experiments.verdicts import (
 )
 from agenttape_core.fleet.items import Item
 from agenttape_core.fleet.outcomes import Outcome
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import OWN
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.format.records import AnyRecord, with_timings
 from agenttape_core.format.written_steps import WrittenStep
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing
 
 if TYPE_CHECKING:

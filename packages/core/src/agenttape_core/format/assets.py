@@ -10,13 +10,14 @@ import binascii
 import hashlib
 import marshal
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.format import limits
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.records import ASSET
 from agenttape_core.format.written_steps import CARRIED, Stored, WrittenStep
 from agenttape_core.lazy_patterns import Lazy
+from agenttape_core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

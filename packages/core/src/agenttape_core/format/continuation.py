@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import marshal
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.plain import check_plain
+from agenttape_core.named_tuples import NamedTuple
 
 MESSAGES = "messages"
 _LARGE = 512

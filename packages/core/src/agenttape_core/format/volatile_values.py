@@ -12,12 +12,13 @@ import marshal
 import re
 from collections.abc import Mapping
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.format.json_text import dump_line, load_line
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.written_steps import CARRIED, Stored, WrittenStep
 from agenttape_core.lazy_patterns import Lazy  # a replay takes no stamps
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema.kinds import MODEL_KINDS
 
 if TYPE_CHECKING:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.lazy_patterns import Lazy
+from agenttape_core.named_tuples import NamedTuple
 
 CARRIED = ("input", "output", "data")  # the large values that a step may carry
 _BEGIN = b',"step":{"step":0,'

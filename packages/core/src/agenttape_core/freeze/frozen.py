@@ -10,7 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze.branches import BegunWork, Branch, Branches, begun_scope, label_of
@@ -18,6 +18,7 @@ from agenttape_core.freeze.callers import ask, calling_frame, imports_under_way
 from agenttape_core.freeze.other_clock_tools import travelled_time
 from agenttape_core.freeze.readings import ReadingLog
 from agenttape_core.locks import RLock
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema.freeze_kinds import TICKING, families
 
 if TYPE_CHECKING:

@@ -18,13 +18,14 @@ import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from agenttape_core.freeze import clock, randomness, timed_waits
 from agenttape_core.freeze.callers import MACHINERY
 from agenttape_core.freeze.frozen_function import current, tell_real_draw
 from agenttape_core.freeze.references import FunctionReference
 from agenttape_core.guard.caller import is_library, is_own
+from agenttape_core.named_tuples import NamedTuple
 
 # -- The sources that stay real in a session: clocks that measure spans, and noise that no one must foresee.
 

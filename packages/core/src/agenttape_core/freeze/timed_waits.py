@@ -27,12 +27,13 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from agenttape_core.freeze.callers import ASKING, MACHINERY, calling_module, is_of_a_library
 from agenttape_core.freeze.frozen import BegunWait, Frozen
 from agenttape_core.freeze.frozen_function import FrozenFunction, current
 from agenttape_core.guard.immutable import Exchange
+from agenttape_core.named_tuples import NamedTuple
 
 _SLACK = 1.05
 _WAKE_FROM_SLEEP = getattr(asyncio.futures, "_set_result_unless_cancelled", None)

@@ -6,12 +6,13 @@ import os
 import sys
 import types
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.guard.caller import closes_tls, in_debugger, in_multiprocessing, in_socketpair, is_library
 from agenttape_core.guard.handovers import ends_workers, to_interpreter
 from agenttape_core.guard.hosts import LOOPBACK, SUBPROCESS, as_ip, is_loopback, normal, text
 from agenttape_core.guard.listeners import is_own_socket
+from agenttape_core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     import socket

@@ -26,11 +26,12 @@ import types
 import weakref
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.guard.caller import is_library, is_own
 from agenttape_core.guard.imports import ImportFinder
 from agenttape_core.guard.patching import Watchers, Wrappers
+from agenttape_core.named_tuples import NamedTuple
 
 _FAMILIES = ("multiprocessing", "multiprocess")
 _EXECUTORS = ("concurrent.futures.process", "joblib.externals.loky.process_executor", "loky.process_executor")

@@ -12,7 +12,7 @@ import threading
 import warnings
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import AfterReplayWarning, AgentTapeHalt, NetworkBlockedError, shown_path
 from agenttape_core.guard.attempts import (
@@ -36,6 +36,7 @@ from agenttape_core.guard.patching import Watchers, Wrappers
 from agenttape_core.guard.receives import RECEIPTS, Receipt, note_connection
 from agenttape_core.guard.sends import SENDS, Send
 from agenttape_core.guard.tracers import in_telemetry
+from agenttape_core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,7 +18,7 @@ import socket
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from agenttape_core.guard.caller import is_own
@@ -27,6 +27,7 @@ from agenttape_core.guard.hosts import is_loopback
 from agenttape_core.guard.immutable import Exchange
 from agenttape_core.guard.patching import Watchers, Wrappers
 from agenttape_core.guard.sends import was_accepted
+from agenttape_core.named_tuples import NamedTuple
 
 _UNIX = getattr(socket, "AF_UNIX", None)
 _INET = (socket.AF_INET, socket.AF_INET6)

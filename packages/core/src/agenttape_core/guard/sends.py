@@ -18,12 +18,13 @@ import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.guard.hosts import is_loopback
 from agenttape_core.guard.immutable import Exchange
 from agenttape_core.guard.listeners import is_listened_on
 from agenttape_core.guard.patching import Watchers, Wrappers
+from agenttape_core.named_tuples import NamedTuple
 
 _UNIX = getattr(socket, "AF_UNIX", None)
 

@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from functools import partial
 from operator import is_
 from types import FunctionType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from agenttape_core.guard.patching import Left
 from agenttape_core.integration.alias import is_alias, is_alias_class
 from agenttape_core.integration.in_memory import DECLARED
 from agenttape_core.integration.leaves import Family
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.side_effects import INTERFACES, Interface
 
 _MISSING = object()

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from operator import is_
 from pickle import PicklingError
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from agenttape_core.integration.alias import alias_class, alias_of, hold_signature, is_alias, original_of, state_of
 from agenttape_core.integration.shapes import (
@@ -30,6 +30,7 @@ from agenttape_core.integration.shapes import (
 )
 from agenttape_core.integration.stand_ins.stand_in import StandIn
 from agenttape_core.matching import Position
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling import taking_part
 from agenttape_core.session import Boundary, Session, SessionCall, below, current_session, executing
 

@@ -10,10 +10,11 @@ import functools
 from collections.abc import Hashable, Iterable, Mapping
 from enum import Enum
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from agenttape_core.errors import UnidentifiedModelWarning
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.session import Session
 
 MODEL_NAMES = ("model", "model_name", "model_id", "deployment", "deployment_name", "repo_id")

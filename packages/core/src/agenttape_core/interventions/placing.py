@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.interventions.changes import Change, checked
 from agenttape_core.matching import Key, Selector, refuse_unselected
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import IndexRow, Outcome
 
 Changes = Mapping[int, Change] | Mapping[str, Change] | Mapping[Key, Change]  # changes by what selects the calls

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import NamedTuple
 
 from agenttape_core.errors import MissingIntegrationError, shown_path
 from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.entry_points import installed_names
 from agenttape_core.lifecycle.start_session import Opened
+from agenttape_core.named_tuples import NamedTuple
 
 
 class _Framework(NamedTuple):

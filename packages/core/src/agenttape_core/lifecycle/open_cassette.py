@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from agenttape_core.errors import (
     AgentTapeError,
@@ -35,6 +35,7 @@ from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.session_stack import SessionStack
 from agenttape_core.lifecycle.start_session import Opened
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.session import NAMES, Session, Source, runs
 from agenttape_core.settings import Settings

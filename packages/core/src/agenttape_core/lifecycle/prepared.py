@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from agenttape_core.guard import of_program
+from agenttape_core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:  # most sessions change nothing, and no run was cut off before
     from agenttape_core.engine import Policy

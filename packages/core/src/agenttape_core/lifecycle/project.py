@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.engine import Mode
 from agenttape_core.lifecycle.running_test import this_test
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import Location, cassette_path
 

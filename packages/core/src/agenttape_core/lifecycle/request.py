@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.project import Project
 from agenttape_core.lifecycle.remedy import Remedy
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Plain, Step
 from agenttape_core.storage import Location

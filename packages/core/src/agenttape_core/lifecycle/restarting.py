@@ -8,10 +8,11 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.errors import ConfigurationError, UnreadableValueError, shown_path
 from agenttape_core.lifecycle.entry_points import installed_names, load_integration
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Entry, Plain
 from agenttape_core.schema.installed import published
 from agenttape_core.session import value_codec

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from agenttape_core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path

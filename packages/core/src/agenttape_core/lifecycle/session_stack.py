@@ -10,7 +10,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
 from weakref import WeakSet
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ConfigurationError, NetworkBlockedError
@@ -29,6 +28,7 @@ from agenttape_core.lifecycle.entry_points import http_clients, integrations, wa
 from agenttape_core.lifecycle.failures_of_children import FAILURES, watch_draws
 from agenttape_core.lifecycle.presence import PRESENCE
 from agenttape_core.lifecycle.start_session import Opened
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling import REMEMBERED_THREADS, SCOPES, UNREAD, session_of_bare_thread
 from agenttape_core.session import (
     REMEMBERING_POOLS,

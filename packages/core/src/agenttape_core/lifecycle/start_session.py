@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 from weakref import WeakSet
 
 from agenttape_core.engine import Policy
@@ -25,6 +25,7 @@ from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.shape_only import WithoutContent
 from agenttape_core.locks import cached_property
 from agenttape_core.matching import NOTHING, Ignored, Position
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling import Choices, Order, Scheduler, Times
 from agenttape_core.schema import GAP, IndexRow, Timing
 from agenttape_core.session import (

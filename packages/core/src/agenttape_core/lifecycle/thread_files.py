@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from agenttape_core.errors import CassetteFormatError
 from agenttape_core.lifecycle.entry_points import installed_names, load_integration
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Plain
 
 _SQLITE = b"SQLite format 3\0"

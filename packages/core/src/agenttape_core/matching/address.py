@@ -13,9 +13,10 @@ import functools
 import weakref
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.locks import Lock
+from agenttape_core.named_tuples import NamedTuple
 
 
 class SiblingPosition(NamedTuple):

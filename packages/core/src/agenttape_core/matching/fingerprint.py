@@ -23,12 +23,13 @@ import marshal
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.matching.canonical_text import canonical_bytes
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored, Paths, below, ignores, stripped
 from agenttape_core.matching.run_ids import RUN_SPECIFIC_ID
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Plain
 
 _CACHED_PARTS = 8192

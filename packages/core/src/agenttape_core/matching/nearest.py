@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import NamedTuple
 
 from agenttape_core.matching.difference import Difference, differences, differing_leaves, likeness
 from agenttape_core.matching.fingerprint import CanonicalRequest
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import IndexRow, Plain
 
 _PARTS = re.compile(r"\w+|[^\s\w]")

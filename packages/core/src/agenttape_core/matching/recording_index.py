@@ -8,10 +8,11 @@ another thread that makes a call of the same session. So `use` fails where anoth
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from agenttape_core.locks import Lock
 from agenttape_core.matching.fingerprint import CanonicalRequest
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import IndexRow, Interaction, Plain
 
 OnRepeat = Literal["fail", "last", "cycle"]

@@ -7,11 +7,12 @@ import tempfile
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import CassetteError, ConfigurationError
 from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.pytest_plugin.naming import cassette_of, folder_of, named_cassette
 from agenttape_core.redaction.path_placeholders import BASETEMP, TMP_PATH
 from agenttape_core.settings import given_cassette_dir

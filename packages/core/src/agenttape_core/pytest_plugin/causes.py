@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from agenttape_core.errors import CassetteMissError, counted
 from agenttape_core.matching import Difference
+from agenttape_core.named_tuples import NamedTuple
 
 _MISS = "agenttape.miss"  # the name of the property of a test report that holds its miss, as JSON
 _SHOWN = 3

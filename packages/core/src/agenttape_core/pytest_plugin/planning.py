@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.session import Session
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading.prices import load_prices

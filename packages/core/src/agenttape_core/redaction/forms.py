@@ -10,9 +10,9 @@ length and the punctuation of the original, and valid check digits, and belong t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from agenttape_core.lazy_patterns import Lazy
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import NUMBER, SECRET
 from agenttape_core.redaction.detection.personal import passes_luhn
 

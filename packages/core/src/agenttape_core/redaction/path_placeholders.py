@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from agenttape_core.lazy_patterns import Lazy
+from agenttape_core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from agenttape_core.redaction.detection.findings import Finding

@@ -15,11 +15,12 @@ import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.locks import Lock
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import IndexRow
 
 _FORM = Lazy(r"[1-9]\d{0,8}", re.ASCII)

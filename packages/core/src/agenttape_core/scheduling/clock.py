@@ -28,10 +28,11 @@ from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling.handles import Looking, timers_of_ours
 from agenttape_core.scheduling.stalls import Lateness
 from agenttape_core.scheduling.thread_starts import Work, current_work

@@ -19,10 +19,11 @@ from asyncio import Handle
 from collections.abc import Iterable, Iterator
 from contextvars import Context
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 from agenttape_core.guard.caller import is_own
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling.participants import Key
 from agenttape_core.scheduling.scopes import SCOPES
 

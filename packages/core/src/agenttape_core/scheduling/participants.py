@@ -11,10 +11,11 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from agenttape_core.guard import in_telemetry
 from agenttape_core.guard.caller import is_library
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling.executing import EXECUTING, runs_outside_program
 from agenttape_core.side_effects import function_of
 

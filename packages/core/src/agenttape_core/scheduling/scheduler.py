@@ -6,9 +6,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 from weakref import ref
 
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling.blocking import TURNS
 from agenttape_core.scheduling.choices import Choices
 from agenttape_core.scheduling.loop_seams import FOLLOWED_LOOPS

@@ -10,10 +10,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import Context, ContextVar
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakSet, ref
 
 from agenttape_core.locks import Lock
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling.lazy_streams import UNREAD
 
 

@@ -13,9 +13,10 @@ from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.locks import freed_by_fork
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling.participants import (
     AWAY,
     BLOCKING,

@@ -6,8 +6,9 @@ Beside readers, in the same module of an integration: see `agenttape_core.schema
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema.readers import register_installed
 
 

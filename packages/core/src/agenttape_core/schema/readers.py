@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
 
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema.installed import published
 from agenttape_core.schema.plain import Plain
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from agenttape_core.lazy_patterns import Lazy
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema.record import Items, Record
 
 Sender = Literal["call", "began", "cancelled", "timer", "job", "answer", "post"]

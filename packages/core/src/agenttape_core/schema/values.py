@@ -14,10 +14,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.lazy_patterns import Lazy
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema.plain import Plain
 
 Encode = Callable[[Any], Plain]

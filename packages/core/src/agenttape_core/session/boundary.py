@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from agenttape_core.errors import UnrecordedCallError
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Usage
 
 

@@ -7,10 +7,11 @@ request of the program's own model, at the leaf of the call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import Selector
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS, OWN
 
 

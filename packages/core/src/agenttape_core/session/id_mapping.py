@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.matching import CanonicalRequest, IdMap, Ignored, recorded_request
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Interaction, Outcome
 
 

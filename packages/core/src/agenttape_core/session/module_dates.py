@@ -15,10 +15,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import time
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.errors.warned import DateAtImportWarning
 from agenttape_core.guard.caller import is_library
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Plain
 
 _MONTHS = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from time import monotonic, sleep
-from typing import NamedTuple
 
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling import sleep_in_virtual_time, timers_of_ours, trio_here, virtual_loop
 from agenttape_core.schema import Timing
 

@@ -16,11 +16,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.errors import CassetteError
 from agenttape_core.locks import Lock, cached_property
 from agenttape_core.matching import Position
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Plain
 from agenttape_core.session.codecs import plain_value
 from agenttape_core.session.session import Session

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.matching import MatchRule
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import FAKED, PURE_KINDS, Interaction, Plain, SideEffect
 
 # -- UnrecordedCall: the calls of a run that lived on although they had no recording.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.locks import Lock
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Entry, Plain
 from agenttape_core.session.codecs import plain_value
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.errors import UnusedInteractionsError, shown_path
 from agenttape_core.matching import Order
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Interaction, Outcome, Step, Timing
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.id_mapping import as_asked

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.engine import Refuse
 from agenttape_core.errors import UnrecordedCallError
 from agenttape_core.matching import Candidate as Match
 from agenttape_core.matching import CanonicalRequest, Position
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import FAKED, Outcome
 from agenttape_core.session.answered_call import AnsweredCall
 from agenttape_core.session.boundary import Boundary

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.engine import Policy
 from agenttape_core.freeze import Frozen
 from agenttape_core.matching import NOTHING, Ignored, Position
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling import Scheduler
 from agenttape_core.schema import UNAVAILABLE, Step, Timing
 from agenttape_core.session.candidates import Candidates

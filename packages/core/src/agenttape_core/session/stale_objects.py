@@ -11,8 +11,10 @@ weak reference, or, if it doesn't support one, until all other references are go
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import ref
+
+from agenttape_core.named_tuples import NamedTuple
 
 _NOTE = "__agenttape_replayed_write__"
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from agenttape_core.matching import IdMap, Order
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Plain, RecordedError, Step, StepTiming
 from agenttape_core.session.codecs import plain_metadata, plain_tags, value_codec
 from agenttape_core.session.recorded_errors import record_error

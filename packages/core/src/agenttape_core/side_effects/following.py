@@ -36,9 +36,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.guard.caller import is_library
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.side_effects.clients import BY_NAME, BY_OBJECT, HARMLESS, THREADS
 from agenttape_core.side_effects.handles import (
     DESCRIPTOR_FUNCTIONS,

@@ -7,8 +7,10 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakSet
+
+from agenttape_core.named_tuples import NamedTuple
 
 
 class Interface(NamedTuple):

@@ -6,10 +6,11 @@ import functools
 import inspect
 import sys
 import types
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.guard.caller import is_library
 from agenttape_core.guard.tracers import REPORTING, in_telemetry
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.side_effects.words import shown
 
 _OURS = "agenttape_"

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from agenttape_core.guard.attempts import CONNECTING, NEW_INTERPRETER
 from agenttape_core.guard.caller import in_socketpair
@@ -15,6 +15,7 @@ from agenttape_core.guard.hosts import is_loopback, normal, text
 from agenttape_core.guard.lookups import LOOKUPS
 from agenttape_core.guard.patching import Watchers, Wrappers
 from agenttape_core.guard.sends import SENDS, Send
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.side_effects.handles import side_effect_count
 from agenttape_core.side_effects.source_lines import SourceLine, innermost, source_line_of
 from agenttape_core.side_effects.words import DRAWING, EVENTS, IN_MEMORY, WITHIN_SHUTIL, draw, words_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from agenttape_core.errors import CassetteFormatError, CassetteVersionError
 from agenttape_core.format import limits
@@ -28,6 +28,7 @@ from agenttape_core.format.volatile_values import Stamps
 from agenttape_core.format.written_steps import CARRIED
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.locks import Lock, cached_property
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction, Outcome, Plain, Step
 from agenttape_core.storage.files import (
     BROKEN,

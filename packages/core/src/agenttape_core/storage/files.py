@@ -12,10 +12,11 @@ import shlex
 import zlib
 from contextlib import suppress
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError, ConfigurationError, shown_path
 from agenttape_core.format import limits
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.storage.stores import store_of
 
 if TYPE_CHECKING:

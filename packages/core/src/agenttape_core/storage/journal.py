@@ -10,7 +10,7 @@ import contextlib
 import os
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agenttape_core.errors import CassetteWriteError, SessionStateError, UnrecordableValueError, counted
 from agenttape_core.format.assembly import Retaken, assemble
@@ -22,6 +22,7 @@ from agenttape_core.format.records import header_to_dict, version_of
 from agenttape_core.format.timings import MAX_MS
 from agenttape_core.garbage import collecting_late
 from agenttape_core.locks import Lock
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.storage.atomic import remove_leftovers
 from agenttape_core.storage.files import file_kind
 from agenttape_core.storage.lock import (

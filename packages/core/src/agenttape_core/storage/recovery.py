@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
 
 from agenttape_core.errors import (
     CassetteError,
@@ -23,6 +22,7 @@ from agenttape_core.errors import (
 from agenttape_core.format.assembly import assemble
 from agenttape_core.format.journal_text import read_journal
 from agenttape_core.format.records import AnyRecord
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Header, Interaction, Timing
 from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.atomic import hidden_beside

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator
 from io import BytesIO
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from agenttape_core.errors import CassetteWriteError
 from agenttape_core.format import limits
@@ -19,6 +19,7 @@ from agenttape_core.format.plain import check_plain, is_plain
 from agenttape_core.format.records import AnyRecord, header_to_dict, interaction_to_dict, step_to_dict, version_of
 from agenttape_core.format.volatile_values import Stamped, stamped
 from agenttape_core.format.written_steps import Stored, WrittenStep
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import FORMAT_VERSION, Interaction, Step
 from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.cassette import Cassette, layout_of, open_cassette

@@ -8,12 +8,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, get_args
 from unittest import SkipTest
 
 from agenttape_core.errors import AgentTapeHalt, CassetteMissError, ConfigurationError
 from agenttape_core.integration import Usage
 from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import PURE_KINDS
 from agenttape_core.session import Session
 from agenttape_core.testing.concurrency import Branch, run_in_tasks, run_in_threads

@@ -10,9 +10,10 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from functools import reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.named_tuples import NamedTuple
 
 _REMEDY = (
     "\n  a child process imports it: define it at the top level of a module or of a script, without arguments,"

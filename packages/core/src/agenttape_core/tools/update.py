@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import IndexRow, Timing
 from agenttape_core.session import Session, Source
 from agenttape_core.tools.reading.prices import Prices, how_to_price, load_prices

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.integration import (
     Boundary,
@@ -15,6 +15,7 @@ from agenttape_core.integration import (
     intercept_stream,
     is_passed_on,
 )
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Plain
 from agenttape_core.transports.bodies import BodyReader, BodyWriter
 from agenttape_core.transports.requests import ASKED_HEADERS, Destination, Request

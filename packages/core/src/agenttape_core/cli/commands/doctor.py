@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import distributions, entry_points
 from pathlib import Path
-from typing import NamedTuple
 
 from agenttape_core.checks.judges import JUDGE
 from agenttape_core.cli.app import FINDINGS, OK
@@ -17,6 +16,7 @@ from agenttape_core.cli.output import cli_command, print_json, print_text
 from agenttape_core.errors import CassetteNotFoundError, NetworkBlockedError, counted, shown_path
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.named_tuples import NamedTuple
 
 _INTEGRATIONS = {
     "langchain-core": "agenttape-langchain",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path, PurePath
-from typing import NamedTuple
 
 import click
 
@@ -14,6 +13,7 @@ from agenttape_core.cli.cassettes import STDIN
 from agenttape_core.cli.output import cli_command, print_json, print_text, progress
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, ConfigurationError, counted, shown_path
 from agenttape_core.lifecycle.imported import Importer, ImportReport
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.settings import load_settings
 from agenttape_core.storage import SUFFIXES, is_cassette
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import click
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument, reading
 from agenttape_core.cli.output import cli_command, print_json, print_text
 from agenttape_core.errors import CassetteError
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.tools.rewrite.migrating import Migration, migration_of
 from agenttape_core.tools.rewrite.migrating import migrate as migrate_one
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import click
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument, reading, values_given, with_values
 from agenttape_core.cli.output import cli_command, print_json, print_text, unread
 from agenttape_core.errors import CassetteError, ConfigurationError, counted
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.tools.rewrite.redacting import Redacted, check_values, would_redact
 from agenttape_core.tools.rewrite.redacting import redact as redact_one

@@ -6,7 +6,7 @@ import json
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -16,6 +16,7 @@ from agenttape_core.cli.running import before_command, given, report, with_optio
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
 from agenttape_core.lifecycle.restarting import source_of
 from agenttape_core.matching import bare_step
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.settings import load_settings
 from agenttape_core.storage import Cassette, cassette_path
 from agenttape_core.tools.processes.command import Command

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Jobs, refuse_below_one
@@ -35,6 +35,7 @@ from agenttape_core.experiments.verdicts import Verdict as Paid
 from agenttape_core.interventions import ASKING
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.matching import Selector, refuse_unselected
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.storage import in_file_name, open_cassette, stem_of
 from agenttape_core.tools.reading.prices import load_prices

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import Experiment, adrive, drive, independent
@@ -17,6 +17,7 @@ from agenttape_core.experiments.strategies.fault_kinds import CONTROL, NOTE, Fau
 from agenttape_core.experiments.targets import recorded, recording, takes_tests
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.matching import Key, Selector, bare_step, refuse_unselected
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Interaction
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from agenttape_core.errors import AgentTapeError, BudgetExceededError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import SEED, Experiment, drive, independent, refuse_below_one, refuse_jobs
@@ -21,6 +21,7 @@ from agenttape_core.experiments.verify import verify
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.matching import Key, Selector, refuse_unselected
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.session import why_not_run
 from agenttape_core.storage import Cassette
 from agenttape_core.storage.names import stem_of

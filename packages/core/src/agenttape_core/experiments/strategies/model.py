@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.asgi.client import Answered
 from agenttape_core.engine import Mode
@@ -31,6 +31,7 @@ from agenttape_core.experiments.targets import recorded, takes_tests
 from agenttape_core.lifecycle.candidates import candidates_of, nothing_to_try
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.variation import Variation
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS, OWN
 from agenttape_core.settings import models_by_place
 from agenttape_core.storage import Cassette, in_file_name, open_cassette, stem_of

@@ -7,11 +7,12 @@ import itertools
 import random
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from agenttape_core.errors import counted
 from agenttape_core.experiments.program import Call
 from agenttape_core.experiments.result import Result, Summary
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling import ChoicePoint
 from agenttape_core.tools.reporting import findings as reporting
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 from agenttape_core.errors import BudgetExceededError, ConfigurationError, VerificationError
 from agenttape_core.experiments.program import Program, Run, is_command, is_test, problem_of, program_of
@@ -24,6 +24,7 @@ from agenttape_core.experiments.worker import SECONDS, Workers
 from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.project import Project, confine_process, project_settings
 from agenttape_core.lifecycle.variation import Variation
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.git.requests import Revision
 from agenttape_core.tools.hash_seeds import recorded_seed

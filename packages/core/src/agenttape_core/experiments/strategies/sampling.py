@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.checks.check_file import CheckFile, read_checks
 from agenttape_core.checks.gate import judge
@@ -27,6 +27,7 @@ from agenttape_core.experiments.strategies.trials import (
     samples_before,
 )
 from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS, Interaction
 from agenttape_core.session import Candidates
 from agenttape_core.storage import Cassette, open_cassette

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path as File
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -32,6 +32,7 @@ from agenttape_core.experiments.strategies.outcome_trees import (
 )
 from agenttape_core.interventions import GivenOutcome
 from agenttape_core.lifecycle.variation import Variation
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Outcome, Plain
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.reading.provider_calls import MODELS

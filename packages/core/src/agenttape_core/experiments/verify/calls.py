@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.experiments.verify.comparison import ADDRESS, TAG
 from agenttape_core.lifecycle.running_test import FailedBlock
 from agenttape_core.matching import ABSENT, canonical_json, differing_leaves, is_identical
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling import is_in_run
 from agenttape_core.schema import GAP, Plain, Step
 from agenttape_core.session import AnsweredCall, Session, SessionCall

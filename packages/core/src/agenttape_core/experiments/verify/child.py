@@ -19,7 +19,7 @@ from contextlib import contextmanager, nullcontext
 from contextvars import Context
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from agenttape_core.errors import (
     AgentTapeError,
@@ -38,6 +38,7 @@ from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
 from agenttape_core.lifecycle.variation import Variation, varying
 from agenttape_core.matching import Difference, differences
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Plain
 from agenttape_core.session import value_codec, watch_answers, watch_calls
 from agenttape_core.tools.target import Target, awaited, load, run_to_end

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.errors import VerificationError
 from agenttape_core.experiments.result import Result, Summary
@@ -18,6 +18,7 @@ from agenttape_core.experiments.verify.environment import ALL_FACTORS, BY_FACTOR
 from agenttape_core.experiments.worker import ChildResult
 from agenttape_core.matching import ABSENT, differing_key_orders, differing_leaves, is_identical
 from agenttape_core.matching.difference import differing_words
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Plain
 from agenttape_core.session import not_as_recorded

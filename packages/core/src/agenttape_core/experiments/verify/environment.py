@@ -6,9 +6,10 @@ import os
 import subprocess
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.named_tuples import NamedTuple
 
 Factor = Literal[
     "hash_seed",

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from agenttape_core.errors import ConfigurationError, SessionStateError
 from agenttape_core.experiments.engine import Answer, drive, independent
@@ -47,6 +47,7 @@ from agenttape_core.experiments.verify.environment import (
 from agenttape_core.experiments.worker import Children
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.lifecycle.variation import Variation
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.session import current_session
 from agenttape_core.settings import load_settings

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
 from agenttape_core.errors import CassetteError
 from agenttape_core.integration.importing.foreign_files import events_of, parse_json, read_source
+from agenttape_core.named_tuples import NamedTuple
 
 _MOST_EVENTS = 50_000  # the number of YAML events to read at most; the first interaction is enough to know the tool
 _LISTS = ("interactions", "runs")

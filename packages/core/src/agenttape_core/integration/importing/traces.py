@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -26,6 +26,7 @@ from agenttape_core.integration.importing.traced_calls import (
 from agenttape_core.integration.object_settings import MODEL_SETTINGS
 from agenttape_core.lifecycle.imported import CallFacts, Graded, Importing, ImportReport
 from agenttape_core.matching import Position
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import Rule
 from agenttape_core.redaction.pseudonyms import ANY_PSEUDONYM
 from agenttape_core.schema import HEADER_ATTRIBUTE, RECORD_ATTRIBUTE, Header, Interaction, Step

@@ -11,10 +11,11 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextvars import Context
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from agenttape_core.locks import Lock
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling import Looking
 from agenttape_core.schema import Delivery, Scheduled, Sender, of_at_once, written
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
+
+from agenttape_core.named_tuples import NamedTuple
 
 _OF_THE_CALL = frozenset({"messages", "prompts"})
 _SPELLED = frozenset({"tools", "tool_choice", "response_format", "format", "output_config", "stop"})

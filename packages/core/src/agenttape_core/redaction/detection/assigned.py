@@ -6,9 +6,10 @@ A value under a denied name may still be a placeholder, a type, a variable or a 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from agenttape_core.lazy_patterns import Lazy
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import NUMBER, SECRET
 from agenttape_core.redaction.detection.names import HEADERS, PASSWORDS, Demand, demand_of, words_of
 from agenttape_core.redaction.detection.values import (

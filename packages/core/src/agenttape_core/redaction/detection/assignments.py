@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 import string
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from agenttape_core.lazy_patterns import Lazy
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.assigned import Assignment, find_value
 from agenttape_core.redaction.detection.fields import Tables
 from agenttape_core.redaction.detection.findings import SECRET

@@ -9,9 +9,10 @@ import itertools
 import re
 from bisect import bisect_right
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from agenttape_core.lazy_patterns import Lazy
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.names import Demand, words_of
 from agenttape_core.redaction.detection.values import is_placeholder, satisfies

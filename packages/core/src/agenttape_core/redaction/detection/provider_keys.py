@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from agenttape_core.lazy_patterns import Lazy
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import SECRET
 
 if TYPE_CHECKING:

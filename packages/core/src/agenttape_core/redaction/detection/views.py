@@ -21,10 +21,11 @@ from bisect import bisect_right
 from html import unescape
 from itertools import filterfalse
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from agenttape_core.lazy_patterns import Lazy
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import Finding
 
 if TYPE_CHECKING:

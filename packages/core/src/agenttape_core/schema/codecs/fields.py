@@ -11,11 +11,12 @@ import copy
 import functools
 from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import class_name, loaded_class
 from agenttape_core.schema.class_names import are_answers_written, subclass_name, writing_answers
 from agenttape_core.schema.plain import Plain, expect_dict

@@ -7,8 +7,9 @@ lack begin with `agenttape.`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS, Interaction, RecordedError, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import Answer

@@ -8,12 +8,13 @@ import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import yaml
 
 from agenttape_core.errors import CassetteError, CassetteWriteError, ConfigurationError
 from agenttape_core.lifecycle.remedy import NO_KEY
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.storage import files_below, is_cassette, may_be_cassette, open_cassette
 from agenttape_core.storage.atomic import real_path, replace_file
 from agenttape_core.tools.git import settings

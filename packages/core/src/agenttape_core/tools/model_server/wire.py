@@ -9,8 +9,9 @@ import base64
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Interaction, RecordedError
 from agenttape_core.tools.reading.answer import Answer, joined, pieces_of
 

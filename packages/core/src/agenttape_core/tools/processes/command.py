@@ -9,10 +9,10 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.remedy import shown_command
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.storage.file_kind import is_cassette
 from agenttape_core.tools.processes.startup.agenttape_commands import FOLDER, RUN, label_of, why_deaf
 from agenttape_core.tools.target import target_of

@@ -7,11 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import counted
 from agenttape_core.lifecycle.missing import explain
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Header, Step, Timing
 from agenttape_core.session import not_as_recorded, side_effects_skipped
 from agenttape_core.settings import OnUnrecorded, OnUnused

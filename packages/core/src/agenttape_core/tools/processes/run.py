@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import cache
 from importlib.metadata import distributions, entry_points
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from agenttape_core.engine import Mode, parse_mode
@@ -29,6 +29,7 @@ from agenttape_core.lifecycle.open_session import refuse_misspelled
 from agenttape_core.lifecycle.request import SELECTING
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.lifecycle.variation import Variation
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import new_key
 from agenttape_core.schema import HASH_SEED
 from agenttape_core.session import hash_seed

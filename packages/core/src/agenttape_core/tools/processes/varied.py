@@ -6,8 +6,9 @@ import base64
 import io
 import pickle
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling import Choices
 from agenttape_core.schema import IndexRow
 from agenttape_core.session import Report

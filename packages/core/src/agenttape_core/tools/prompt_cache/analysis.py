@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS, Interaction, Timing
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.prompt_cache.parts import (

@@ -7,9 +7,10 @@ import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.matching.difference import differing_words
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.tools.reading.messages import items_of
 from agenttape_core.tools.reading.provider_calls import given_by
 

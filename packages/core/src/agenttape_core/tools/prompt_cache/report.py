@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.errors import counted
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.tools.prompt_cache.parts import Difference
 
 _APART = 0.05  # estimates of prefixes are so far off: a provider's count that differs by less isn't reported

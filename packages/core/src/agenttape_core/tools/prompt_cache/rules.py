@@ -6,7 +6,8 @@ Providers change these rules: a row says where it's from, and when it was read t
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from agenttape_core.named_tuples import NamedTuple
 
 _MINUTE, _HOUR = 60, 3600
 _OPENAI = "https://developers.openai.com/api/docs/guides/prompt-caching"

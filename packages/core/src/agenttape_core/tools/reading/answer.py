@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import UnreadableValueError
 from agenttape_core.locks import cached_property
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema.kinds import MODEL_KINDS
 from agenttape_core.schema.readers import CallPiece, reader_of
 from agenttape_core.tools.reading.messages import items_of, message_of

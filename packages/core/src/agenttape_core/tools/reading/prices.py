@@ -15,9 +15,10 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Usage
 
 INSTALL = (

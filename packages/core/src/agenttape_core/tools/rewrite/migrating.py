@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
 
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import FORMAT_VERSION
 from agenttape_core.storage import Cassette, Location, open_cassette, real_location, write_cassette
 from agenttape_core.storage.atomic import remove_leftovers

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from agenttape_core.errors import CassetteError, ConfigurationError
 from agenttape_core.lifecycle.everywhere import ReplacedEverywhere
 from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.matching import Ignored
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import Redactor, Rule
 from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.everywhere import is_telling

@@ -5,7 +5,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.errors import CassetteFormatError
 from agenttape_core.format.continuation import MESSAGES
@@ -13,6 +13,7 @@ from agenttape_core.format.journal_text import read_journal
 from agenttape_core.lifecycle.everywhere import ReplacedEverywhere
 from agenttape_core.lifecycle.thread_files import Stored, is_thread_file
 from agenttape_core.matching import Ignored
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Header, Interaction
 from agenttape_core.storage import leftover_journals

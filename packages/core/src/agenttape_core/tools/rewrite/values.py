@@ -6,11 +6,12 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
 from agenttape_core.format.assets import DATA_URL
 from agenttape_core.matching import Ignored, recorded_request
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import Redactor
 from agenttape_core.redaction.detection.encoded import Data, has_pseudonym, sub_encoded
 from agenttape_core.redaction.detection.findings import SECRET

@@ -11,10 +11,11 @@ from difflib import SequenceMatcher
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.matching.difference import differing_words
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.messages import input_messages, system_instructions, tool_definitions
 from agenttape_core.tools.reading.prices import names_of

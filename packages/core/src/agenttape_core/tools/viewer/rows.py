@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS, Interaction, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.compare import Compared

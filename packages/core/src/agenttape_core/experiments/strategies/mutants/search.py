@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenttape_core.errors import CassetteError, ConfigurationError, counted, shown_path
 from agenttape_core.experiments.engine import SEED, Jobs, refuse_below_one
@@ -24,6 +24,7 @@ from agenttape_core.experiments.targets import recording
 from agenttape_core.experiments.worker import Workers
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.matching import Ignored, refuse_unselected
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.session import current_session
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.hash_seeds import recorded_seed, seed_of_tests

@@ -13,9 +13,10 @@ Patterns are linear: each repetition has a bound, and no two that may match the 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from agenttape_core.lazy_patterns import Lazy
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.values import is_alternating, is_placeholder, is_type_name, satisfies
 from agenttape_core.redaction.detection.views import VOCABULARY, Window, places_among

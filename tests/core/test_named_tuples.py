@@ -1,0 +1,63 @@
+"""Named tuples that take half the time to make."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import typing
+from pathlib import Path
+
+import pytest
+
+import agenttape_core
+from agenttape_core.named_tuples import NamedTuple
+
+
+class Theirs(typing.NamedTuple):
+    """A place."""
+
+    line: int
+    column: int | None = None
+
+    @property
+    def is_first(self) -> bool:
+        """Return True at the start."""
+        return self.line == 0
+
+
+class Ours(NamedTuple):
+    """A place."""
+
+    line: int
+    column: int | None = None
+
+    @property
+    def is_first(self) -> bool:
+        """Return True at the start."""
+        return self.line == 0
+
+
+@pytest.mark.parametrize("name", ["__doc__", "__module__", "_fields", "_field_defaults", "__match_args__"])
+def test_class(name: str) -> None:
+    """A class has the docstring, the module, the fields and the defaults that `typing` gives it."""
+    assert getattr(Ours, name) == getattr(Theirs, name)
+    assert typing.get_type_hints(Ours) == typing.get_type_hints(Theirs)
+
+
+def test_instance() -> None:
+    """An instance is a tuple with its class's methods, and can be replaced and pickled."""
+    ours, theirs = Ours(0), Theirs(0)
+    assert ours == theirs == (0, None)
+    assert ours.is_first
+    assert not ours._replace(line=1).is_first
+    assert type(pickle.loads(pickle.dumps(ours))) is Ours
+    assert repr(ours) == repr(theirs).replace("Theirs", "Ours")
+    with pytest.raises(TypeError):
+        Ours()  # type: ignore[call-arg]
+
+
+def test_core() -> None:
+    """Core makes all its named tuples here, but for a generic one."""
+    sources = Path(agenttape_core.__file__).parent.rglob("*.py")
+    theirs = re.compile(r"^from typing import .*\bNamedTuple\b", re.MULTILINE)
+    assert [each.name for each in sources if theirs.search(each.read_text())] == ["journal_text.py"]
