@@ -164,7 +164,7 @@ def goals(found: dict[str, dict[str, int]]) -> list[tuple[str, str, str, str]]:
         ('"you" per 1,000 words in guides', "3.4", f"{rate(prose):.1f}", ">= 12"),
         ("contractions per 1,000 words in guides", "0", f"{rate(prose, _SHORTENED):.1f}", ">= 2"),
         ("paragraphs over 80 words on pages", "104", str(found["pages"][LONG]), "< 10"),
-        ("pages for users; links on the home page", "157; 149", f"{users}; {links}", "<= 34; < 40"),
+        ("pages for users; links on the home page", "157; 149", f"{users}; {links}", "<= 35; < 40"),
         *surface(),
         ("the README shows a run of pytest", "no", "yes" if "$ pytest" in readme else "no", "yes"),
     ]

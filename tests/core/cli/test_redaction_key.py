@@ -53,6 +53,8 @@ TABLE = [
     ["doctor"],
     ["cassette", "schema"],
     ["export", WEATHER, "--format", "oracle"],
+    ["fleet", "plan", "cassettes", "--experiment", "check", "--checks", "checks.yaml"],
+    ["fleet", "forget", "cassettes", "--older-than", "90d", "--dry-run"],
     ["show", "cassettes/damaged0.yaml"],
     ["show", "cassettes/damaged1.yaml"],
 ]
@@ -89,7 +91,7 @@ def _key(path: Path) -> str:
 def test_every_verb_is_in_the_table() -> None:
     """A command that is new comes into this table, or runs programs."""
     # Commands that run programs: `test_programs_keep_the_key` has them, or their own tests. What `serve` answers is
-    # what `export` writes.
+    # what `export` writes, and the tools of `mcp` are other commands.
     elsewhere = {
         "update",
         "lab",
@@ -97,6 +99,7 @@ def test_every_verb_is_in_the_table() -> None:
         "replay",
         "verify",
         "serve",
+        "mcp",
     }
 
     assert {" ".join(words[: 1 + (words[0] == "cassette")]) for words in TABLE} | elsewhere == set(COMMANDS)

@@ -22,7 +22,7 @@ from agenttape_core.storage import location_of, write_cassette
 from agenttape_core.storage.lock import WriterLock
 
 VALUE = 'hush "7" ünder/cover'
-NOW = datetime.now(UTC)
+
 Command = Callable[..., tuple[int, str]]
 
 
@@ -52,7 +52,7 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 def keep(store: str, name: str, days: float = 0, said: str = "sunny", **header: Any) -> str:
     """Write a recording of some days ago into a store, and return its name."""
     path = f"{store}/{name}"
-    volatile = Volatile(created=(NOW - timedelta(days=days)).isoformat())
+    volatile = Volatile(created=(datetime.now(UTC) - timedelta(days=days)).isoformat())
     call = Interaction(
         number=1,
         kind="tool",

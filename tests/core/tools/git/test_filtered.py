@@ -128,8 +128,8 @@ def test_a_stream_imports_no_session(tmp_path: Path) -> None:
         f"assert main(['textconv', {str(cassette)!r}]) == 0; "
         "parts = {name.split('.')[1] for name in sys.modules if name.startswith('agenttape_core.')}; "
         "assert parts <= "
-        "{'errors', 'format', 'garbage', 'lazy_patterns', 'locks', 'readers', 'redaction', 'schema', "
-        "'storage', 'tools'}, parts; "
+        "{'errors', 'format', 'garbage', 'lazy_patterns', 'locks', 'named_tuples', 'readers', 'redaction', "
+        "'schema', 'storage', 'tools'}, parts; "
         "assert not {'pydantic', 'yaml', 'importlib.metadata', 'pathlib', 'dataclasses'} & set(sys.modules) - before"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=False)
