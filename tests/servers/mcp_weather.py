@@ -8,12 +8,21 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
-from mcp.server.fastmcp import Context, FastMCP
 from mcp.types import SamplingMessage, TextContent, ToolAnnotations
 
-server = FastMCP("weather", log_level="ERROR", port=int(os.environ.get("PORT", "8000")))
+PORT = int(os.environ.get("PORT", "8000"))
+server: Any
+try:
+    from mcp.server.fastmcp import Context, FastMCP
+except ModuleNotFoundError:  # from mcp 2 on
+    from mcp.server.mcpserver import Context, MCPServer  # type: ignore[import-not-found, no-redef]
+
+    server, options = MCPServer("weather", log_level="ERROR"), {"port": PORT}
+else:
+    server, options = FastMCP("weather", log_level="ERROR", port=PORT), {}
 
 
 def note(word: str) -> None:
@@ -22,7 +31,7 @@ def note(word: str) -> None:
         seen.write(word + "\n")
 
 
-@server.tool(annotations=ToolAnnotations(readOnlyHint=True))
+@server.tool(annotations=ToolAnnotations.model_validate({"readOnlyHint": True}))
 def read_weather(city: str) -> str:
     """Tell the weather."""
     note(f"read {city}")
@@ -77,4 +86,4 @@ def greet(name: str) -> str:
 
 if __name__ == "__main__":
     note("started")
-    server.run(sys.argv[1])  # type: ignore[arg-type]
+    server.run(sys.argv[1], **({} if sys.argv[1] == "stdio" else options))

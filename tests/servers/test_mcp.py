@@ -22,12 +22,13 @@ import pytest
 from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError
 
-pytest.importorskip("mcp.server.fastmcp")
+pytest.importorskip("mcp")
 
+import mcp
 from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
-from mcp import ClientSession, McpError, StdioServerParameters
+from mcp import ClientSession, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -36,6 +37,9 @@ from mcp.types import CreateMessageResult, TextContent
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore")]
 PROGRAM = Path(__file__).with_name("mcp_weather.py")
 PATIENCE = 30.0
+IS_NEW = hasattr(mcp, "MCPError")
+"""True from mcp 2 on, whose times are numbers and whose fields are in snake case."""
+McpError: type[Exception] = getattr(mcp, "MCPError" if IS_NEW else "McpError")
 UNAVAILABLE = "The tool is not available."
 
 
@@ -143,9 +147,9 @@ def test_all_of_a_server_is_replayed_without_it(server: Server, tmp_path: Path, 
             heard += map(told, cities)
             heard.append(told(await session.call_tool("plan", {"days": 2}, progress_callback=progressed)))
             failed = await session.call_tool("book", {"city": "Atlantis"})
-            heard.append((failed.isError, told(failed)))
+            heard.append((getattr(failed, "is_error" if IS_NEW else "isError"), told(failed)))
             for seconds in (0.2, None):
-                limit = timedelta(seconds=seconds) if seconds else None
+                limit: Any = (seconds if IS_NEW else timedelta(seconds=seconds)) if seconds else None
                 try:
                     async with asyncio.timeout(0.2 if seconds is None else None):
                         await session.call_tool("wait", {}, read_timeout_seconds=limit)
@@ -346,13 +350,13 @@ def test_an_agent_of_langchain(stdio: Server, tmp_path: Path, holds: bool) -> No
 
 def test_tools_of_llama_index(stdio: Server, tmp_path: Path) -> None:
     """With `llama-index-tools-mcp` tools replay without the server."""
-    mcp = pytest.importorskip("llama_index.tools.mcp")
+    theirs = pytest.importorskip("llama_index.tools.mcp")
     pytest.importorskip("agenttape_llamaindex")
     facts = stdio.parameters
 
     async def program() -> list[str]:
-        client = mcp.BasicMCPClient(facts.command, args=facts.args, env=facts.env)
-        tools = await mcp.McpToolSpec(client=client, allowed_tools=["read_weather", "book"]).to_tool_list_async()
+        client = theirs.BasicMCPClient(facts.command, args=facts.args, env=facts.env)
+        tools = await theirs.McpToolSpec(client=client, allowed_tools=["read_weather", "book"]).to_tool_list_async()
         return [(await tool.acall(city="A")).content for tool in tools]
 
     with use_cassette(tmp_path / "tools.yaml", mode="all"):
