@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agenttape_core import use_cassette
-from agenttape_core.errors import BudgetExceededError, CassetteFormatError, ConfigurationError
+from agenttape_core.errors import BudgetExceededError, CassetteError, CassetteFormatError, ConfigurationError
 from agenttape_core.integration import Boundary, Usage, aintercept, current_session
 from agenttape_core.storage import Location, location_of
 from agenttape_core.tools.budget import Budget, SharedLimit, limit_over_shards
@@ -163,9 +163,13 @@ def test_a_store_that_cannot_be_listed(tmp_path: Path) -> None:
     (tmp_path / "spent").mkdir()
     (tmp_path / "spent" / "plan").write_text("a file")
     made: list[str] = []
-    with pytest.raises(CassetteFormatError, match="can't be listed"), limit_over_shards(tmp_path, "plan", 1, PRICES):
+    with (
+        pytest.raises(CassetteError, match="can't be listed") as caught,
+        limit_over_shards(tmp_path, "plan", 1, PRICES),
+    ):
         run(tmp_path, made)
     assert made == []
+    assert not isinstance(caught.value, CassetteFormatError)  # of a recording, which would be called damaged
 
 
 def test_a_limit_without_prices(tmp_path: Path) -> None:

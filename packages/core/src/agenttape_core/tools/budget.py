@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
-from agenttape_core.errors import BudgetExceededError, CassetteFormatError, ConfigurationError
+from agenttape_core.errors import BudgetExceededError, CassetteError, ConfigurationError
 from agenttape_core.schema import Interaction
 from agenttape_core.session import ExecutedCall, Session, SessionCall, stop_watching, watch_calls
 from agenttape_core.storage import CassetteUrl, Location
@@ -178,7 +178,7 @@ class SharedLimit:
     def allows(self, dollars: float) -> bool:
         """Return whether this process may spend so much in all, and reserve it if so.
 
-        Raises `CassetteWriteError` if the store can't be written, and `CassetteFormatError` if it can't be listed.
+        Raises `CassetteWriteError` if the store can't be written, and `CassetteError` if it can't be listed.
         """
         needed = max(math.ceil(dollars * _NANO), 1)  # a call of unknown cost needs a reserve, too
         with self._lock:
@@ -213,7 +213,7 @@ class SharedLimit:
             names = self._store.names(self._plan)
         except OSError as error:
             problem = f"the money that other shards spent can't be listed: {error.strerror or error}"
-            raise CassetteFormatError(self._location, problem, remedy="check the address and your rights") from error
+            raise CassetteError(self._location, problem, remedy="check the address and your rights") from error
         amounts: dict[str, tuple[int, int]] = {}
         for found in filter(None, map(_RESERVED.fullmatch, names)):
             one = int(found["number"]), int(found["amount"])
