@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.fleet.items import Item, Plan, hash_of, plan_of
 from agenttape_core.fleet.outcomes import Outcome, Verdict
@@ -120,6 +121,29 @@ def test_replays_in_shards(fleet: Command, tmp_path: Path, monkeypatch: pytest.M
     assert b"8 runs: 8 changed" in found.pop()[0]
 
 
+def test_a_case_without_a_run(tmp_path: Path, fleet: Command) -> None:
+    """A case of the rules that no run of the fleet belongs to fails each form of the report, as it fails a check."""
+
+    @boundary("chat")
+    def chat(messages: list[dict[str, str]]) -> str:
+        return messages[0]["content"]
+
+    for city in ("Oslo", "Bern"):
+        with use_cassette(tmp_path / f"runs/{city}.yaml", mode="record"):
+            chat([{"role": "user", "content": city}])
+    rule = "  checks:\n  - at_most: {calls: 1}\n"
+    (tmp_path / "rules.yaml").write_text(f"checks: 1\ncases:\n- prompt: Oslo\n{rule}- prompt: Rome\n{rule}")
+    (tmp_path / "items.jsonl").write_text(fleet("plan", "runs", "--experiment", "check", "--checks", "rules.yaml").out)
+    assert fleet("work", "items.jsonl", "--shard", "1/2", "--output", "out").code == 0
+    assert fleet("merge", "out").out.startswith("2 runs: 1 same, 1 not done\n")
+    assert fleet("work", "items.jsonl", "--shard", "2/2", "--output", "out").code == 0
+    files = [tmp_path / f"report{form}" for form in FORMS]
+    ended = fleet("merge", "out", *(word for file in files for word in ("--report", file)))
+    assert (ended.code, ended.out.partition("\n")[0]) == (1, "2 runs: 2 same, 1 case without a run")
+    assert [file.name for file in files if "rules.yaml:6" not in file.read_text()] == []
+    assert json.loads((tmp_path / "report.json").read_text())["cases_without_run"] == ["rules.yaml:6"]
+
+
 def test_an_item_with_two_outcomes() -> None:
     """If two stores have different outcomes of an item, one of them counts, whatever the order."""
     first, second = (replace(OUTCOMES[1], where=where) for where in "ab")
@@ -175,6 +199,15 @@ def test_two_plans_in_a_store(tmp_path: Path, fleet: Command) -> None:
     ended = fleet("merge", tmp_path, "--plan", other.id[:6])
     assert (ended.code, ended.out.partition("\n")[0]) == (1, "9 runs: 9 not done")
     assert "there is no plan none" in fleet("merge", tmp_path, "--plan", "none").err
+
+
+def test_a_prefix_of_two_plans(tmp_path: Path, fleet: Command) -> None:
+    """The beginning of the ids of two plans isn't enough, and both are named."""
+    others = (plan_of([replace(PLAN.items[0], program=f"desk:{number}")]) for number in range(1000))
+    store(tmp_path, PLAN, OUTCOMES)
+    store(tmp_path, next(one for one in others if one.id[0] == PLAN.id[0]), [])
+    ended = fleet("merge", tmp_path, "--plan", PLAN.id[0])
+    assert (ended.code, "there are results of 2 plans; choose one" in ended.err) == (2, True)
 
 
 def test_no_plan(tmp_path: Path, fleet: Command) -> None:

@@ -104,6 +104,11 @@ class Case:
     path: str  # the file
     line: int  # its line in the file
 
+    @property
+    def place(self) -> str:
+        """Its file and line."""
+        return f"{self.path}:{self.line}"
+
 
 @dataclass(frozen=True, slots=True)
 class CheckFile:

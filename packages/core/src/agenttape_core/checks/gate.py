@@ -37,7 +37,7 @@ def judge(
             continue
         whole, said = check_run(run, every), run.as_recorded
         judged = list(whole.judged)
-        for turn, prompt in _turns_with_a_case(run, cases):
+        for turn, prompt in turns_with_a_case(run, cases):
             found_cases.add(prompt)
             judged += check_run(turn, [check for case in cases[prompt] for check in case.checks]).judged
         prompts.update(dict.fromkeys(turn.prompt for turn in _turns(run)))
@@ -52,7 +52,7 @@ def _turns(run: Run) -> Sequence[Run]:
     return run.turns() or (run,)
 
 
-def _turns_with_a_case(run: Run, cases: Mapping[str, object]) -> Iterator[tuple[Run, str]]:
+def turns_with_a_case(run: Run, cases: Mapping[str, object]) -> Iterator[tuple[Run, str]]:
     """Yield the turns for which there is a case, each with the prompt of the case."""
     if not cases:
         return

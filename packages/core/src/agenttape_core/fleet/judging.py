@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 from agenttape_core.asgi.client import Answered
 from agenttape_core.checks.check_file import CheckFile, parsed
-from agenttape_core.checks.gate import judge
+from agenttape_core.checks.gate import judge, turns_with_a_case
+from agenttape_core.checks.run import Run as CheckedRun
 from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.errors import (
     BudgetExceededError,
@@ -110,11 +111,19 @@ def _rules(files: str) -> Sequence[CheckFile]:
 
 def _judged(about: Outcome, cassette: Cassette, rules: Sequence[CheckFile]) -> Outcome:
     """Return an outcome with the rules that a run breaks."""
-    reading = [(about.cassette, lambda: run_of_cassette(cassette, _prices(), about.cassette))]
-    # Cases that have no run come after the run: only the whole fleet can tell.
-    judged = next(judge(reading, rules, lambda _: ())).judged if rules else ()
+    runs: list[CheckedRun] = []  # the run, if it can be read
+
+    def read() -> CheckedRun:
+        runs.append(run_of_cassette(cassette, _prices(), about.cassette))
+        return runs[-1]
+
+    # Cases that have no run come after the run: only the report on the whole fleet can tell.
+    judged = next(judge([(about.cassette, read)], rules, lambda _: ())).judged if rules else ()
     broken = tuple(sorted({each.text for each in judged if each.has_failed}))
-    return replace(about, rules=broken, verdict="broken" if broken else "same")
+    prompts = {case.prompt: case for file in rules for case in file.cases}
+    found = {prompt for run in runs for _, prompt in turns_with_a_case(run, prompts)}
+    cases = tuple(sorted(case.place for file in rules for case in file.cases if case.prompt in found))
+    return replace(about, rules=broken, cases=cases, verdict="broken" if broken else "same")
 
 
 # -- Strict replays.

@@ -45,6 +45,7 @@ class Outcome:
         cause: The hash of the place of the first new request and of what differs in it; empty if there is none.
         where: That in words.
         rules: The names of the broken rules.
+        cases: The places of the cases in your rules that a turn of the run belongs to, as `file:line`.
         passed: Whether the sample of a candidate passed; `None` for other experiments, and if it isn't evidence.
         calls: The number of calls.
         tokens: The number of tokens.
@@ -64,6 +65,7 @@ class Outcome:
     cause: str = ""
     where: str = ""
     rules: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()
     passed: bool | None = None
     calls: int = 0
     tokens: int = 0
@@ -100,7 +102,7 @@ def read_outcome(data: bytes, name: str) -> Outcome:
         plain = json.loads(data)
         found = plain["versions"]["format"]
         if found == str(FORMAT):
-            return Outcome(**{**plain, "rules": tuple(plain["rules"])})
+            return Outcome(**{**plain, "rules": tuple(plain["rules"]), "cases": tuple(plain["cases"])})
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{name}: not the outcome of an item: {type(error).__name__}\n  delete it") from None
     raise ConfigurationError(

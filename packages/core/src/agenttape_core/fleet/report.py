@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from agenttape_core.checks.check_file import parsed
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError, counted, shown_path
 from agenttape_core.fleet.items import Item, Plan, read_plan
 from agenttape_core.fleet.outcomes import VERDICTS, Outcome, read_outcome
@@ -53,6 +54,7 @@ class Report:
     Args:
         items: The items of the plan, by their ids.
         outcomes: The outcomes, by the ids of their items; other items are left out.
+        cases: The places of the cases in your rules, each of which needs a run.
 
     Raises:
         ConfigurationError: If the outcomes were made by versions that don't fit each other.
@@ -60,6 +62,7 @@ class Report:
 
     items: Mapping[str, Item] = field(default_factory=dict)
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    cases: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         found: dict[str, list[Outcome]] = {}
@@ -81,7 +84,7 @@ class Report:
         both = dict(self.outcomes)
         for key, outcome in other.outcomes.items():
             both[key] = min(both[key], outcome, key=Outcome.to_bytes) if key in both else outcome
-        return Report({**self.items, **other.items}, both)
+        return Report({**self.items, **other.items}, both, self.cases | other.cases)
 
     @property
     def done(self) -> list[Outcome]:
@@ -94,10 +97,15 @@ class Report:
         return sorted((item for key, item in self.items.items() if key not in self.outcomes), key=_order)
 
     @property
+    def unmet(self) -> list[str]:
+        """The cases of your rules that no run belongs to, sorted; empty while an item isn't done."""
+        return sorted(self.cases.difference(*(each.cases for each in self.done))) if not self.missing else []
+
+    @property
     def has_failed(self) -> bool:
-        """True if an item isn't done, a run isn't the same as recorded, or a candidate is WORSE or can't be judged."""
+        """True if something isn't done or isn't as recorded, a case has no run, or a candidate is WORSE or unjudged."""
         candidates = any(one.verdict == "WORSE" or not one.pairs.total for one in self.candidates())
-        return bool(self.missing) or candidates or any(map(_fails, self.done))
+        return bool(self.missing or self.unmet) or candidates or any(map(_fails, self.done))
 
     def verdicts(self) -> dict[str, int]:
         """Return the number of outcomes of each verdict."""
@@ -133,11 +141,14 @@ class Report:
             if count
         ]
         total = f"{len(self.items):,} {'run' if len(self.items) == 1 else 'runs'}"
-        return f"{total}: {', '.join([*parts, *([f'{len(self.missing):,} not done'] if self.missing else [])])}"
+        parts += [f"{len(self.missing):,} not done"] if self.missing else []
+        parts += [f"{counted(len(self.unmet), 'case')} without a run"] if self.unmet else []
+        return f"{total}: {', '.join(parts)}"
 
     def tables(self) -> Iterator[Table]:
         """Yield the parts of the report for people: the causes, the candidates, the trajectories, what isn't done."""
         causes = [(str(len(one.outcomes)), one.verdict, one.where, _name(one.outcomes[0])) for one in self.causes()]
+        yield _table("Cases without a run", ("case",), [(place,) for place in self.unmet])
         yield _table("Causes", ("runs", "verdict", "first difference", "such as"), causes)
         yield _table(
             "Candidates",
@@ -171,6 +182,7 @@ class Report:
                 }
                 for each in self.causes()
             ],
+            "cases_without_run": self.unmet,
             "candidates": [
                 {
                     "model": one.candidate,
@@ -218,14 +230,26 @@ def read_report(stores: Sequence[str | Path], plan: str = "") -> Report:
         raise ConfigurationError(_which_plan(", ".join(map(str, stores)), plan, plans))
     items = {item.id: item for item in found[0].items}
     shards = [Report(items, {one.item: one for one in outcomes_in(store, items)}) for store in stores]
-    return sum(shards, Report(items))
+    return sum(shards, Report(items, cases=_cases_of(found[0])))
+
+
+def _cases_of(plan: Plan) -> frozenset[str]:
+    """Return the places of the cases that need a run. Samples of a model needn't have one of each."""
+    if plan.items[0].experiment == "model":
+        return frozenset()
+    files = plan.settings.get("checks", {}).items()
+    return frozenset(case.place for name, text in files for case in parsed(text, name).cases)
 
 
 def _which_plan(shown: str, plan: str, plans: Mapping[str, Plan]) -> str:
     if not plans:
         return f"{shown}: there is no plan\n  name the --output of agenttape fleet work"
-    problem = f"there is no plan {plan}" if plan else f"there are results of {len(plans)} plans"
-    shown_plans = (f"--plan {name}  {one.items[0].experiment}, {len(one.items):,} items" for name, one in plans.items())
+    meant = {name: one for name, one in plans.items() if name.startswith(plan)}
+    problem = f"there are results of {len(meant)} plans" if meant else f"there is no plan {plan}"
+    listed = (meant or plans).items()
+    shown_plans = (
+        f"--plan {name}  {one.items[0].experiment}, {counted(len(one.items), 'item')}" for name, one in listed
+    )
     return "\n  ".join([f"{shown}: {problem}; choose one:", *sorted(shown_plans)])
 
 
@@ -332,6 +356,7 @@ def _tests(report: Report) -> Iterator[Checked]:
         findings = (_finding(each.verdict, each.where or ", ".join(each.rules), each.cassette),) if _fails(each) else ()
         yield Checked(_name(each), each.cassette, "", (Judged(each.experiment, each.experiment, findings),))
     yield from _worse(report)
+    yield from _unmet(report)
     for item in report.missing:
         finding = _finding("missing", "it isn't done yet", item.cassette)
         yield Checked(_name(item), item.cassette, "", (Judged(item.experiment, item.experiment, (finding,)),))
@@ -340,6 +365,7 @@ def _tests(report: Report) -> Iterator[Checked]:
 def _causes(report: Report) -> Iterator[Checked]:
     """Yield a run for each cause, named after how many there are."""
     yield from _worse(report)
+    yield from _unmet(report)
     for each in (one for one in report.causes() if _fails(one.outcomes[0])):
         first, count = each.outcomes[0], counted(len(each.outcomes), "run")
         finding = _finding(each.verdict, f"{each.where}\nsuch as {_name(first)}", first.cassette)
@@ -352,6 +378,13 @@ def _worse(report: Report) -> Iterator[Checked]:
         name = f"{one.candidate} on {f'runs {one.trajectory}' if one.trajectory else 'all runs'}"
         worse = (_finding("model", f"{name}: WORSE", ""),) if one.verdict == "WORSE" else ()
         yield Checked(name, "", "", (Judged("model", name, worse),))
+
+
+def _unmet(report: Report) -> Iterator[Checked]:
+    """Yield a run for each case that has none."""
+    for place in report.unmet:
+        finding = _finding("case", f"{place}: no run has exactly this prompt", place.rpartition(":")[0])
+        yield Checked(place, finding.path, "", (Judged("case", "case has a run", (finding,)),))
 
 
 def _finding(rule: str, message: str, path: str) -> Finding:

@@ -38,7 +38,8 @@ def merge(stores: tuple[str, ...], *, plan: str, reports: tuple[str, ...], as_js
     shards still work, and as often as you like: the report names what isn't done yet, and the same results give the
     same bytes.
 
-    Exits with 1 if a run isn't the same or isn't done, or a model is WORSE; with 3 if a recording can't be read.
+    Exits with 1 if a run isn't the same or isn't done, a case of your rules has no run, or a model is WORSE; with 3 if a
+    recording can't be read.
     """
     report = read_report(stores, plan)
     for file in reports:
