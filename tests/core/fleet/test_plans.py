@@ -66,6 +66,7 @@ def test_shards(total: int) -> None:
         (lambda _: "[]\n", "doesn't begin with the header"),
         (lambda text: text[: len(text) // 2].rpartition("\n")[0], "of 100"),
         (lambda text: text.replace("runs/001", "runs/801"), "were edited"),
+        (lambda text: text.replace("checks: 1", "checks: 2"), "items.jsonl: .* settings of a plan aren't those"),
         (lambda text: text.replace('"format":1', '"format":9'), "format 9"),
         (lambda text: text.replace('"sample":0', '"simple":0'), "fields other than"),
     ],

@@ -158,6 +158,8 @@ def read_plan(text: str, name: str) -> Plan:
         raise _no_plan(name, f"it has {counted(len(rows), 'item')} of {header['items']}")
     try:
         plan = plan_of([Item(**row) for row in rows], header["settings"])
+    except ConfigurationError as error:
+        raise _no_plan(name, str(error)) from None
     except (TypeError, KeyError) as error:
         known = ", ".join(each.name for each in fields(Item))
         raise _no_plan(name, f"an item has fields other than {known}") from error
