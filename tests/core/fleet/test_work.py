@@ -159,6 +159,16 @@ def test_memory_as_store(fleet: Command, runs: Path) -> None:
     assert [one.to_bytes() for one in stored] == [one.to_bytes() for one in outcomes()]
 
 
+def test_a_limit_without_a_plan(fleet: Command, runs: Path) -> None:
+    """Workers that couldn't see each other's spending do nothing."""
+    made = read_plan(
+        Path(plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")).read_text(), "items"
+    )
+    with pytest.raises(ConfigurationError, match="id of their plan"):
+        work(made.items[0], output="out", settings=made.settings, max_usd=1)
+    assert not Path("out").exists()
+
+
 def test_recordings_behind_urls(fleet: Command, runs: Path) -> None:
     """Recordings behind a URL are checked and replayed like files, and a command that needs files is refused."""
     del runs

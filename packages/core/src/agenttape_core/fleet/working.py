@@ -49,13 +49,16 @@ def work(
         output: The folder or the URL of the outcomes.
         settings: The settings of its plan.
         max_usd: The most that the calls of models may cost, in US dollars: of all workers of the plan together.
-        plan: The id of the plan, for which the money is counted.
+        plan: The id of the plan, for which the money is counted. A limit needs it.
 
     Raises:
         BudgetExceededError: If a call would cost more than is left.
         CassetteError: If the recording isn't the planned one or can't be fetched, or the outcome can't be written.
-        ConfigurationError: If the program can't be found, or the item was planned with other settings.
+        ConfigurationError: If the program can't be found, the item was planned with other settings, or a limit has no
+            plan.
     """
+    if max_usd is not None and not plan:
+        raise ConfigurationError("workers share a limit by the id of their plan\n  work(…, max_usd=…, plan=plan.id)")
     settings = settings or {}
     if item.settings != (hash_of(settings) if settings else ""):
         raise ConfigurationError(f"{item.cassette}: the settings aren't those that its item was planned with")
