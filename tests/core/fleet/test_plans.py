@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ import pytest
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.fleet.items import Item, Plan, hash_of, plan_of, read_plan, shard_named
 from agenttape_core.fleet.outcomes import Outcome, read_outcome
+
+from . import desk
+from .conftest import APP, Command
 
 RULES = {"checks": {"rules.yaml": "checks: 1\n"}}
 HUNDRED = [
@@ -76,6 +80,15 @@ def test_damaged_plans(damage: Callable[[str], str], problem: str) -> None:
     text = damage(plan_of(HUNDRED, RULES).text())
     with pytest.raises(ConfigurationError, match=problem):
         read_plan(text, "items.jsonl")
+
+
+def test_a_plan_among_recordings(fleet: Command) -> None:
+    """A plan is no damaged recording: the plan of the folder that it was written to has the recordings alone."""
+    desk.record("runs", ["Oslo"])
+    words = ("plan", "runs", "--experiment", "replay", "--app", APP, "--revision", "now")
+    first = fleet(*words).out
+    Path("runs/items.jsonl").write_text(first)
+    assert fleet(*words).out == first
 
 
 def test_empty_plans() -> None:

@@ -481,10 +481,11 @@ _VERSION = re.compile(
 """The beginning of a cassette of any version."""
 _CONFLICT = b"<<<<<<< "
 _FOREIGN = Lazy(
-    rb'(?:---[ \t]*\n)?(?:(?!agenttape:)[A-Za-z_"][^\n:]*:[ \t\n]|\{"(?!agenttape")[^"\n]*":|- |[<%\[]|#!)'
+    rb'(?:---[ \t]*\n)?(?:(?!agenttape:)[A-Za-z_"][^\n:]*:[ \t\n]|\{"(?!agenttape":(?!"))[^"\n]*":|- |[<%\[]|#!)'
     rb"|[^\n]{0,999}\x00"
 )
-"""The beginning of a file of another kind: YAML or JSON with another first key, a script, a page, bytes of no text."""
+"""The beginning of a file of another kind: YAML or JSON with another first key, the plan of a fleet, a script, a page,
+bytes of no text."""
 
 
 def version_of(data: bytes) -> int | None:
