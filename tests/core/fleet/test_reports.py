@@ -235,6 +235,9 @@ def test_forms(tmp_path: Path, fleet: Command) -> None:
     assert before[".md"].decode().startswith("### AgentTape: 140 runs: 120 same")
     assert "tool look_up at agent/tools@2: arguments.city" in before[".html"].decode()
     assert fleet("merge", tmp_path, "--report", "report.pdf").code == 2
+    ended = fleet("merge", tmp_path, "--report", "memory://reports/report.md")
+    assert (ended.code, "a report is a file here" in ended.err) == (2, True)
+    assert not (tmp_path / "memory:").exists()
     assert "cannot be written" in fleet("merge", tmp_path, "--report", files[".md"] / "report.md").err
 
 

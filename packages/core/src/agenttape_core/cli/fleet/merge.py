@@ -10,12 +10,15 @@ from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.output import cli_command, print_json, print_table, print_text
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.fleet.report import FORMS, Report, read_report
+from agenttape_core.storage import location_of
 
 
 def _in_known_forms(_context: click.Context, _parameter: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
     for file in files:
         if Path(file).suffix not in FORMS:
             raise click.BadParameter(f"{file}: the suffix is the form; use one of {', '.join(FORMS)}")
+        if not isinstance(location_of(file), Path):
+            raise click.BadParameter(f"{file}: a report is a file here; copy it to the URL")
     return files
 
 
@@ -38,8 +41,8 @@ def merge(stores: tuple[str, ...], *, plan: str, reports: tuple[str, ...], as_js
     shards still work, and as often as you like: the report names what isn't done yet, and the same results give the
     same bytes.
 
-    Exits with 1 if a run isn't the same or isn't done, a case of your rules has no run, or a model is WORSE; with 3 if a
-    recording can't be read.
+    Exits with 1 if a run isn't the same or isn't done, a case of your rules has no run, or a model is WORSE; with 3 if
+    a recording can't be read.
     """
     report = read_report(stores, plan)
     for file in reports:
