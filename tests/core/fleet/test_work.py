@@ -159,6 +159,16 @@ def test_memory_as_store(fleet: Command, runs: Path) -> None:
     assert [one.to_bytes() for one in stored] == [one.to_bytes() for one in outcomes()]
 
 
+def test_a_recording_of_a_newer_version(fleet: Command, runs: Path) -> None:
+    """One recording of an unknown format is named, and all others are checked."""
+    (runs / "new.yaml").write_text("agenttape: 99\nall: new\n")
+    items = plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")
+    assert fleet("work", items, "--output", "out").code == 0
+    assert [(one.verdict, one.cassette) for one in outcomes()][4:] == [("unreadable", "runs/new.yaml")]
+    ended = fleet("merge", "out")
+    assert (ended.code, "is of a format that this version" in ended.out) == (3, True)
+
+
 def test_a_limit_without_a_plan(fleet: Command, runs: Path) -> None:
     """Workers that couldn't see each other's spending do nothing."""
     made = read_plan(

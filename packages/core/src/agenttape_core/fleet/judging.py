@@ -23,6 +23,7 @@ from agenttape_core.errors import (
     BudgetExceededError,
     CassetteFormatError,
     CassetteMissError,
+    CassetteVersionError,
     ConfigurationError,
     VerificationError,
 )
@@ -82,7 +83,9 @@ def outcome_of(item: Item, location: Location, settings: Mapping[str, Any]) -> O
         return _sampled(item, about, cassette, rules, settings)
     except CassetteFormatError as error:
         where = "the recording is damaged" + (f" at line {error.line}" if error.line is not None else "")
-        return _with_cause(replace(about, verdict="unreadable"), where)
+    except CassetteVersionError:
+        where = "the recording is of a format that this version of AgentTape doesn't read"
+    return _with_cause(replace(about, verdict="unreadable"), where)
 
 
 def _with_figures(about: Outcome, cassette: Cassette) -> Outcome:

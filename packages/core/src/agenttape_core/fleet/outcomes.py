@@ -37,7 +37,7 @@ class Outcome:
         cassette: Its recording.
         experiment: Its experiment.
         verdict: `broken` if a rule of yours is, `failed` if the program raised, `unreadable` if the recording is
-            damaged, `changed` if a request has no recording or recordings aren't used.
+            damaged or of an unknown format, `changed` if a request has no recording or recordings aren't used.
         candidate: The other model.
         sample: The number of the sample.
         weight: The number of recorded runs that it represents.

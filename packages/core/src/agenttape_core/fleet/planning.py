@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.errors import CassetteFormatError
+from agenttape_core.errors import CassetteFormatError, CassetteVersionError
 from agenttape_core.fleet.items import Experiment, Item, Plan, hash_of, plan_of
 from agenttape_core.fleet.outcomes import trajectory_of
 from agenttape_core.named_tuples import NamedTuple
@@ -66,7 +66,7 @@ def recordings(urls: Iterable[str]) -> Iterator[Recording]:
                 timings = cassette.header.volatile.timings.values()
                 seconds = round(sum(timing.duration_ms for timing in timings) / 1000, 3)
                 trajectory = trajectory_of((row.kind, row.name) for row in cassette.entries)
-            except CassetteFormatError as error:
+            except (CassetteFormatError, CassetteVersionError) as error:
                 if error.problem == FOREIGN:
                     continue
             yield Recording(name_of(file.location), content_of(data), seconds, trajectory)
