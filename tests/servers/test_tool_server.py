@@ -213,6 +213,8 @@ async def test_other_tools(desk: Path, call: Call) -> None:
     assert "2 faults: 2 raised" in ran.text
     assert {cell["fault"] for cell in ran.data["result"]["tests"][0]["cells"]} == {"timeout"}
     assert (desk / "asked").read_text() == asked
+    tried = await call("lab", experiment="model", target=TEST, model="gpt-5-mini")
+    assert tried.text.startswith(f"command: agenttape lab model gpt-5-mini {TEST}\nnot run")
 
 
 async def test_what_a_client_may_assume(desk: Path) -> None:
@@ -253,6 +255,17 @@ REFUSED = [
     ("lab", {"experiment": "faults", "target": "os:abort", "run": True}, "there is no file or folder os"),
     ("lab", {"experiment": "faults", "target": TEST, "options": {"report": "x.md"}}, "'report' isn't an option"),
     ("lab", {"experiment": "faults", "target": TEST, "options": {"nope": 1}, "run": True}, "--nope"),
+    ("lab", {"experiment": "flaky", "target": TEST, "run": True}, "would call tools or models for real"),
+    ("lab", {"experiment": "change", "target": TEST, "options": {"live": "tool"}, "run": True}, "for real"),
+    ("lab", {"experiment": "mutants", "target": TEST, "options": {"live": "chat"}}, "'live' isn't an option"),
+    ("lab", {"experiment": "mutants", "target": TEST, "options": {"source": "../other"}}, "leads out of the project"),
+    ("lab", {"experiment": "change", "target": TEST, "options": {"checks": "/etc/passwd"}}, "leads out of the project"),
+    ("lab", {"experiment": "model", "target": TEST}, "lab(model=...)"),
+    ("lab", {"experiment": "model", "target": TEST, "model": "m", "run": True}, "would call tools or models for real"),
+    ("lab", {"experiment": "model", "target": TEST, "model": "m,to=/tmp"}, "model: String should match"),
+    ("lab", {"experiment": "model", "target": TEST, "model": "m", "options": {"live": "a,to=/tmp"}}, "live: a,to=/tmp"),
+    ("lab", {"experiment": "model", "target": TEST, "model": "m", "options": {"app": "os:abort"}}, "'app' isn't"),
+    ("update", {"tests": [TEST], "max_usd": "Infinity"}, "max_usd: Input should be a finite number"),
     ("magic", {}, "there is no tool 'magic'; tools are ls, show"),
 ]
 

@@ -40,7 +40,11 @@ _PATIENCE_S = 10.0  # the time that an interrupted command gets to end its recor
 _MISSES = Path(".pytest_cache/v/agenttape/misses")  # where the plugin keeps the misses of the last run
 _OPTION = re.compile(r"[a-z][a-z-]*")
 _USAGE = re.compile(r"^Usage: .*?^Error: ", re.DOTALL | re.MULTILINE)  # the lines of help before an error
-_NOT_OPTIONS = frozenset({"cassette", "help", "json", "max-usd", "output", "report", "resume"})
+_NOT_OPTIONS = frozenset(
+    {"app", "asgi", "cassette", "help", "json", "max-usd", "oracle", "output", "report", "resume", "run"}
+)
+_PATH_OPTIONS = frozenset({"checks", "source"})
+_CALLING = frozenset({"flaky", "model"})  # the experiments that call tools or models for real without another option
 _NEXT = "\n\nTo record only what changed, with these tools: plan_update, then update"
 _PRINTING = Lock()  # held while standard output is caught
 
@@ -205,7 +209,9 @@ def plan_update(project: Project, tests: Tests) -> Command:
 def update(
     project: Project,
     tests: Tests,
-    max_usd: Annotated[float, Field(ge=0, description="The most that calls of models may cost, in US dollars.")],
+    max_usd: Annotated[
+        float, Field(ge=0, allow_inf_nan=False, description="The most that calls of models may cost, in US dollars.")
+    ],
     review: Annotated[bool, Field(description="Let the new recordings wait for `review`.")] = True,
 ) -> Command:
     """Record only calls that changed or are new, and what depends on them. Executes their models and tools for real.
@@ -213,8 +219,12 @@ def update(
     Executes no call if it may cost more than `max_usd`. The same as `agenttape update --yes --max-usd`.
     """
     waits = ("--review",) if review else ()
-    words = ("update", "--yes", f"--max-usd={max_usd:g}", *waits, *project.tests(tests))
+    words = ("update", "--yes", _limit(max_usd), *waits, *project.tests(tests))
     return Command(words, "only", executes=True, fails_from=FINDINGS)
+
+
+def _limit(max_usd: float) -> str:
+    return f"--max-usd={max_usd:.12g}"  # not fewer digits, which could round it up
 
 
 def review(project: Project, paths: Paths = []) -> Command:  # noqa: B006 - likewise
@@ -249,25 +259,46 @@ def lab(  # noqa: PLR0917 - the tool's arguments, which come by name
     ],
     target: Annotated[str, Field(description="A test, a file of tests, or path/to/file.py:function.")],
     cassette: Annotated[str | None, Field(description="The recording of a function.")] = None,
+    model: Annotated[
+        str | None, Field(pattern="^[^-,][^,]*$", description="The model to try, such as openai:gpt-5-mini.")
+    ] = None,
     options: Annotated[
         dict[str, str | int | float | bool],
         Field(description="More options of the command without their dashes, such as kinds or runs."),
     ] = {},  # noqa: B006 - likewise
-    max_usd: Annotated[float | None, Field(ge=0, description="Let models cost so much; without it, none runs.")] = None,
+    max_usd: Annotated[
+        float | None,
+        Field(ge=0, allow_inf_nan=False, description="Execute calls of tools and models, which may cost so much."),
+    ] = None,
     run: Annotated[bool, Field(description="Run it; without this, only the command is shown.")] = False,
 ) -> Command:
     """Replay a program again and again with something varied: faults, orders, mutants, other models and more.
 
-    Runs only with `run`, and calls models only with `max_usd`. The same as `agenttape lab`.
+    Runs only with `run`, and calls models and tools only with `max_usd`. The same as `agenttape lab`.
     """
-    if wrong := [name for name in options if not _OPTION.fullmatch(name) or name in _NOT_OPTIONS]:
+    without = {*_NOT_OPTIONS, "live"} if experiment == "mutants" else _NOT_OPTIONS  # it has no limit
+    if wrong := [name for name in options if not _OPTION.fullmatch(name) or name in without]:
         raise ConfigurationError(f"{wrong[0]!r} isn't an option for this tool; see: agenttape lab {experiment} --help")
-    more = [
+    for name in _PATH_OPTIONS & options.keys():
+        project.path(str(options[name]))
+    if "=" in str(options.get("live", "")):
+        raise ConfigurationError(f"live: {options['live']} isn't the kind, name or node of a call")
+    if (model is None) is (experiment == "model"):
+        raise ConfigurationError("the experiment model tries a model, and no other one does: lab(model=...)")
+    calls = "live" in options or (experiment in _CALLING and options.get("dry-run") is not True)
+    if run and calls and max_usd is None:
+        raise ConfigurationError(
+            f"agenttape lab {experiment} would call tools or models for real\n"
+            "  allow that with a limit, such as max_usd=0.5; with 0, models aren't called"
+        )
+    words = [] if model is None else [model]
+    words.append(project.target(target))
+    words += [
         f"--{name}" if value is True else f"--{name}={value}" for name, value in options.items() if value is not False
     ]
-    more += [] if max_usd is None else [f"--max-usd={max_usd:g}"]
-    more += [] if cassette is None else [f"--cassette={project.path(cassette)}"]
-    return Command(("lab", experiment, project.target(target), *more), "report", executes=run)
+    words += [] if max_usd is None else [_limit(max_usd)]
+    words += [] if cassette is None else [f"--{'run' if model else 'cassette'}={project.path(cassette)}"]
+    return Command(("lab", experiment, *words), "report", executes=run)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ def mcp(path: str, *, as_json: bool) -> None:
     """Give a coding agent the recordings, as an MCP server.
 
     Serves the tools over standard input and output, until the client ends it. PATH is the folder of the project, by
-    default the current one: no tool reads or writes outside. Nothing costs money without max_usd. Needs the extra mcp.
+    default the current one: no tool reads or writes outside. Recorded calls are executed only with max_usd. Needs the
+    extra mcp.
     With --json, only lists the tools.
     """
     if as_json:
