@@ -189,7 +189,10 @@ async def test_a_working_day(desk: Path, call: Call) -> None:
     assert (await call("explain", test=TEST)).data["result"]["misses"]
     (desk / "test_other.py").write_text("def test_other():\n    assert 0\n")
     other = await call("explain", test="test_other.py")
-    assert "it fails, but no call missed its recording" in other.text
+    assert "it fails, and pytest has kept no miss of a recording" in other.text
+    assert "assert 0" in other.text
+    (desk / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
+    assert "+ Answer in three sentences." in (await call("explain", test=TEST)).text
 
 
 async def test_other_tools(desk: Path, call: Call) -> None:

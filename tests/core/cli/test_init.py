@@ -750,6 +750,18 @@ def test_what_a_workflow_installs_is_the_projects_own(repository: Repository, co
         assert command("init", "--ci").code == 1
 
 
+def test_a_file_that_cannot_be_written(repository: Repository, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names the file and the problem, and calls no file of the project a cassette."""
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    ended = command("init", "--agents")
+    assert (ended.code, "the cassette" in ended.err) == (2, False)
+    assert "SKILL.md: it could not be written: No space left on device" in ended.err
+
+
 def test_a_project_file_that_cannot_be_read(repository: Repository, command: Any) -> None:
     """A file that says what the project needs, and cannot be read, is an error that names it."""
     Path("requirements").write_text("no folder")

@@ -406,16 +406,21 @@ class Running:
         return _bounded(command, said, ended.code, plain if command.data else None)
 
     async def _explained(self, command: Command) -> Answer:
-        code, file = FINDINGS, self._project.folder / self._project.path(str(_MISSES))
+        code, out, file = FINDINGS, "", self._project.folder / self._project.path(str(_MISSES))
         if command.executes:
             file.unlink(missing_ok=True)  # tests without a cassette would leave those of an earlier run
-            ended = await self._ended(command, ["-q", "-o", f"cache_dir={self._project.folder / _MISSES.parts[0]}"])
-            code = ended.code
+            cache = f"cache_dir={self._project.folder / _MISSES.parts[0]}"
+            ended = await self._ended(command, ["-q", "-o", cache])
+            code, out = ended.code, ended.out
             if code not in {OK, FINDINGS}:
                 return _bounded(command, f"{ended.out}\n{ended.err}".strip(), code, None)
         misses = self._project.misses() if not command.executes or file.exists() else {}
         if not misses:
-            why = "no call missed its recording" if not code else "it fails, but no call missed its recording; run it"
+            why = (
+                f"it fails, and pytest has kept no miss of a recording:\n\n{out}"
+                if code
+                else "no call missed its recording"
+            )
             return _bounded(command, why if command.executes else "the last test run had no miss", OK, {"misses": {}})
         text = "\n\n".join(f"{test}\n{miss['message']}" for test, miss in misses.items()) + _NEXT
         return _bounded(command, text, OK, {"misses": misses})

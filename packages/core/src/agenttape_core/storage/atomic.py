@@ -90,7 +90,7 @@ def remove_leftovers(path: Path) -> None:
 
 
 def _failure(path: Path, error: OSError, kept: Path | None) -> CassetteWriteError:
-    problem = f"the cassette could not be written: {error.strerror or error}"
+    problem = f"it could not be written: {error.strerror or error}"
     if kept is None:
         return CassetteWriteError.of_system(
             path, problem, remedy="free space or fix the permissions, then record again"
