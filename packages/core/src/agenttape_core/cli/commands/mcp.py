@@ -35,8 +35,7 @@ def mcp(path: str, *, as_json: bool) -> None:
 
     Serves the tools over standard input and output, until the client ends it. PATH is the folder of the project, by
     default the current one: no tool reads or writes outside. Recorded calls are executed only with max_usd. Needs the
-    extra mcp.
-    With --json, only lists the tools.
+    extra mcp. With --json, only lists the tools.
     """
     if as_json:
         print_json([tool.plain() for tool in TOOLS.values()])
