@@ -227,7 +227,12 @@ async def test_what_a_client_may_assume(desk: Path) -> None:
     hints = {tool["name"]: tool["annotations"] for tool in tools}
     assert {name for name, each in hints.items() if each["readOnlyHint"]} == {"ls", "show", "diff", "review"}
     assert {name for name, each in hints.items() if each["destructiveHint"]} == {"update", "accept", "reject", "lab"}
-    assert {name for name, each in hints.items() if each["openWorldHint"]} == {"update", "lab"}
+    assert {name for name, each in hints.items() if each["openWorldHint"]} == {
+        "explain",
+        "plan_update",
+        "update",
+        "lab",
+    }
     assert all("The same as `agenttape " in tool["description"] or "pytest" in tool["description"] for tool in tools)
     assert {tool["inputSchema"]["additionalProperties"] for tool in tools} == {False}
 

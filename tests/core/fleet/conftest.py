@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from agenttape_core.cli.app import run
 
+from ...kit.ended import Ended
 from . import desk
 
 APP = f"{desk.__name__}:answer"
-
-
-class Ended(NamedTuple):
-    """The end of a command: its exit code, and its output."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """Its output as data."""
-        return json.loads(self.out)
 
 
 Command = Callable[..., Ended]

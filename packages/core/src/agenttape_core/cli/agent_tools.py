@@ -201,7 +201,7 @@ def explain(
 def plan_update(project: Project, tests: Tests) -> Command:
     """Replay tests offline after an edit, and show which calls would be recorded again and their cost.
 
-    Calls no model and no tool, and changes no recording. The same as `agenttape update --dry-run`.
+    Calls no recorded model or tool; other code of a test runs for real. The same as `agenttape update --dry-run`.
     """
     return Command(("update", "--dry-run", *project.tests(tests)), "only", executes=True)
 
@@ -308,7 +308,7 @@ class Tool:
     make: Callable[..., Command]
     reads: bool = False  # it changes nothing, and runs no program
     destroys: bool = False  # it may replace a recording, or execute a tool that destroys something
-    reaches_out: bool = False  # it may call models and tools for real
+    reaches_out: bool = False  # it may run code for real that reaches beyond the project
 
     @property
     def name(self) -> str:
@@ -353,8 +353,8 @@ _ALL = (
     Tool(ls, reads=True),
     Tool(show, reads=True),
     Tool(diff, reads=True),
-    Tool(explain),
-    Tool(plan_update),
+    Tool(explain, reaches_out=True),  # code of a test that isn't recorded runs for real
+    Tool(plan_update, reaches_out=True),  # likewise
     Tool(update, destroys=True, reaches_out=True),
     Tool(review, reads=True),
     Tool(accept, destroys=True),
