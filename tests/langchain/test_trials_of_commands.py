@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -19,6 +20,8 @@ from agenttape_core import open_cassette, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.tools.oracle.lookup import ToolOracle, read_oracle
 from agenttape_core.tools.oracle.server import OracleServer
+
+from ..kit import forks
 
 pytestmark = pytest.mark.process
 
@@ -58,13 +61,22 @@ app = TapeInbound(answer, "runs")
 MAIL = "someone" + "@" + "house.org"
 
 
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a `python` that begins with the model's package loaded."""
+    loaded = (*forks.SESSION, "langchain_openai", "openai.resources.chat")
+    with forks.commands(tmp_path_factory.mktemp("python"), loaded, "python") as folder:
+        yield folder
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, python: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with both programs, and a service whose models name themselves."""
     reply = import_module("examples.weather_agent.policy").Reply
     loopback = import_module("examples.weather_agent.server").OpenAILoopback
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PATH", f"{python}{os.pathsep}{os.environ['PATH']}")
     for name, text in {"program": PROGRAM, "service": SERVICE}.items():
         Path(f"{name}.py").write_text(text, encoding="utf-8")
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -81,7 +93,7 @@ def model(name: str, *words: str) -> int:
     return run(["lab", "model", f"openai:{name}", *words])
 
 
-COMMAND = ("--", sys.executable, "program.py")
+COMMAND = ("--", "python", "program.py")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +141,7 @@ def test_a_trial_that_asks_no_model_fails(monkeypatch: pytest.MonkeyPatch, capsy
     assert run(["replay", "--cassette", "one", *COMMAND]) == 1
     assert "the candidate was not tried: the command asked no model" in capsys.readouterr().err
     Path("quiet.py").write_text("from agenttape_core import boundary\nboundary('tool', name='look')(len)('x')\n")
-    assert run(["replay", "--cassette", "one", "--live", "look", "--", sys.executable, "quiet.py"]) == 1
+    assert run(["replay", "--cassette", "one", "--live", "look", "--", "python", "quiet.py"]) == 1
     assert "0 replayed, 1 recorded" in (shown := capsys.readouterr().err)
     assert "the candidate was not tried: the command asked no model" in shown
 

@@ -224,7 +224,7 @@ def test_the_server_keeps_its_own_context(tmp_path: Path) -> None:
         where.set("in the server")
         await taped({"type": "http", "method": "GET", "path": "/", "headers": []}, receive, send)
 
-    taped = TapeInbound(app, tmp_path)
+    taped = TapeInbound(app, tmp_path, patience=0)
     (found,) = run(taped, request)
     assert isinstance(found, TimeoutError)
     assert seen == ["in the server", "in the server", "cancelled"]

@@ -49,7 +49,7 @@ COMMAND = ["--", "python", "desk.py"]
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with a `python` that begins with AgentTape loaded."""
-    with forks.commands(tmp_path_factory.mktemp("python"), ("agenttape_core", "asyncio"), "python") as folder:
+    with forks.commands(tmp_path_factory.mktemp("python"), forks.SESSION, "python") as folder:
         yield folder
 
 

@@ -727,9 +727,10 @@ def test_what_waits_for_another_thread_is_not_waited_for() -> None:
 
 def test_a_thread_that_spins_until_another_one_has_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that goes on for ever while all others wait for its next call is told, and nothing hangs."""
-    from agenttape_core.scheduling import stalls
+    from agenttape_core.scheduling import stalls, turn
 
     monkeypatch.setattr(stalls, "_SPINS", 0.1)
+    monkeypatch.setattr(turn, "LONGEST", 1.0)
 
     def program(world: Slow, *, spins: bool) -> list[str]:
         out: list[str] = []

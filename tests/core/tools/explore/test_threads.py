@@ -247,8 +247,9 @@ def test_an_order_is_the_same_again(tmp_path: Path) -> None:
         assert [each.told for each in again.findings] == [smallest.told]
 
 
-def test_threads_that_cannot_be_held_are_refused(tmp_path: Path) -> None:
+def test_threads_that_cannot_be_held_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that waits for another one outside of Python comes when it likes, and the exploration says so."""
+    monkeypatch.setattr("agenttape_core.scheduling.turn.LONGEST", 1.0)
 
     def program() -> None:
         ends = os.pipe()

@@ -15,13 +15,6 @@ from agenttape_core.cli.app import run
 
 from ....kit.ended import Ended
 
-LOADED = (
-    *("pydantic", "importlib.metadata", "asyncio", "concurrent.futures", "multiprocessing", "pickle", "ssl", "csv"),
-    *("agenttape_core.lifecycle.packages", "agenttape_core.lifecycle.request", "agenttape_core.redaction.scanner"),
-    *("agenttape_core.storage.journal", "agenttape_core.guard"),
-)
-"""Modules that a session imports; none of those whose import opens one, nor what freezes or schedules a program."""
-
 TOOLS = """
 import os
 from agenttape_core import boundary
@@ -47,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Give a folder with a `python` that begins with those modules loaded."""
-    with forks.commands(tmp_path_factory.mktemp("commands"), LOADED, "python") as folder:
+    with forks.commands(tmp_path_factory.mktemp("commands"), forks.SESSION, "python") as folder:
         yield folder
 
 
