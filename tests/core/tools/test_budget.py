@@ -1,25 +1,23 @@
-"""The limit on the cost of calls: those in flight count, and so does what other processes spend."""
+"""The limit on the cost of calls: those in flight count."""
 
 from __future__ import annotations
 
 import asyncio
-import random
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
 
 from agenttape_core import use_cassette
-from agenttape_core.errors import BudgetExceededError, CassetteError, CassetteFormatError, ConfigurationError
+from agenttape_core.errors import BudgetExceededError
 from agenttape_core.integration import Boundary, Usage, aintercept, current_session
-from agenttape_core.storage import Location, location_of
-from agenttape_core.tools.budget import Budget, SharedLimit, limit_over_shards
-from agenttape_core.tools.reading.prices import NoPrices, Price, PriceTable
+from agenttape_core.tools.budget import Budget
+from agenttape_core.tools.reading.prices import Price, PriceTable
 
 CHAT = Boundary("chat", usage=lambda _: Usage(input_tokens=1000, output_tokens=1000))
+CHEAP = Boundary("chat", usage=lambda _: Usage(input_tokens=100, output_tokens=100))
 PRICES = PriceTable({"m": Price(10, 20)})  # three cents a call
 
 
@@ -79,144 +77,77 @@ def test_calls_that_end_in_another_order(tmp_path: Path) -> None:
     assert [*seen, budget.spent] == [pytest.approx(0.03), pytest.approx(0.06)]
 
 
-@pytest.fixture(params=["disk", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
-    """A store on the disk, and one behind a URL."""
-    return tmp_path if request.param == "disk" else location_of(f"memory://{tmp_path.name}/spent")
+def run(folder: Path, number: int, made: list[str], meet: Barrier | None = None) -> None:
+    """Make one call in a session, after all threads have come here."""
+    if meet is not None:
+        meet.wait()
+    with use_cassette(folder / f"{number}.yaml", mode="all"):
+        asyncio.run(ask(str(number), made))
 
 
-def spent_by(shard: SharedLimit, cost: float) -> float:
-    """Spend from a limit until it refuses."""
-    spent = 0.0
-    while shard.allows(spent + cost):
-        spent += cost
-    return spent
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_shards_keep_one_limit(store: Location, seed: int) -> None:
-    """Eight shards that spend at the same time never spend more than the limit, and most of it."""
-    draw = random.Random(seed)
-    costs = [draw.uniform(0.001, 0.05) for _ in range(8)]
-    shards = [SharedLimit(store, "plan", 2.0, shards=8) for _ in costs]
-    with ThreadPoolExecutor(8) as pool:
-        spent = sum(pool.map(spent_by, shards, costs))
-    assert 1.5 < spent <= 2.0
-
-
-def test_one_shard_spends_all(store: Location) -> None:
-    """A single shard can spend the whole limit."""
-    assert spent_by(SharedLimit(store, "plan", 1.0), 0.001) == pytest.approx(1.0, abs=0.0011)
-
-
-def test_money_that_is_given_back(store: Location) -> None:
-    """What a shard has reserved and didn't spend is there for others; what a killed one had reserved isn't."""
-    killed, ended = SharedLimit(store, "plan", 1.0), SharedLimit(store, "plan", 1.0)
-    assert killed.allows(0.3)
-    assert ended.allows(0.4)
-    ended.settle(0.1)
-    later = SharedLimit(store, "plan", 1.0)
-    assert not later.allows(0.61)
-    assert later.elsewhere == pytest.approx(0.4, abs=0.1)
-    assert later.allows(0.5)
-    assert SharedLimit(store, "another plan", 1.0).allows(1.0)
-
-
-def test_a_larger_limit_later(store: Location) -> None:
-    """A second run with a larger limit may spend the difference."""
-    assert SharedLimit(store, "plan", 1.0).allows(1.0)
-    assert not SharedLimit(store, "plan", 1.0).allows(0.01)
-    assert SharedLimit(store, "plan", 1.5).allows(0.5)
-
-
-def test_a_limit_around_sessions(tmp_path: Path) -> None:
-    """A call that other shards leave no money for isn't made, and the message counts what they spent."""
-    assert SharedLimit(tmp_path / "spent", "plan", 0.1).allows(0.08)
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_runs_in_parallel(tmp_path: Path, *, is_recorded: bool) -> None:
+    """Of 64 runs that begin together, as many make their call as the limit pays; a call of unknown cost runs alone."""
+    for number in range(64 * is_recorded):
+        run(tmp_path, number, [])
     made: list[str] = []
-    with (
-        pytest.raises(BudgetExceededError, match=r"\$0.1100 of \$0.1 is spent"),
-        limit_over_shards(tmp_path, "plan", 0.1, PRICES),
-        limit_over_shards(tmp_path, "plan", 0.1, PRICES),
-    ):
-        run(tmp_path, made)
-        run(tmp_path, made)
-    assert made == ["a"]
+    budget, meet = Budget(0.31, PRICES), Barrier(64)
+    with budget.held(), ThreadPoolExecutor(64) as pool:
+        runs = [pool.submit(run, tmp_path, number, made, meet) for number in range(64)]
+        failed = [isinstance(each.exception(), BudgetExceededError) for each in runs]
+    assert (len(made), sum(failed)) == (10, 54)
+    assert budget.spent == pytest.approx(0.3)
 
 
-def run(folder: Path, made: list[str]) -> None:
-    """Make one call in a session."""
-    with use_cassette(folder / "a.yaml", mode="all"):
-        asyncio.run(ask("a", made))
+def test_money_that_others_give_back(tmp_path: Path) -> None:
+    """A call waits for the end of another run's that has reserved the rest of the money, and then takes its place."""
+    gate, began = Event(), Event()
 
+    def dear() -> None:
+        async def real() -> str:
+            began.set()
+            await asyncio.to_thread(gate.wait)
+            return "cheap"
 
-def test_nested_blocks_count_a_call_once(tmp_path: Path) -> None:
-    """Blocks around the same plan share one account, and settle it once the last one ends."""
-    with limit_over_shards(tmp_path, "plan", 1, PRICES) as outer, limit_over_shards(tmp_path, "plan", 1, PRICES):
-        run(tmp_path, [])
-        assert outer.spent == pytest.approx(0.03)
-    (left,) = (tmp_path / "spent" / "plan").iterdir()
-    assert left.name.endswith("-30000000")
+        with use_cassette(tmp_path / "0.yaml", mode="all"):
+            session = current_session()
+            assert session is not None
+            asyncio.run(aintercept(session.cross(CHEAP, "M", {"model": "m", "question": "0"}), real))
 
-
-def test_a_store_that_cannot_be_listed(tmp_path: Path) -> None:
-    """Without sight of what others spend, no call is made."""
-    (tmp_path / "spent").mkdir()
-    (tmp_path / "spent" / "plan").write_text("a file")
+    run(tmp_path, 0, [])
     made: list[str] = []
-    with (
-        pytest.raises(CassetteError, match="can't be listed") as caught,
-        limit_over_shards(tmp_path, "plan", 1, PRICES),
-    ):
-        run(tmp_path, made)
-    assert made == []
-    assert not isinstance(caught.value, CassetteFormatError)  # of a recording, which would be called damaged
+    with Budget(0.05, PRICES).held(), ThreadPoolExecutor(2) as pool:
+        first = pool.submit(dear)
+        began.wait()
+        second = pool.submit(run, tmp_path, 1, made)
+        with pytest.raises(TimeoutError):
+            second.result(0.2)
+        gate.set()
+        first.result()
+        second.result()
+    assert made == ["1"]
 
 
-def test_a_limit_without_prices(tmp_path: Path) -> None:
-    """A limit needs prices, and nothing is held without them."""
-    with pytest.raises(ConfigurationError, match="needs prices"), limit_over_shards(tmp_path, "plan", 1, NoPrices()):
-        pass
+def test_a_run_does_not_wait_for_itself(tmp_path: Path) -> None:
+    """Calls that a run makes at the same time aren't held up, even if nothing is known of their cost."""
+    made: list[str] = []
+    budget = Budget(1, PRICES)
+    with budget.held(), use_cassette(tmp_path / "a.yaml", mode="all"):
+        asyncio.run(ask_together(10, made))
+    assert (len(made), budget.spent) == (10, pytest.approx(0.3))
 
 
-SPENDER = """
-import sys
-from pathlib import Path
-from agenttape_core.tools.budget import SharedLimit
+def test_a_call_that_is_given_up(tmp_path: Path) -> None:
+    """A call that was canceled holds up no other run, though its session goes on."""
 
-limit, spent = SharedLimit(Path("spent"), "plan", 1.0, shards=4), 0.0
-print("begun", flush=True)
-while limit.allows(spent + 0.004):
-    spent += 0.004
-    with open(sys.argv[1], "a") as bill:
-        bill.write("0.004\\n")
-limit.settle(spent)
-"""
+    async def canceled() -> None:
+        call = asyncio.ensure_future(ask("0", [], asyncio.Event()))
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
 
-
-@pytest.mark.process
-def test_killed_shards_keep_the_limit(tmp_path: Path) -> None:
-    """However often workers are killed, all of them together never spend more than the limit, and most of it."""
-    draw = random.Random(0)
-
-    def begun(number: int) -> subprocess.Popen[str]:
-        words = [sys.executable, "-c", SPENDER, f"bill-{number}"]
-        started = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-        assert started.stdout is not None
-        started.stdout.readline()
-        return started
-
-    def billed() -> list[float]:
-        return [float(line) for bill in tmp_path.glob("bill-*") for line in bill.read_text().split()]
-
-    for number in range(0, 8, 2):
-        pair = [begun(number), begun(number + 1)]
-        wanted = len(billed()) + draw.randrange(1, 15)
-        while len(billed()) < wanted and pair[0].poll() is None:
-            pass
-        for each in pair:
-            each.kill()
-            each.communicate()
-    last = begun(8)
-    last.communicate()
-    assert last.returncode == 0
-    assert 0.5 < sum(billed()) <= 1.0
+    made: list[str] = []
+    with Budget(1, PRICES).held(), use_cassette(tmp_path / "a.yaml", mode="all"), ThreadPoolExecutor(1) as pool:
+        asyncio.run(canceled())
+        pool.submit(run, tmp_path, 1, made).result(10)
+    assert made == ["1"]

@@ -80,11 +80,6 @@ def name_of(location: Location) -> str:
     return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
 
 
-def below(folder: Location, key: str) -> Location:
-    """Return the place of a file in a store."""
-    return folder / key if isinstance(folder, Path) else folder.joined(key)
-
-
 def content_of(data: bytes) -> str:
     """Return the hash of the bytes of a recording."""
     return hashlib.sha256(data).hexdigest()[:32]

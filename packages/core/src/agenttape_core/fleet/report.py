@@ -16,10 +16,9 @@ from agenttape_core.checks.check_file import parsed
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError, counted, shown_path
 from agenttape_core.fleet.items import Item, Plan, read_plan
 from agenttape_core.fleet.outcomes import VERDICTS, Outcome, read_outcome
-from agenttape_core.fleet.planning import below
 from agenttape_core.fleet.verdicts import ClassVerdict, verdicts
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.storage import Stored, list_files, location_of, read_ahead
+from agenttape_core.storage import Stored, below, list_files, location_of, read_ahead
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 from agenttape_core.tools.reporting.forms import cell, junit, sarif
 

@@ -22,11 +22,11 @@ from agenttape_core.experiments.engine import Jobs
 from agenttape_core.fleet.items import Item, Plan, hash_of
 from agenttape_core.fleet.judging import outcome_of
 from agenttape_core.fleet.outcomes import Outcome, key_of, read_outcome
-from agenttape_core.fleet.planning import below, content_of
+from agenttape_core.fleet.planning import content_of
+from agenttape_core.fleet.spending import limit_over_shards
 from agenttape_core.lifecycle.project import project_settings
-from agenttape_core.storage import Location, create_once, list_files, location_of
+from agenttape_core.storage import Location, below, create_once, list_files, location_of
 from agenttape_core.storage.files import packed_bytes
-from agenttape_core.tools.budget import limit_over_shards
 from agenttape_core.tools.reading.prices import load_prices
 
 _WORKERS = 64  # the workers of an engine that are expected to share a limit, each with one item at a time
@@ -72,7 +72,7 @@ def work(
     limit: AbstractContextManager[object] = nullcontext()
     if max_usd is not None:
         prices = load_prices(project_settings().prices)
-        limit = limit_over_shards(location_of(output), plan, max_usd, prices, _WORKERS)
+        limit = limit_over_shards(location_of(output), plan, max_usd, prices, (0, _WORKERS))
     with limit:
         outcome = outcome_of(item, recording, settings)
     if create_once(place, outcome.to_bytes()):

@@ -6,7 +6,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from agenttape_core.storage import Location, cassette_path, in_its_format
+from agenttape_core.storage import Location, below, cassette_path, in_its_format
 
 FOLDER = "cassettes"
 _UNSAFE = re.compile(r"[^\w.\-\[\]=+,]", re.ASCII)
@@ -25,7 +25,7 @@ def folder_of(module: Path, given: Location | None, root: Path) -> Location:
     starts = [given, given.parent, root] if isinstance(given, Path) else [root]
     start = next((folder for folder in starts if module.is_relative_to(folder)), module.parent)
     inside = module.relative_to(start).with_suffix("")
-    return given / inside if isinstance(given, Path) else given.joined(inside.as_posix())
+    return below(given, inside.as_posix())
 
 
 def cassette_of(folder: Location, names: tuple[str, ...]) -> Location:

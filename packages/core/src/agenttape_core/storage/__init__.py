@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agenttape_core.storage.file_kind import is_cassette, read_cassette
     from agenttape_core.storage.journal import Carried, Journal
     from agenttape_core.storage.listing import Stored, create_once, list_files, read_ahead
-    from agenttape_core.storage.location import CassetteUrl, Location, location_of
+    from agenttape_core.storage.location import CassetteUrl, Location, below, location_of
     from agenttape_core.storage.lock import real_location, recording_process
     from agenttape_core.storage.names import (
         SNAPSHOT,
@@ -67,6 +67,7 @@ __all__ = [
     "Location",
     "Retaken",
     "Stored",
+    "below",
     "cassette_of",
     "cassette_path",
     "convert",
@@ -116,7 +117,7 @@ __getattr__ = late_names(
         ".file_kind": ("is_cassette", "read_cassette"),
         ".journal": ("Carried", "Journal"),
         ".listing": ("Stored", "create_once", "list_files", "read_ahead"),
-        ".location": ("CassetteUrl", "Location", "location_of"),
+        ".location": ("CassetteUrl", "Location", "below", "location_of"),
         ".lock": ("real_location", "recording_process"),
         ".names": (
             "SNAPSHOT",

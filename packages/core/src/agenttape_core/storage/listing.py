@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.errors import CassetteError, CassetteNotFoundError
 from agenttape_core.storage.files import packed_bytes
-from agenttape_core.storage.location import CassetteUrl, Location, location_of, split_glob
+from agenttape_core.storage.location import CassetteUrl, Location, below, location_of, split_glob
 from agenttape_core.storage.names import is_left_out, may_be_cassette
 from agenttape_core.storage.stores import folder_store, store_of
 
@@ -71,8 +71,7 @@ def list_files(where: Path | str, accept: Callable[[str], bool] = may_be_cassett
             return [Stored(folder, size, etag, modified, folder.name)]
         *folders, name = key.split("/")
         if name and accept(name) and not any(map(is_left_out, folders)) and matches.fullmatch(key):
-            at = folder / key if isinstance(folder, Path) else folder.joined(key)
-            found.append(((*folders, name), Stored(at, size, etag, modified, key)))
+            found.append(((*folders, name), Stored(below(folder, key), size, etag, modified, key)))
     return [stored for _, stored in sorted(found, key=lambda each: each[0])]
 
 

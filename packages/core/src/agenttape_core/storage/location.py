@@ -40,6 +40,11 @@ class CassetteUrl(str):
 Location = Path | CassetteUrl
 
 
+def below(folder: Location, key: str) -> Location:
+    """Return the file at a path in a folder."""
+    return folder / key if isinstance(folder, Path) else folder.joined(key)
+
+
 class Entry(NamedTuple):
     """A file that a store lists."""
 
