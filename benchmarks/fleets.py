@@ -21,10 +21,11 @@ from measure import FULL, Row, Scale
 from agenttape_core import boundary, use_cassette
 from agenttape_core.fleet.index import read_index, update_index
 from agenttape_core.fleet.items import Experiment, Plan, plan_of
-from agenttape_core.fleet.outcomes import key_of, read_outcome
+from agenttape_core.fleet.outcomes import key_of
 from agenttape_core.fleet.planning import planned
 from agenttape_core.fleet.questions import QUESTIONS, ask
-from agenttape_core.fleet.working import done_in, work_all
+from agenttape_core.fleet.store import outcomes_in
+from agenttape_core.fleet.working import work_all
 
 CALLS = 6  # the calls of a run
 
@@ -147,12 +148,13 @@ def killed(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
         time.sleep(chance.uniform(0.0, 0.04))
         os.kill(child, signal.SIGKILL)
         fatal += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    there = {one: (output / key_of(one)).stat().st_mtime_ns for one in done_in(output)}
+    ids = {item.id for item in plan.items}
+    there = {one.item: (output / one.key).stat().st_mtime_ns for one in outcomes_in(output, ids)}
     done = work_all(plan.items, output=output, settings=plan.settings)
     wrong = sum((output / key_of(one)).stat().st_mtime_ns != moment for one, moment in there.items())
     wrong += abs(len(plan.items) - len(there) - done.verdicts.total())
-    stored = [read_outcome((output / key_of(one)).read_bytes(), one).item for one in done_in(output)]
-    wrong += len({item.id for item in plan.items} ^ set(stored)) + len(stored) - len(set(stored))
+    stored = [one.item for one in outcomes_in(output, ids)]
+    wrong += len(ids ^ set(stored)) + len(stored) - len(set(stored))
     yield Row(f"outcomes lost or made twice after {fatal} kills", f"{wrong} of {len(stored)}", "0")
 
 

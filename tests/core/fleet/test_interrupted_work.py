@@ -12,8 +12,9 @@ import pytest
 
 from agenttape_core.errors import counted
 from agenttape_core.fleet.items import read_plan
-from agenttape_core.fleet.outcomes import key_of, read_outcome
-from agenttape_core.fleet.working import done_in, work_all
+from agenttape_core.fleet.outcomes import key_of
+from agenttape_core.fleet.store import outcomes_in
+from agenttape_core.fleet.working import work_all
 
 from . import desk
 from .conftest import APP, Command
@@ -40,13 +41,13 @@ def test_killed(fleet: Command) -> None:
             children.append(child)
         endings += [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
     assert -signal.SIGPROF in endings
-    before = {id_: Path("out", key_of(id_)).stat().st_mtime_ns for id_ in done_in("out")}
+    ids = {item.id for item in made.items}
+    before = {one.item: Path("out", key_of(one.item)).stat().st_mtime_ns for one in outcomes_in("out", ids)}
     assert len(before) > 0
     done = work_all(made.items, output="out", settings=made.settings)
     assert (done.known, done.verdicts.total()) == (len(before), 60 - len(before))
     assert {id_: Path("out", key_of(id_)).stat().st_mtime_ns for id_ in before} == before
-    stored = {read_outcome(Path("out", key_of(id_)).read_bytes(), id_).item for id_ in done_in("out")}
-    assert stored == {item.id for item in made.items}
+    assert {one.item for one in outcomes_in("out", ids)} == ids
 
 
 @pytest.mark.parametrize("concurrency", ["1", "3"])

@@ -71,6 +71,10 @@ def test_shards(total: int) -> None:
         (lambda text: text[: len(text) // 2].rpartition("\n")[0], "of 100"),
         (lambda text: text.replace("runs/001", "runs/801"), "were edited"),
         (lambda text: text.replace("checks: 1", "checks: 2"), "items.jsonl: .* settings of a plan aren't those"),
+        (lambda text: text.replace('"seconds":1.5', '"seconds":9.5', 1), "the duration, the weight"),
+        (lambda text: text.replace('"weight":1.0', '"weight":2.0', 1), "the duration, the weight"),
+        (lambda text: text.replace('"agenttape":"', '"agenttape":"9', 1), "its header, or"),
+        (lambda text: text.replace('"experiment":"check","f', '"experiment":"replay","f', 1), "its header, or"),
         (lambda text: text.replace('"format":1', '"format":9'), "format 9"),
         (lambda text: text.replace('"sample":0', '"simple":0'), "fields other than"),
     ],
@@ -93,7 +97,7 @@ def test_a_plan_among_recordings(fleet: Command) -> None:
 
 def test_empty_plans() -> None:
     """A plan without items, or of two experiments, is refused."""
-    with pytest.raises(ConfigurationError, match="needs a recording"):
+    with pytest.raises(ConfigurationError, match="no recording"):
         plan_of([])
     with pytest.raises(ConfigurationError, match="of one experiment"):
         plan_of([Item("a.yaml", "a", "check"), Item("a.yaml", "a", "replay")])
@@ -137,12 +141,13 @@ def test_variables_that_are_missing() -> None:
 def test_outcomes_read_again() -> None:
     """An outcome that is read again is the same one, and one of another format is refused by name."""
     outcome = Outcome(HUNDRED[0].id, "a.yaml", "check", "broken", rules=("never",), dollars=0.5)
-    assert read_outcome(outcome.to_bytes(), outcome.key) == outcome
+    assert read_outcome(outcome.to_bytes(), outcome.key, outcome.item) == outcome
     other = replace(outcome, versions={**outcome.versions, "format": "9"})
     with pytest.raises(ConfigurationError, match="format 9"):
-        read_outcome(other.to_bytes(), other.key)
-    with pytest.raises(ConfigurationError, match="not the outcome"):
-        read_outcome(b"{}", "x.json")
+        read_outcome(other.to_bytes(), other.key, other.item)
+    for damaged in (b"", b"{}", b"[1]", outcome.to_bytes()):
+        with pytest.raises(ValueError, match=r"outcome|Expecting"):
+            read_outcome(damaged, "x.json", "another")
 
 
 def test_plans_are_plain() -> None:

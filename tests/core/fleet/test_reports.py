@@ -198,7 +198,7 @@ def test_two_plans_in_a_store(tmp_path: Path, fleet: Command) -> None:
     assert f"--plan {other.id}  replay, 9 items" in told
     ended = fleet("merge", tmp_path, "--plan", other.id[:6])
     assert (ended.code, ended.out.partition("\n")[0]) == (1, "9 runs: 9 not done")
-    assert "there is no plan none" in fleet("merge", tmp_path, "--plan", "none").err
+    assert "no plan none" in fleet("merge", tmp_path, "--plan", "none").err
 
 
 def test_a_prefix_of_two_plans(tmp_path: Path, fleet: Command) -> None:
@@ -214,7 +214,7 @@ def test_no_plan(tmp_path: Path, fleet: Command) -> None:
     """A folder without a plan isn't a store of results."""
     ended = fleet("merge", tmp_path)
     assert ended.code == 2
-    assert "there is no plan\n  name the --output of agenttape fleet work" in ended.err
+    assert ": no plan\n  name the --output of agenttape fleet work" in ended.err
 
 
 def test_forms(tmp_path: Path, fleet: Command) -> None:

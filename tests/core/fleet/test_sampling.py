@@ -160,5 +160,5 @@ def test_samples_that_are_no_evidence() -> None:
 
 def test_nothing_to_sample() -> None:
     """Damaged recordings can't be tried, and a plan of them alone is refused."""
-    with pytest.raises(ConfigurationError, match="none that can be read"):
+    with pytest.raises(ConfigurationError, match="no recording to plan with can be read"):
         sampled([Recording("a.yaml", "x", 0.0, "")], 5, COMMON, {}, {})

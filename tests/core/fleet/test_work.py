@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -10,8 +12,12 @@ import pytest
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.fleet.items import read_plan
-from agenttape_core.fleet.outcomes import Outcome, read_outcome
+from agenttape_core.fleet.outcomes import Outcome, key_of, read_outcome
+from agenttape_core.fleet.store import outcomes_in
 from agenttape_core.fleet.working import work
+from agenttape_core.storage import below, location_of
+from agenttape_core.storage.files import packed_bytes
+from agenttape_core.storage.stores import store_of
 
 from . import desk
 from .conftest import APP, Command
@@ -30,8 +36,8 @@ def plan(fleet: Command, *words: str, file: str = "items.jsonl") -> str:
 
 def outcomes(folder: str = "out") -> list[Outcome]:
     """Return the outcomes in a store, by recording."""
-    files = Path(folder).glob("results/*/*.json")
-    return sorted((read_outcome(file.read_bytes(), file.name) for file in files), key=lambda one: one.cassette)
+    found = [read_outcome(file.read_bytes(), file.name, file.stem) for file in Path(folder).glob("results/*/*.json")]
+    return sorted(found, key=lambda one: one.cassette)
 
 
 def verdicts(folder: str = "out") -> list[str]:
@@ -205,8 +211,8 @@ def test_scripts(fleet: Command, runs: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("work", "items.jsonl", "--shard", "9/8"), "there is no such shard"),
-        (("work", "items.jsonl", "--shard", "0/8"), "there is no such shard"),
+        (("work", "items.jsonl", "--shard", "9/8"), "no such shard"),
+        (("work", "items.jsonl", "--shard", "0/8"), "no such shard"),
         (("work", "items.jsonl", "--shard", "env"), "no variable numbers this job"),
         (("work", "rules.yaml"), "not a plan"),
         (("work", "none.jsonl"), "can't be read"),
@@ -242,13 +248,115 @@ def test_bad_plans(fleet: Command, runs: Path, words: tuple[str, ...], problem: 
 
 def test_another_revision(fleet: Command, runs: Path) -> None:
     """A worker refuses to replay with another commit than the planned one, and with changes to it."""
-    git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.com"]
-    Path("agent.py").write_text("how = 1\n")
-    for words in (["init", "-q"], ["add", "agent.py"], ["commit", "-qm", "Begin"]):
-        subprocess.run([*git, *words], check=True)
+    commit_here("how = 1\n")
     items = plan(fleet, str(runs), "--experiment", "replay", "--app", APP)
     assert fleet("work", items, "--output", "out").code == 0
     Path("agent.py").write_text("how = 2\n")
     ended = fleet("work", items, "--output", "out")
     assert ended.code == 2
     assert "git checkout" in ended.err
+
+
+def test_revisions_by_name(fleet: Command, runs: Path) -> None:
+    """A branch is the commit that it names when it's planned; a name that can't be compared is told."""
+    words = (str(runs), "--experiment", "replay", "--app", APP, "--revision")
+    told = fleet("work", plan(fleet, *words, "r1"), "--output", "out")
+    assert (told.code, "revision r1 of the plan can't be compared" in told.err) == (0, True)
+    commit_here("how = 1\n")
+    subprocess.run(["git", "branch", "before"], check=True)
+    items = plan(fleet, *words, "before")
+    ended = fleet("work", items, "--output", "out")
+    assert (ended.code, ended.err) == (0, "")
+    commit_here("how = 2\n")
+    assert fleet("work", items, "--output", "out").code == 2
+    assert Path(items).read_text() == fleet("plan", *words, "before").out
+    unknown = fleet("plan", *words, "none")
+    assert (unknown.code, "name a commit, branch or tag" in unknown.err) == (2, True)
+
+
+def commit_here(text: str) -> None:
+    """Commit a program to a repository in this folder."""
+    git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.com"]
+    Path("agent.py").write_text(text)
+    for words in (["init", "-q"], ["add", "agent.py"], ["commit", "-qm", "Change it"]):
+        subprocess.run([*git, *words], check=True)
+
+
+@pytest.mark.parametrize("store", ["out", "memory://damaged-results"])
+def test_damaged_results(fleet: Command, runs: Path, store: str) -> None:
+    """An empty result, and a copy of another item's, are named, don't count, and are made again."""
+    items = plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")
+    made = read_plan(Path(items).read_text(), items)
+    assert fleet("work", items, "--output", store).code == 0
+    whole = [one.to_bytes() for one in outcomes_in(store, {item.id for item in made.items})]
+    first, second, third = (below(location_of(store), key_of(item.id)) for item in made.items[:3])
+    for place, data in ((first, b""), (second, packed_bytes(third))):
+        folder, key = store_of(place)
+        folder.save(key, data)
+    merged = fleet("merge", store, "--json").json
+    assert (merged["done"], len(merged["damaged"]), len(merged["missing"])) == (2, 2, 2)
+    again = fleet("work", items, "--output", store)
+    assert (again.code, again.err.count("not the outcome of its item; made again")) == (0, 2)
+    assert "2 done before, 2 now" in again.out
+    assert [one.to_bytes() for one in outcomes_in(store, {item.id for item in made.items})] == whole
+    assert fleet("merge", store, "--json").json["damaged"] == []
+
+
+def test_a_store_that_cannot_be_listed(fleet: Command, runs: Path) -> None:
+    """Without sight of the outcomes, nothing is worked on."""
+    items = plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")
+    Path("out").mkdir()
+    Path("out/results").write_text("a file")
+    ended = fleet("work", items, "--output", "out")
+    assert (ended.code, sorted(path.name for path in Path("out").iterdir())) == (3, ["plans", "results"])
+
+
+@pytest.mark.process
+def test_the_hash_seed(fleet: Command) -> None:
+    """Recordings are replayed with their hash seed, whether the plan is a file or comes from standard input."""
+    del fleet
+    Path("agent.py").write_text(AGENT_WITH_A_SET)
+
+    def ended(*words: str, seed: str, given: str = "") -> str:
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, *words]
+        done = subprocess.run(command, env=environment, input=given, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    main = ("-c", "from agenttape_core.cli import main; main()", "fleet")
+    ended("agent.py", seed="3")
+    items = ended(*main, "plan", "runs", "--experiment", "replay", "--app", "agent:answer", "--revision", "1", seed="4")
+    Path("items.jsonl").write_text(items)
+    for output, file in (("out1", "items.jsonl"), ("out2", "-")):
+        assert "1 same" in ended(*main, "work", file, "--output", output, seed="5", given=items)
+
+
+AGENT_WITH_A_SET = """
+from agenttape_core import boundary, use_cassette
+
+@boundary("chat")
+def ask(prompt):
+    return "fine"
+
+def answer(question):
+    return ask(" ".join({f"{question} {number}" for number in range(100)}))
+
+if __name__ == "__main__":
+    with use_cassette("runs/one.yaml", mode="record") as cassette:
+        cassette.note_input({"question": "why"})
+        answer("why")
+"""
+
+
+@pytest.mark.process
+def test_a_plan_that_is_printed_among_recordings(fleet: Command) -> None:
+    """The file that a plan is printed to isn't one of its recordings, though it's empty by then."""
+    expected = desk.record(Path("runs"), ["Paris"])
+    words = ["plan", str(expected), "--experiment", "replay", "--app", APP, "--revision", "r1"]
+    command = [sys.executable, "-c", "from agenttape_core.cli import main; main()", "fleet", *words]
+    with Path("runs/items.jsonl").open("w") as file:
+        subprocess.run(command, stdout=file, check=True)
+    printed = Path("runs/items.jsonl").read_text()
+    assert len(printed.splitlines()) == 2
+    Path("runs/items.jsonl").unlink()
+    assert fleet(*words).out == printed

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from agenttape_core.fleet.outcomes import Outcome
     from agenttape_core.fleet.questions import ask
     from agenttape_core.fleet.report import Report, read_report
-    from agenttape_core.fleet.working import store_plan, work
+    from agenttape_core.fleet.store import store_plan
+    from agenttape_core.fleet.working import work
 
 __all__ = [
     "Indexed",
@@ -36,6 +37,7 @@ __getattr__ = late_names(
         ".outcomes": ("Outcome",),
         ".questions": ("ask",),
         ".report": ("Report", "read_report"),
-        ".working": ("store_plan", "work"),
+        ".store": ("store_plan",),
+        ".working": ("work",),
     },
 )

@@ -93,7 +93,9 @@ class Plan:
             "items": len(self.items),
             "settings": self.settings,
         }
-        return "".join(f"{canonical_json(each)}\n" for each in (header, *map(asdict, self.items)))
+        rows = [asdict(item) for item in self.items]
+        header["hash"] = hash_of([header, *rows])
+        return "".join(f"{canonical_json(each)}\n" for each in (header, *rows))
 
     def shard(self, number: int, total: int) -> list[Item]:
         """Return the items of a shard, longest first. The shards take about the same time, and are disjoint.
@@ -125,7 +127,7 @@ def plan_of(items: Iterable[Item], settings: Mapping[str, Any] | None = None) ->
     settings = settings or {}
     found = sorted({item.id: item for item in items}.values(), key=_order)
     if not found:
-        raise ConfigurationError("a plan needs a recording, and there is none")
+        raise ConfigurationError("no recording to plan with")
     if len({item.experiment for item in found}) > 1:
         raise ConfigurationError("a plan is of one experiment, and these items are of several")
     if {item.settings for item in found} != {hash_of(settings) if settings else ""}:
@@ -149,26 +151,34 @@ def read_plan(text: str, name: str) -> Plan:
     """
     try:
         header, *rows = map(json.loads, text.splitlines())
-        stated, found = header["plan"], header["format"]
+        found, whole = header["format"], header.pop("hash")
     except (ValueError, KeyError, TypeError):
-        raise _no_plan(name, "it doesn't begin with the header of a plan") from None
+        raise _refused(name, "it doesn't begin with the header of a plan") from None
     if found != FORMAT:
-        raise _no_plan(name, f"it has format {found}, and this version reads format {FORMAT}")
-    if len(rows) != header["items"]:
-        raise _no_plan(name, f"it has {counted(len(rows), 'item')} of {header['items']}")
+        raise _refused(name, f"it has format {found}, and this version reads format {FORMAT}")
+    if hash_of([header, *rows]) != whole:
+        raise _refused(name, _edited(header, rows))
+    return plan_of([Item(**row) for row in rows], header["settings"])
+
+
+def _edited(header: Mapping[str, Any], rows: Sequence[Any]) -> str:
+    """Return what was edited in a plan."""
+    if len(rows) != header.get("items"):
+        return f"it has {counted(len(rows), 'item')} of {header.get('items')}"
     try:
         plan = plan_of([Item(**row) for row in rows], header["settings"])
     except ConfigurationError as error:
-        raise _no_plan(name, str(error)) from None
-    except (TypeError, KeyError) as error:
-        known = ", ".join(each.name for each in fields(Item))
-        raise _no_plan(name, f"an item has fields other than {known}") from error
-    if plan.id != stated:
-        raise _no_plan(name, "its items were edited: their hash isn't the one in the header")
-    return plan
+        return str(error)
+    except (TypeError, KeyError):
+        return f"an item has fields other than {', '.join(each.name for each in fields(Item))}"
+    if plan.id != header["plan"]:
+        return "its items were edited: their hash isn't the one in the header"
+    return (
+        "its header, or the duration, the weight or the trajectory of an item was edited: the hash isn't the stated one"
+    )
 
 
-def _no_plan(name: str, problem: str) -> ConfigurationError:
+def _refused(name: str, problem: str) -> ConfigurationError:
     return ConfigurationError(f"{name}: not a plan that can be worked on: {problem}\n  make one:  agenttape fleet plan")
 
 
@@ -199,7 +209,7 @@ def shard_named(text: str, environment: Mapping[str, str]) -> tuple[int, int]:
     number, total = (int(match[1]) + 1 - first, int(match[2])) if match else (0, 0)
     if not 1 <= number <= total:
         count = f"{first} to {total - 1 + first}" if total else "1/8 to 8/8, for example"
-        raise ConfigurationError(f"--shard {text}{source}: there is no such shard\n  expected {count}, or env")
+        raise ConfigurationError(f"--shard {text}{source}: no such shard\n  expected {count}, or env")
     return number, total
 
 

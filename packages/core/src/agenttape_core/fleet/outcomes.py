@@ -88,24 +88,29 @@ def key_of(item: str) -> str:
     return f"results/{item[:2]}/{item}.json"
 
 
-def read_outcome(data: bytes, name: str) -> Outcome:
+def read_outcome(data: bytes, name: str, item: str) -> Outcome:
     """Return the outcome that `to_bytes` has written.
 
     Args:
         data: The bytes.
         name: The name of the file in messages.
+        item: The id of its item.
 
     Raises:
-        ConfigurationError: If it isn't one, or is of another format.
+        ConfigurationError: If it has another format.
+        ValueError: If it isn't the outcome of the item.
     """
     try:
         plain = json.loads(data)
         found = plain["versions"]["format"]
-        if found == str(FORMAT):
-            return Outcome(**{**plain, "rules": tuple(plain["rules"]), "cases": tuple(plain["cases"])})
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigurationError(f"{name}: not the outcome of an item: {type(error).__name__}\n  delete it") from None
-    raise ConfigurationError(
-        f"{name}: an outcome of format {found}, and this version reads format {FORMAT}\n"
-        "  read it with the version of agenttape that wrote it"
-    )
+        if found != str(FORMAT):
+            raise ConfigurationError(
+                f"{name}: an outcome of format {found}, and this version reads format {FORMAT}\n"
+                "  read it with the version of agenttape that wrote it"
+            )
+        outcome = Outcome(**{**plain, "rules": tuple(plain["rules"]), "cases": tuple(plain["cases"])})
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{name}: not an outcome") from error
+    if outcome.item != item:
+        raise ValueError(f"{name}: the outcome of another item")
+    return outcome

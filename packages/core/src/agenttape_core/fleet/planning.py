@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.errors import CassetteFormatError, CassetteVersionError
+from agenttape_core.errors import CassetteFormatError, CassetteVersionError, ConfigurationError
 from agenttape_core.fleet.items import Experiment, Item, Plan, hash_of, plan_of
 from agenttape_core.fleet.outcomes import trajectory_of
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.storage import Location, is_derived, list_files, read_ahead, read_cassette
 from agenttape_core.storage.files import FOREIGN
 from agenttape_core.tools.git.requests import Revision
+
+_OPTION = "--revision"
+_STANDARD_OUTPUT = 1
 
 
 class Recording(NamedTuple):
@@ -58,7 +63,7 @@ def planned(
 def recordings(urls: Iterable[str]) -> Iterator[Recording]:
     """Yield each recording. A damaged one is named, as all others are. Raises as `planned` does."""
     for url in urls:
-        files = [one for one in list_files(url) if str(one.location) == url or not is_derived(one.location.name)]
+        files = [one for one in list_files(url) if str(one.location) == url or not _is_left_out(one.location)]
         for file, read in read_ahead(files):
             data, seconds, trajectory = read(), 0.0, ""
             try:
@@ -70,6 +75,14 @@ def recordings(urls: Iterable[str]) -> Iterator[Recording]:
                 if error.problem == FOREIGN:
                     continue
             yield Recording(name_of(file.location), content_of(data), seconds, trajectory)
+
+
+def _is_left_out(location: Location) -> bool:
+    """Return True for a derived recording, and for the file that this process prints to: the plan itself."""
+    with suppress(OSError):
+        if isinstance(location, Path) and os.path.samestat(location.stat(), os.fstat(_STANDARD_OUTPUT)):
+            return True
+    return is_derived(location.name)
 
 
 def name_of(location: Location) -> str:
@@ -85,12 +98,25 @@ def content_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
 
+def revision_of(name: str) -> str:
+    """Return the commit of a branch, a tag or a commit. Outside of a repository, a name can only be kept.
+
+    Raises:
+        ConfigurationError: If the repository here has no such revision.
+    """
+    try:
+        Revision("HEAD", _OPTION).ask("rev-parse", "--git-dir")
+    except ConfigurationError:
+        return name
+    return Revision(name, _OPTION).tell("rev-parse", "--verify", f"{name}^{{commit}}").strip()
+
+
 def current_revision() -> str:
     """Return the commit of this folder, and a hash of the changes to it that git tracks, if there are any.
 
     Raises:
         ConfigurationError: If this folder isn't in a repository.
     """
-    git = Revision("HEAD", "--revision")
+    git = Revision("HEAD", _OPTION)
     commit, changes = git.tell("rev-parse", "HEAD").strip(), git.ask("diff", "HEAD", "--binary")
     return f"{commit}+{content_of(changes)[:8]}" if changes else commit

@@ -6,19 +6,19 @@ import html
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from agenttape_core.checks.check_file import parsed
-from agenttape_core.errors import CassetteNotFoundError, ConfigurationError, counted, shown_path
-from agenttape_core.fleet.items import Item, Plan, read_plan
-from agenttape_core.fleet.outcomes import VERDICTS, Outcome, read_outcome
+from agenttape_core.errors import ConfigurationError, counted
+from agenttape_core.fleet.items import Item, Plan
+from agenttape_core.fleet.outcomes import VERDICTS, Outcome
+from agenttape_core.fleet.store import outcomes_in, plans_in
 from agenttape_core.fleet.verdicts import ClassVerdict, verdicts
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.storage import Stored, below, list_files, location_of, read_ahead
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 from agenttape_core.tools.reporting.forms import cell, junit, sarif
 
@@ -54,6 +54,7 @@ class Report:
         items: The items of the plan, by their ids.
         outcomes: The outcomes, by the ids of their items; other items are left out.
         cases: The places of the cases in your rules, each of which needs a run.
+        damaged: The names of results that aren't those of their items, and don't count.
 
     Raises:
         ConfigurationError: If the outcomes were made by versions that don't fit each other.
@@ -62,6 +63,7 @@ class Report:
     items: Mapping[str, Item] = field(default_factory=dict)
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     cases: frozenset[str] = frozenset()
+    damaged: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         found: dict[str, list[Outcome]] = {}
@@ -83,7 +85,7 @@ class Report:
         both = dict(self.outcomes)
         for key, outcome in other.outcomes.items():
             both[key] = min(both[key], outcome, key=Outcome.to_bytes) if key in both else outcome
-        return Report({**self.items, **other.items}, both, self.cases | other.cases)
+        return Report({**self.items, **other.items}, both, self.cases | other.cases, self.damaged | other.damaged)
 
     @property
     def done(self) -> list[Outcome]:
@@ -145,7 +147,7 @@ class Report:
         return f"{total}: {', '.join(parts)}"
 
     def tables(self) -> Iterator[Table]:
-        """Yield the parts of the report for people: the causes, the candidates, the trajectories, what isn't done."""
+        """Yield the parts of the report for people: causes, candidates, trajectories, what isn't done or is damaged."""
         causes = [(str(len(one.outcomes)), one.verdict, one.where, _name(one.outcomes[0])) for one in self.causes()]
         yield _table("Cases without a run", ("case",), [(place,) for place in self.unmet])
         yield _table("Causes", ("runs", "verdict", "first difference", "such as"), causes)
@@ -159,6 +161,7 @@ class Report:
         ]
         yield _table("Trajectories", ("trajectory", "runs", "not the same", "such as"), paths)
         yield _table("Not done", ("recording",), [(_name(item),) for item in self.missing])
+        yield _table("Damaged results", ("file",), [(name,) for name in sorted(self.damaged)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -199,6 +202,7 @@ class Report:
                 for path, each in self.trajectories()
             ],
             "missing": [_name(item) for item in self.missing],
+            "damaged": sorted(self.damaged),
             "calls": sum(each.calls for each in done),
             "tokens": sum(each.tokens for each in done),
             "dollars": round(math.fsum(priced), 9),
@@ -228,8 +232,9 @@ def read_report(stores: Sequence[str | Path], plan: str = "") -> Report:
     if len(found) != 1:
         raise ConfigurationError(_which_plan(", ".join(map(str, stores)), plan, plans))
     items = {item.id: item for item in found[0].items}
-    shards = [Report(items, {one.item: one for one in outcomes_in(store, items)}) for store in stores]
-    return sum(shards, Report(items, cases=_cases_of(found[0])))
+    damaged: set[str] = set()
+    shards = [Report(items, {one.item: one for one in outcomes_in(store, items, damaged)}) for store in stores]
+    return sum(shards, Report(items, cases=_cases_of(found[0]), damaged=frozenset(damaged)))
 
 
 def _cases_of(plan: Plan) -> frozenset[str]:
@@ -242,34 +247,14 @@ def _cases_of(plan: Plan) -> frozenset[str]:
 
 def _which_plan(shown: str, plan: str, plans: Mapping[str, Plan]) -> str:
     if not plans:
-        return f"{shown}: there is no plan\n  name the --output of agenttape fleet work"
+        return f"{shown}: no plan\n  name the --output of agenttape fleet work"
     meant = {name: one for name, one in plans.items() if name.startswith(plan)}
-    problem = f"there are results of {len(meant)} plans" if meant else f"there is no plan {plan}"
+    problem = f"there are results of {len(meant)} plans" if meant else f"no plan {plan}"
     listed = (meant or plans).items()
     shown_plans = (
         f"--plan {name}  {one.items[0].experiment}, {counted(len(one.items), 'item')}" for name, one in listed
     )
     return "\n  ".join([f"{shown}: {problem}; choose one:", *sorted(shown_plans)])
-
-
-def plans_in(store: str | Path) -> Iterator[Plan]:
-    """Yield the plans whose outcomes a store has. Raises `CassetteError` if it can't be read."""
-    for file, read in read_ahead(_files(store, "plans", ".jsonl")):
-        yield read_plan(read().decode(), shown_path(file.location))
-
-
-def outcomes_in(store: str | Path, items: Container[str]) -> Iterator[Outcome]:
-    """Yield the outcomes in a store, of the items with these ids. Raises `CassetteError` if it can't be read."""
-    files = [file for file in _files(store, "results", ".json") if file.location.name.partition(".")[0] in items]
-    for file, read in read_ahead(files):
-        yield read_outcome(read(), shown_path(file.location))
-
-
-def _files(store: str | Path, folder: str, suffix: str) -> list[Stored]:
-    try:
-        return list_files(below(location_of(store), folder), lambda name: name.endswith(suffix))
-    except CassetteNotFoundError:
-        return []
 
 
 def _is_bad(outcome: Outcome) -> bool:

@@ -61,7 +61,7 @@ def sampled(
     pairs = total if pairs is None else pairs
     models = (OWN, common["candidate"])
     if not total:
-        raise ConfigurationError("a plan needs a recording, and there is none that can be read")
+        raise ConfigurationError("no recording to plan with can be read")
     there = {(run.name, run.content) for each in classes.values() for run in each}
     known = [one for one in before.values() if _is_same(one, common, models) and (one.cassette, one.content) in there]
     used = {(one.cassette, one.sample) for one in known}

@@ -8,9 +8,9 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
 
 from agenttape_core.errors import CassetteError
+from agenttape_core.locks import Lock
 from agenttape_core.storage import Location, below
 from agenttape_core.storage.stores import folder_store
 from agenttape_core.tools.budget import Budget, refuse_no_amount

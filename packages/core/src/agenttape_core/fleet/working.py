@@ -14,18 +14,18 @@ from agenttape_core.errors import (
     AgentTapeError,
     BudgetExceededError,
     CassetteError,
-    CassetteNotFoundError,
     CassetteWriteError,
     ConfigurationError,
 )
 from agenttape_core.experiments.engine import Jobs
-from agenttape_core.fleet.items import Item, Plan, hash_of
+from agenttape_core.fleet.items import Item, hash_of
 from agenttape_core.fleet.judging import outcome_of
-from agenttape_core.fleet.outcomes import Outcome, key_of, read_outcome
+from agenttape_core.fleet.outcomes import Outcome
 from agenttape_core.fleet.planning import content_of
 from agenttape_core.fleet.spending import limit_over_shards
+from agenttape_core.fleet.store import outcome_in, outcomes_in, store_outcome
 from agenttape_core.lifecycle.project import project_settings
-from agenttape_core.storage import Location, below, create_once, list_files, location_of
+from agenttape_core.storage import location_of
 from agenttape_core.storage.files import packed_bytes
 from agenttape_core.tools.reading.prices import load_prices
 
@@ -60,32 +60,31 @@ def work(
     if max_usd is not None and not plan:
         raise ConfigurationError("workers share a limit by the id of their plan\n  work(…, max_usd=…, plan=plan.id)")
     settings = settings or {}
-    if item.settings != (hash_of(settings) if settings else ""):
-        raise ConfigurationError(f"{item.cassette}: the settings aren't those that its item was planned with")
-    place = below(location_of(output), key_of(item.id))
-    if (known := _stored(place)) is not None:
-        return known
-    recording = location_of(item.cassette)
-    if content_of(packed_bytes(recording)) != item.content:
-        remedy = "plan again:  agenttape fleet plan"
-        raise CassetteError(recording, "it isn't the recording that was planned: its bytes have changed", remedy=remedy)
+    _refuse_others([item], settings)
     limit: AbstractContextManager[object] = nullcontext()
     if max_usd is not None:
         prices = load_prices(project_settings().prices)
         limit = limit_over_shards(location_of(output), plan, max_usd, prices, (0, _WORKERS))
     with limit:
-        outcome = outcome_of(item, recording, settings)
-    if create_once(place, outcome.to_bytes()):
-        return outcome
-    return _stored(place) or outcome
+        return _done(item, output, settings)
 
 
-def _stored(place: Location) -> Outcome | None:
-    try:
-        data = packed_bytes(place)
-    except CassetteNotFoundError:
-        return None
-    return read_outcome(data, str(place))
+def _refuse_others(items: Iterable[Item], settings: Mapping[str, Any]) -> None:
+    """Refuse items that were planned with other settings."""
+    planned = hash_of(settings) if settings else ""
+    for item in items:
+        if item.settings != planned:
+            raise ConfigurationError(f"{item.cassette}: the settings aren't those that its item was planned with")
+
+
+def _done(item: Item, output: str | Path, settings: Mapping[str, Any]) -> Outcome:
+    if (known := outcome_in(output, item.id)) is not None:
+        return known
+    recording = location_of(item.cassette)
+    if content_of(packed_bytes(recording)) != item.content:
+        remedy = "plan again:  agenttape fleet plan"
+        raise CassetteError(recording, "it isn't the recording that was planned: its bytes have changed", remedy=remedy)
+    return store_outcome(outcome_of(item, recording, settings), output)
 
 
 @dataclass(slots=True)
@@ -95,6 +94,7 @@ class Done:
     Args:
         verdicts: How many outcomes were made with each verdict.
         known: How many outcomes there were already.
+        damaged: The names of files that weren't the outcome of their item.
         failed: The reasons why items have no outcome, a text each.
         stopped: The reason why it ended early; empty if it didn't.
         is_whole: Whether it was not interrupted.
@@ -102,23 +102,10 @@ class Done:
 
     verdicts: Counter[str] = field(default_factory=Counter)
     known: int = 0
+    damaged: set[str] = field(default_factory=set)
     failed: list[str] = field(default_factory=list)
     stopped: str = ""
     is_whole: bool = True
-
-
-def store_plan(plan: Plan, output: str | Path) -> None:
-    """Write a plan to a store, unless it's there. Raises `CassetteWriteError` if it can't be written."""
-    create_once(below(location_of(output), f"plans/{plan.id}.jsonl"), plan.text().encode())
-
-
-def done_in(output: str | Path) -> set[str]:
-    """Return the ids of the items whose outcomes are in a store. Raises `CassetteError` if it can't be listed."""
-    try:
-        files = list_files(str(below(location_of(output), "results")), lambda name: name.endswith(".json"))
-    except CassetteNotFoundError:
-        return set()
-    return {one.location.name.removesuffix(".json") for one in files}
 
 
 def work_all(
@@ -131,8 +118,9 @@ def work_all(
 ) -> Done:
     """Do the work of many items in this process, several at a time, and skip those that have an outcome.
 
-    An item that can't be worked on is noted, and the others continue. A call beyond the limit, and an interruption by
-    the keyboard, end it: items that have begun are finished, and their outcomes are kept.
+    An item that can't be worked on is noted, and the others continue. A damaged outcome is noted, and made again. A
+    call beyond the limit, and an interruption by the keyboard, end it: items that have begun are finished, and their
+    outcomes are kept.
 
     Args:
         items: The items.
@@ -143,10 +131,11 @@ def work_all(
 
     Raises:
         CassetteError: If the store can't be listed or written.
-        ConfigurationError: If the program can't be found.
+        ConfigurationError: If the program can't be found, or an item was planned with other settings.
     """
-    done, there = Done(), done_in(output)
-    mine = list(items)
+    done, mine, settings = Done(), list(items), settings or {}
+    _refuse_others(mine, settings)
+    there = {one.item for one in outcomes_in(output, {item.id for item in mine}, done.damaged)}
     missing = [item for item in mine if item.id not in there]
     done.known = len(mine) - len(missing)
 
@@ -154,7 +143,7 @@ def work_all(
 
     def do(item: Item) -> None:
         try:
-            verdicts.append(work(item, output=output, settings=settings).verdict)
+            verdicts.append(_done(item, output, settings).verdict)
         except (ConfigurationError, CassetteWriteError):
             raise
         except AgentTapeError as error:

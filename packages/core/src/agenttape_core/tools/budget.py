@@ -6,10 +6,11 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from threading import Lock, get_ident
+from threading import get_ident
 from typing import Any, Protocol
 
 from agenttape_core.errors import BudgetExceededError, ConfigurationError
+from agenttape_core.locks import Lock
 from agenttape_core.schema import Interaction
 from agenttape_core.session import ExecutedCall, Session, stop_watching, watch_calls
 from agenttape_core.tools.reading.prices import INSTALL, Prices

@@ -13,7 +13,7 @@ from agenttape_core.cli.app import OK
 from agenttape_core.cli.output import cli_command
 from agenttape_core.fleet.items import EXPERIMENTS, Experiment, hash_of, plan_of
 from agenttape_core.fleet.judging import APP
-from agenttape_core.fleet.planning import current_revision, planned, recordings
+from agenttape_core.fleet.planning import current_revision, planned, recordings, revision_of
 
 
 @cli_command("agenttape fleet plan runs --experiment check --checks rules.yaml > items.jsonl")
@@ -28,7 +28,7 @@ from agenttape_core.fleet.planning import current_revision, planned, recordings
 @click.option("--after", metavar="URL", help="Add to the samples of an earlier plan, whose outcomes are here.")
 @click.option("--live", multiple=True, metavar="CALL", help="Other calls to execute in samples. Repeatable.")
 @click.option("--checks", multiple=True, metavar="FILE", help="A YAML file of rules for runs. Repeatable.")
-@click.option("--revision", metavar="REVISION", help="The program's revision; by default the commit of this folder.")
+@click.option("--revision", metavar="REVISION", help="The program's commit, branch or tag; by default the commit here.")
 def plan(
     urls: tuple[str, ...],
     *,
@@ -69,12 +69,12 @@ def plan(
     if live:
         settings["options"] = {"live": sorted(live)}
     target = program or (f"{APP}{app}" if app else "")
-    commit = "" if experiment == "check" else revision or current_revision()
+    commit = "" if experiment == "check" else revision_of(revision) if revision else current_revision()
     if candidate is None:
         made = planned(urls, experiment, program=target, revision=commit, settings=settings)
     else:
-        from agenttape_core.fleet.report import outcomes_in, plans_in
         from agenttape_core.fleet.sampling import bill_of, sampled
+        from agenttape_core.fleet.store import outcomes_in, plans_in
 
         plans = list(plans_in(after)) if after is not None else []
         before = {item.id: item for one in sorted(plans, key=lambda one: len(one.items)) for item in one.items}

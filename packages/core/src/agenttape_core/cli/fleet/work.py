@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 import click
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, INTERRUPTED, OK
 from agenttape_core.cli.cassettes import STDIN
+from agenttape_core.cli.hash_seed import AnotherSeedError, pin_hash_seed
 from agenttape_core.cli.output import cli_command, print_json, printable, progress_bar
 from agenttape_core.cli.programs import from_here
 from agenttape_core.errors import CassetteError, ConfigurationError, counted
@@ -18,7 +20,8 @@ from agenttape_core.experiments.program import is_command
 from agenttape_core.fleet.items import Item, Plan, read_plan, shard_named
 from agenttape_core.fleet.planning import current_revision
 from agenttape_core.fleet.spending import limit_over_shards
-from agenttape_core.fleet.working import Done, done_in, store_plan, work_all
+from agenttape_core.fleet.store import outcomes_in, store_plan
+from agenttape_core.fleet.working import Done, work_all
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.storage import location_of
 from agenttape_core.storage.files import packed_bytes
@@ -50,6 +53,7 @@ def work(file: str, *, shard: str, output: str, concurrency: int, max_usd: float
     number, total = shard_named(shard, os.environ)
     _expect_revision(plan)
     items = plan.shard(number, total)
+    _pin_hash_seed(items, file, plan)
     store_plan(plan, output)
     limit: AbstractContextManager[object] = nullcontext()
     if max_usd is not None:
@@ -70,15 +74,36 @@ def _read(file: str) -> Plan:
 
 
 def _expect_revision(plan: Plan) -> None:
-    """Refuse another revision of the program than the planned one. Without git, or for a name, it isn't known."""
+    """Refuse another revision of the program than the planned one, and say so if they can't be compared."""
     planned, here = plan.items[0].revision, ""
+    if not planned:
+        return
     with suppress(ConfigurationError):
         here = current_revision()
-    if here and _COMMIT.fullmatch(planned) and here != planned:
+    if not (here and _COMMIT.fullmatch(planned)):
+        what = "this folder isn't in a repository" if not here else "it isn't a commit"
+        click.echo(f"agenttape: revision {printable(planned)} of the plan can't be compared: {what}", err=True)
+    elif here != planned:
         raise ConfigurationError(
             f"the plan is of revision {planned}, and this folder has {here}\n"
             f"  check it out:  git checkout {planned.partition('+')[0]}\n  or plan again:  agenttape fleet plan"
         )
+
+
+def _pin_hash_seed(items: list[Item], file: str, plan: Plan) -> None:
+    """Continue only with the hash seed of the recordings, which is that of the first one. A command gets it anyway."""
+    if not items or items[0].experiment == "check" or is_command(items[0].program):
+        return
+    try:
+        with suppress(CassetteError):  # the work says what is wrong with it
+            pin_hash_seed(items[0].cassette)
+    except AnotherSeedError:
+        if file == STDIN:  # for the process that takes the place of this one
+            with tempfile.TemporaryFile() as again:
+                again.write(plan.text().encode())
+                again.seek(0)
+                os.dup2(again.fileno(), sys.stdin.fileno())
+        raise
 
 
 def _refuse_limit(items: list[Item], output: str, dollars: float) -> None:
@@ -87,7 +112,7 @@ def _refuse_limit(items: list[Item], output: str, dollars: float) -> None:
 
     if is_command(items[0].program if items else ""):
         raise ConfigurationError("the limit of --max-usd can't be kept for a command, whose processes aren't watched")
-    there = done_in(output)
+    there = {one.item for one in outcomes_in(output, {item.id for item in items})}
     refuse_unpriced([item for item in items if item.candidate and item.id not in there], dollars)
 
 
@@ -97,13 +122,14 @@ def _finished(done: Done, count: int, name: str, *, as_json: bool) -> int:
     if as_json:
         print_json(
             {"items": count, "known": done.known, "verdicts": dict(done.verdicts), "failed": done.failed}
-            | {"stopped": done.stopped, "is_whole": done.is_whole}
+            | {"damaged": sorted(done.damaged), "stopped": done.stopped, "is_whole": done.is_whole}
         )
     else:
         verdicts = ", ".join(f"{number} {verdict}" for verdict, number in sorted(done.verdicts.items()))
         told = f"{name}: {counted(count, 'item')}, {done.known} done before, {made} now"
         click.echo(f"{told} ({verdicts})" if verdicts else told)
-    for problem in done.failed[:_SHOWN]:
+    damaged = (f"{name}: not the outcome of its item; made again" for name in sorted(done.damaged))
+    for problem in [*damaged, *done.failed][:_SHOWN]:
         click.echo(printable(problem), err=True)
     missing = count - done.known - made
     if missing:
