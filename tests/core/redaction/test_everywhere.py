@@ -12,6 +12,7 @@ import pytest
 
 from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError
+from agenttape_core.redaction import Redactor
 from agenttape_core.redaction.everywhere import is_telling
 
 NUMBER, WORD = "1234567890", "Kx9tundra77"
@@ -68,6 +69,13 @@ def test_a_cassette_holds_the_fingerprints_of_what_it_holds(tmp_path: Path) -> N
     with use_cassette(path, mode="none", on_unused="ignore"):
         for arguments in requests:
             assert ask(**arguments) == "yes"
+
+
+def test_a_secret_may_hold_half_a_character() -> None:
+    """A secret that isn't valid Unicode is replaced everywhere, too."""
+    redactor = Redactor("k")
+    redactor.value({"password": "Kx9\ud800tundra77"})
+    assert "tundra77" not in redactor.everywhere().value("hello Kx9\ud800tundra77, go")
 
 
 @pytest.mark.parametrize("first", ["login", "ask"])

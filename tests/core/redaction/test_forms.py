@@ -214,3 +214,12 @@ def test_paths_of_files_are_no_hosts() -> None:
     """A folder behind `file://` keeps its brackets."""
     recorded = Redactor("k", places={"home": "/home/ann"}).value(["file:///home/ann/a.txt", "https://h/x?p=/home/ann"])
     assert Redactor("k").rehydrate(recorded) == recorded
+
+
+def test_an_account_with_blanks_of_printers_has_a_pseudonym() -> None:
+    """A bank account whose groups no-break blanks part is replaced, with its blanks, and put back."""
+    redactor, text = Redactor("k"), "pay DE44 5001 0517 5407 3249 31.".replace(" ", "\u00a0")
+    redacted = redactor.text(text)
+    assert "5407" not in redacted
+    assert redacted.count("\u00a0") == text.count("\u00a0")
+    assert redactor.rehydrate(redacted) == text

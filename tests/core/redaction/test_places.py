@@ -142,7 +142,7 @@ def test_other_paths_stay(text: str) -> None:
 @pytest.mark.parametrize(("path", "can"), [
     ("/", False), ("", False), ("/tmp", False), ("/home", False), ("/usr/lib", False), ("relative/x", False),
     ('/a"b', False), ("/a\nb", False), ("C:\\Users\\ann", False), ("/app", True), ("/home/ann", True),
-    ("/a b/ü", True),
+    ("/a b/ü", True), ("/a\udcff", False),
 ])  # fmt: skip
 def test_general_folders(path: str, *, can: bool) -> None:
     """A folder that each machine has, or that cannot stand in any text, is no place."""

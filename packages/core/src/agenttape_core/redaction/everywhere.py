@@ -92,7 +92,8 @@ class Everywhere:
 
 
 def _written(secret: str) -> Iterator[str]:
-    yield from dict.fromkeys((secret, json.dumps(secret)[1:-1], quote(secret, safe=""), quote(secret)))
+    quoted = (quote(secret, safe=safe, errors="surrogatepass") for safe in ("", "/"))
+    yield from dict.fromkeys((secret, json.dumps(secret)[1:-1], *quoted))
 
 
 def _bordered(form: str) -> str:

@@ -217,19 +217,19 @@ _SSNS = frozenset({"078051120", "219099999", "123456789"})
 """Numbers that were printed in advertisements, which the Social Security Administration has withdrawn."""
 
 
-def _read_card(text: str) -> Reading | None:
-    digits = _digits_of(text)
-    return _of_digits(text, digits) if 12 <= len(digits) <= 19 else None  # noqa: PLR2004 - ISO/IEC 7812-1
+def _reader(least: int, most: int) -> Callable[[str], Reading | None]:
+    """Return what reads numbers of so many digits."""
+
+    def read(text: str) -> Reading | None:
+        digits = _digits_of(text)
+        return _of_digits(text, digits) if least <= len(digits) <= most else None
+
+    return read
 
 
 def _card(essence: str, digest: bytes) -> str:
     body = _NOBODY + _drawn(digest, len(essence) - len(_NOBODY) - 1)
     return next(body + check for check in "0123456789" if passes_luhn(body + check))
-
-
-def _read_ssn(text: str) -> Reading | None:
-    digits = _digits_of(text)
-    return _of_digits(text, digits) if len(digits) == 9 else None  # noqa: PLR2004 - as it has
 
 
 def _ssn(_: str, digest: bytes) -> str:
@@ -239,11 +239,11 @@ def _ssn(_: str, digest: bytes) -> str:
 
 
 def _read_iban(text: str) -> Reading | None:
-    compact = text.replace(" ", "")
+    compact = "".join(text.split())
 
     def write(iban: str) -> str:
         rest = iter(iban)
-        return "".join(char if char == " " else next(rest) for char in text)
+        return "".join(char if char.isspace() else next(rest) for char in text)
 
     return Reading(compact, write, compact, write) if compact[:2].isalpha() else None
 
@@ -346,8 +346,8 @@ _BY_KIND: dict[str, tuple[Form, ...]] = {
         EMAIL,
         # Which free number is an example, only the memory of a run can tell.
         Form("phone", _read_phone, _free_phone, _is_free_phone, _is_free_phone),
-        Form("card", _read_card, _card, lambda essence: essence.startswith(_NOBODY), _CARDS.__contains__),
-        Form("ssn", _read_ssn, _ssn, lambda digits: digits[0] == "9" and digits[3] in "1234", _SSNS.__contains__),
+        Form("card", _reader(12, 19), _card, lambda essence: essence.startswith(_NOBODY), _CARDS.__contains__),
+        Form("ssn", _reader(9, 9), _ssn, lambda digits: digits[0] == "9" and digits[3] in "1234", _SSNS.__contains__),
         Form("iban", _read_iban, _iban, _is_made_iban, _IBANS.__contains__),
     )
 }

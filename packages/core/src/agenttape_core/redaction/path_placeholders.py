@@ -34,8 +34,9 @@ _GENERAL = re.compile(
     r"|/private/(?:tmp|var)|/usr(?:/(?:bin|lib|local|sbin|share))?|/var(?:/(?:empty|lib|log|tmp))?"
 )
 """Folders of many machines (Filesystem Hierarchy Standard 3.0): a text that names one does not mean this run."""
-_PLAIN = re.compile(r"/[^\"\\\x00-\x1f\x7f]*[^\"\\\x00-\x1f\x7f/]")
-"""An absolute path that can be put into any text: JSON would escape the others."""
+_ODD = r"\"\\\x00-\x1f\x7f\ud800-\udfff"
+_PLAIN = re.compile(rf"/[^{_ODD}]*[^{_ODD}/]")
+"""An absolute path that can be put into any text: JSON would escape the others, and UTF-8 has no surrogates."""
 _SHELL_ESCAPED = re.compile(r"([^\w@%+=:,./-])", re.ASCII)
 _FILE_URL = ("file://", "file://localhost")
 _BEFORE = (

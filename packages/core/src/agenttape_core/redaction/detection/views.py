@@ -122,11 +122,6 @@ def beyond_ascii(text: str) -> str:
     return text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
 
 
-def is_normal(text: str) -> bool:
-    """Return True if a text reads as it is."""
-    return not _holds_unseen(text) and (text.isascii() or not _ODD.search(beyond_ascii(text)))
-
-
 def _holds_unseen(text: str) -> bool:
     if "\x1b" in text or ("\\" in text and _ESCAPED.search(text) is not None):
         return True

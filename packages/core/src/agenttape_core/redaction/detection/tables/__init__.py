@@ -157,7 +157,7 @@ class Tables:
                 looked_for = ((each, literal, each.needs[literal]) for literal in each.literals if literal in literals)
                 self._of_word.setdefault(word, []).extend(looked_for)
         self._words = frozenset(self._of_word).union(*(need for each in self.rows for need in each.needs.values()))
-        self._signs = [word for word in self._words if not word[:1].isalnum()]
+        self._signs = [word for word in self._words if not _WORD.match(word)]
         self._reader = VOCABULARY.add(self._meant)
 
     def near(self, view: View) -> Iterator[tuple[Row, bytes, Sequence[int]]]:
@@ -165,7 +165,7 @@ class Tables:
         found: dict[tuple[int, bytes], tuple[Row, list[Window]]] = {}
         for window in view.windows:
             known = {word for _, meanings in window.words for word in meanings[self._reader] or ()}
-            for word in known.intersection(self._of_word):
+            for word in filter(self._of_word.__contains__, known):
                 for each, literal, needs in self._of_word[word]:
                     if needs <= known:
                         windows = found.setdefault((id(each), literal), (each, []))[1]
