@@ -221,3 +221,21 @@ def test_a_store_that_cannot_be_listed_or_written(
     code, out = command(store, "--older-than", "90d")
     assert code == 1
     assert "can't be erased: PermissionError: Access Denied; check your rights" in out
+
+
+def test_plans_of_the_rest_stay_valid(
+    command: Command, store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An earlier plan holds for all recordings that weren't changed; changed and erased ones are named."""
+    for name, days, said in (("old", 100, "x"), ("held", 1, VALUE), ("rest", 1, "x")):
+        keep(store, f"{name}.yaml", days, said)
+    rules, items = tmp_path / "rules.yaml", tmp_path / "items.jsonl"
+    rules.write_text("checks: 1\nevery:\n- at_most: {calls: 6}\n")
+    assert run(["fleet", "plan", store, "--experiment", "check", "--checks", str(rules)]) == 0
+    items.write_text(capsys.readouterr().out)
+    assert command(store, "--older-than", "90d")[0] == 0
+    assert command(store, "--value", "-", values=VALUE)[0] == 0
+    assert run(["fleet", "work", str(items), "--output", str(tmp_path / "out"), "--json"]) == 3
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdicts"] == {"same": 1}
+    assert sorted(("held" in line, "old" in line) for line in told["failed"]) == [(False, True), (True, False)]

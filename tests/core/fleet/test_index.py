@@ -170,7 +170,7 @@ def test_other_files(runs: Path, tmp_path: Path) -> None:
         read_index("index.parquet")
     with pytest.raises(CassetteNotFoundError, match=r"agenttape fleet index FOLDER -o none\.parquet"):
         read_index("none.parquet")
-    with pytest.raises(CassetteNotFoundError, match="there is no recording"):
+    with pytest.raises(CassetteNotFoundError, match="no recording here"):
         update_index("other.parquet", ["runs", "runs/*.jsonl"])
 
 

@@ -22,19 +22,10 @@ from typing import Any
 
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, ConfigurationError, shown_path
 from agenttape_core.fleet.outcomes import trajectory_of
-from agenttape_core.fleet.planning import name_of
+from agenttape_core.fleet.planning import files_of, name_of
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import Interaction, Timing
-from agenttape_core.storage import (
-    Cassette,
-    Location,
-    Stored,
-    is_derived,
-    list_files,
-    location_of,
-    read_ahead,
-    read_cassette,
-)
+from agenttape_core.storage import Cassette, Location, Stored, location_of, read_ahead, read_cassette
 from agenttape_core.storage.files import FOREIGN
 from agenttape_core.storage.stores import store_of
 from agenttape_core.tools.reading.answer import joined
@@ -173,7 +164,7 @@ def read_index(path: str | Path) -> Any:
     if file is None:
         raise CassetteNotFoundError(
             location,
-            "there is no such index",
+            "no such index",
             remedy=f"make it:  agenttape fleet index FOLDER -o {shown_path(location)}",
         )
     _recordings_in(file, location)
@@ -260,14 +251,9 @@ def _listed(sources: Iterable[str | Path]) -> dict[str, Stored]:
     """Return the recordings that sources mean, by their names."""
     found: dict[str, Stored] = {}
     for source in sources:
-        files = [
-            one for one in list_files(source) if str(one.location) == str(source) or not is_derived(one.location.name)
-        ]
-        listed = {name_of(each.location): each for each in files}
+        listed = {name_of(each.location): each for each in files_of(source)}
         if not listed:
-            raise CassetteNotFoundError(
-                source, "there is no recording", remedy="'*' is a part of a name, '**' any folders"
-            )
+            raise CassetteNotFoundError(source, "no recording here", remedy="'*' is a part of a name, '**' any folders")
         found |= listed
     return found
 

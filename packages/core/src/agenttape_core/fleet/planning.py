@@ -14,7 +14,7 @@ from agenttape_core.errors import CassetteFormatError, CassetteVersionError, Con
 from agenttape_core.fleet.items import Experiment, Item, Plan, hash_of, plan_of
 from agenttape_core.fleet.outcomes import trajectory_of
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.storage import Location, is_derived, list_files, read_ahead, read_cassette
+from agenttape_core.storage import Location, Stored, is_derived, list_files, read_ahead, read_cassette
 from agenttape_core.storage.files import FOREIGN
 from agenttape_core.tools.git.requests import Revision
 
@@ -63,8 +63,7 @@ def planned(
 def recordings(urls: Iterable[str]) -> Iterator[Recording]:
     """Yield each recording. A damaged one is named, as all others are. Raises as `planned` does."""
     for url in urls:
-        files = [one for one in list_files(url) if str(one.location) == url or not _is_left_out(one.location)]
-        for file, read in read_ahead(files):
+        for file, read in read_ahead(files_of(url)):
             data, seconds, trajectory = read(), 0.0, ""
             try:
                 cassette = read_cassette(io.BytesIO(data), name=file.location.name, attached=False)
@@ -77,12 +76,25 @@ def recordings(urls: Iterable[str]) -> Iterator[Recording]:
             yield Recording(name_of(file.location), content_of(data), seconds, trajectory)
 
 
-def _is_left_out(location: Location) -> bool:
-    """Return True for a derived recording, and for the file that this process prints to: the plan itself."""
-    with suppress(OSError):
-        if isinstance(location, Path) and os.path.samestat(location.stat(), os.fstat(_STANDARD_OUTPUT)):
-            return True
-    return is_derived(location.name)
+def files_of(url: str | Path) -> list[Stored]:
+    """Return the files that may be recordings: derived ones only if they're named, and not what is being printed to.
+
+    Raises:
+        CassetteError: If the store can't be listed.
+    """
+    return [
+        one
+        for one in list_files(url)
+        if str(one.location) == str(url) or not (is_derived(one.location.name) or _is_printed(one.location))
+    ]
+
+
+def _is_printed(location: Location) -> bool:
+    """Return True for the file that is the standard output: the plan itself."""
+    if isinstance(location, Path):
+        with suppress(OSError):
+            return os.path.samestat(location.stat(), os.fstat(_STANDARD_OUTPUT))
+    return False
 
 
 def name_of(location: Location) -> str:

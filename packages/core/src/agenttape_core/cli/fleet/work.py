@@ -45,15 +45,16 @@ def work(file: str, *, shard: str, output: str, concurrency: int, max_usd: float
     ITEMS is the file of the plan, its URL, or - for standard input.
 
     An outcome that is there already isn't made again: run it again after an interruption, or on more machines. Shards
-    take about the same time. With `--shard env`, CI or Kubernetes numbers them.
+    take about the same time. With `--shard env`, CI or Kubernetes numbers them. Shards that write to a URL share the
+    money of --max-usd; those that write to folders get an equal part each.
 
     Exits with 0 if each item of the shard has an outcome, whatever its verdict: `agenttape fleet merge` judges.
     """
     plan = _read(file)
     number, total = shard_named(shard, os.environ)
-    _expect_revision(plan)
     items = plan.shard(number, total)
     _pin_hash_seed(items, file, plan)
+    _expect_revision(plan)
     store_plan(plan, output)
     limit: AbstractContextManager[object] = nullcontext()
     if max_usd is not None:

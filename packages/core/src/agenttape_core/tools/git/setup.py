@@ -97,7 +97,7 @@ jobs:
 {steps}\
       # Or, for replays of runs in a store: s3://bucket/runs --experiment replay --program agent.py:main
       - run: agenttape fleet plan "**/{folder}/**" --experiment check --checks rules.yaml > "$RUNNER_TEMP/items.jsonl"
-      # With the URL of a store as --output, the steps with artifacts aren't needed.
+      # With the URL of a store as --output, the steps with artifacts aren't needed, and shards share a --max-usd.
       - run: agenttape fleet work "$RUNNER_TEMP/items.jsonl" --shard ${{{{ matrix.shard }}}}/{shards} --output results
       - uses: actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0
         if: "${{{{ !cancelled() }}}}"
