@@ -23,7 +23,6 @@ pytestmark = pytest.mark.process
 
 AGENT = """
 from agenttape_core import boundary
-from langchain_openai import ChatOpenAI
 
 IN_STOCK = True
 
@@ -35,16 +34,39 @@ def stock(title):
     return "3 copies"
 
 
-def ask(text):
-    return ChatOpenAI(model="gpt-5-mini", max_retries=0).invoke(text).text
-
-
 def answer():
     ask("Which book?")
     found = ask(f"Be brief. Is Dune there? {stock('Dune')}")
     ask(f"Say it nicely: {found}")
     assert "yes" in found, found
 """
+ASK = """
+
+def ask(text):
+    from langchain_openai import ChatOpenAI
+
+    return ChatOpenAI(model="gpt-5-mini", max_retries=0).invoke(text).text
+"""
+ASK_PLAINLY = """
+
+import json
+import os
+from urllib.request import Request, urlopen
+
+@boundary("chat")
+def complete(model, messages):
+    body = json.dumps({"model": model, "messages": messages}).encode()
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer any"}
+    request = Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, headers)
+    with urlopen(request) as answer:
+        return json.load(answer)
+
+
+def ask(text):
+    found = complete("gpt-5-mini", [{"role": "user", "content": text}])
+    return found["choices"][0]["message"]["content"]
+"""
+"""The same without a framework, whose import in each process takes longer than all runs."""
 TEST = """
 import pytest
 from agent import answer
@@ -64,7 +86,9 @@ def git(*words: str) -> None:
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+def asked(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Counter[str]]:
     """The prompts that a model on the loopback got: a repository with a recorded program, whose tool is gone."""
     server = import_module("examples.weather_agent.server")
     reply = import_module("examples.weather_agent.policy").Reply
@@ -81,7 +105,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[s
     monkeypatch.setattr(sys, "path", [str(repository), *sys.path])
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin")
-    Path("agent.py").write_text(AGENT)
+    Path("agent.py").write_text(AGENT + getattr(request, "param", ASK_PLAINLY))
     Path("test_agent.py").write_text(TEST)
     Path("prices.json").write_text(json.dumps({"gpt-5-mini": {"input": 1000, "output": 1000}}))
     Path("pyproject.toml").write_text('[tool.agenttape]\nprices = "prices.json"\n')
@@ -135,6 +159,7 @@ def test_a_worse_prompt(asked: Counter[str], capsys: pytest.CaptureFixture[str])
         change("agent.py:answer", CASSETTE, base="main", max_usd=1, resume="../found.json")
 
 
+@pytest.mark.parametrize("asked", [ASK], ids=["LangChain"], indirect=True)
 def test_the_limit(asked: Counter[str]) -> None:
     """No call is made beyond the limit, a test is a target, and pairs run in parallel."""
     edit("Be brief. Is", "Be short. Is")
