@@ -7,8 +7,10 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -166,16 +168,36 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
 
-def under(project: Path, subcommand: str, cassette: str, *command: str, into: str, every: int = 1) -> Injected:
-    """Run a command under `agenttape`, with errors in the set-up of one of its processes."""
-    words = ("agenttape", subcommand, "--cassette", cassette, *command)
-    return injected(project, *words, into=into, within=COMMAND, every=every)
+Under: TypeAlias = Callable[..., Injected]
 
 
-def recorded(project: Path, cassette: str, *command: str) -> None:
+@pytest.fixture
+def under(project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Under:
+    """Run a command under `agenttape`, in this process, with errors in the set-up of one of its processes."""
+
+    def here(command: tuple[str, ...], folder: Path, environment: dict[str, str]) -> Any:
+        with monkeypatch.context() as patch:
+            patch.chdir(folder)
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            capfd.readouterr()
+            return subprocess.CompletedProcess(command, run(command), *capfd.readouterr())
+
+    def under(*words: str, into: str, every: int = 1) -> Injected:
+        return injected(project, *words, into=into, within=COMMAND, every=every, run=here)
+
+    return under
+
+
+@pytest.fixture
+def recorded(under: Under) -> Callable[..., None]:
     """Record a command, without errors."""
-    found = under(project, "record", cassette, *command, into="none of them")
-    assert (found.ended.returncode, found.codes) == (0, {}), found.ended.stderr
+
+    def recorded(cassette: str, *command: str) -> None:
+        found = under("record", "--cassette", cassette, *command, into="none of them")
+        assert (found.ended.returncode, found.codes) == (0, {}), found.ended.stderr
+
+    return recorded
 
 
 def assert_nothing_ran(found: Injected, least: int, *, code: int | None = 2) -> None:
@@ -186,43 +208,43 @@ def assert_nothing_ran(found: Injected, least: int, *, code: int | None = 2) -> 
     assert [step for step in found.codes if f"injected at {step}" not in found.ended.stderr] == []
 
 
-def test_command(project: Path, pytestconfig: pytest.Config) -> None:
+def test_command(under: Under, recorded: Callable[..., None], pytestconfig: pytest.Config) -> None:
     """A replayed command ends with 2 before it runs, whichever step of its set-up fails; so does `agenttape`."""
     every, least = (4, 200) if pytestconfig.getoption("night") else (16, 50)
-    recorded(project, "pay", "--", "python", "pay.py")
-    found = under(project, "replay", "pay", "--", "python", "pay.py", into="pay.py", every=every)
+    recorded("pay", "--", "python", "pay.py")
+    found = under("replay", "--cassette", "pay", "--", "python", "pay.py", into="pay.py", every=every)
     assert_nothing_ran(found, least)
     assert found.ended.returncode == 2
 
 
-def test_recorded_command(project: Path) -> None:
+def test_recorded_command(under: Under) -> None:
     """A recording that cannot be set up does not run the program, which would pay for what is not kept."""
-    found = under(project, "record", "new", "--", "python", "pay.py", into="pay.py", every=80)
+    found = under("record", "--cassette", "new", "--", "python", "pay.py", into="pay.py", every=80)
     assert_nothing_ran(found, 7)
     assert found.ended.returncode == 2
 
 
-def test_child_of_a_command(project: Path) -> None:
+def test_child_of_a_command(under: Under, recorded: Callable[..., None]) -> None:
     """A child that cannot be set up does not run, and fails the command, which does not look at it."""
-    recorded(project, "child", "--", "python", "child.py")
-    found = under(project, "replay", "child", "--", "python", "child.py", into="pay.py", every=80)
+    recorded("child", "--", "python", "child.py")
+    found = under("replay", "--cassette", "child", "--", "python", "child.py", into="pay.py", every=80)
     assert_nothing_ran(found, 7)
     assert found.ended.returncode == 2
 
 
-def test_session_of_a_thread(project: Path) -> None:
+def test_session_of_a_thread(under: Under, recorded: Callable[..., None]) -> None:
     """The process ends where the session of a server is opened by its first request, in a thread of its own."""
-    recorded(project, "served", "--", "python", "served.py")
-    found = under(project, "replay", "served", "--", "python", "served.py", into="served.py", every=80)
+    recorded("served", "--", "python", "served.py")
+    found = under("replay", "--cassette", "served", "--", "python", "served.py", into="served.py", every=80)
     assert_nothing_ran(found, 7)
 
 
-def test_served_agent(project: Path) -> None:
+def test_served_agent(project: Path, under: Under) -> None:
     """A request that is sent again to an ASGI application does not reach it."""
     injected(project, sys.executable, "ask.py", into="none of them", within=COMMAND)
     (source,) = (project / "runs").glob("*.yaml")
-    words = ("agenttape", "replay", "--run", str(source), "--asgi", "service:app")
-    found = injected(project, *words, into="agenttape_core.tools.processes.restart_api", within=COMMAND, every=40)
+    words = ("replay", "--run", str(source), "--asgi", "service:app")
+    found = under(*words, into="agenttape_core.tools.processes.restart_api", every=40)
     assert_nothing_ran(found, 7)
 
 
@@ -273,7 +295,7 @@ def test_wrong_settings(project: Path, monkeypatch: pytest.MonkeyPatch, subcomma
     assert (project / "ran").read_text() == ""
 
 
-def test_framework_without_agenttape(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_framework_without_agenttape(project: Path, under: Under, recorded: Callable[..., None]) -> None:
     """A Python without AgentTape that imports a framework is stopped in a replay, and noted in a recording."""
     framework = dedent("""
         from ran import ran
@@ -290,9 +312,9 @@ def test_framework_without_agenttape(project: Path, monkeypatch: pytest.MonkeyPa
     (without / "langchain_core.py").write_text("")
     (project / "framework.py").write_text(framework)
     line = f"python pay.py; PYTHONPATH=$PYTHONPATH:{without} python framework.py"
-    recorded(project, "without", "--", "sh", "-c", line)
+    recorded("without", "--", "sh", "-c", line)
     assert (project / "ran").read_text() == "itself\nitself\n"
-    replayed = under(project, "replay", "without", "--", "sh", "-c", line, into="none of them")
+    replayed = under("replay", "--cassette", "without", "--", "sh", "-c", line, into="none of them")
     assert (replayed.ended.returncode, replayed.ran) == (2, ["itself"])
     assert "has no AgentTape to replay with" in replayed.ended.stderr
 
@@ -330,18 +352,20 @@ MISSING = {
 
 
 @pytest.mark.parametrize("missing", MISSING)
-def test_child_that_cannot_import_agenttape(project: Path, missing: str) -> None:
+def test_child_that_cannot_import_agenttape(
+    project: Path, under: Under, recorded: Callable[..., None], missing: str
+) -> None:
     """It ends with 2 before its first line, and so does the command, with the reason."""
     folder = project / f"missing-{list(MISSING).index(missing)}"
     folder.mkdir(exist_ok=True)
     name, text = MISSING[missing]
     (folder / name).write_text(text)
     (project / "first.py").write_text("from ran import ran\nran()\n")
-    recorded(project, "pay", "--", "python", "pay.py")
+    recorded("pay", "--", "python", "pay.py")
     line = f"PYTHONPATH=$PYTHONPATH:{shlex.quote(str(folder))} python first.py"
     for subcommand in ("replay", "record")[: 1 if name == "agenttape_core.py" else 2]:
         cassette = "pay" if subcommand == "replay" else "hidden"
-        found = under(project, subcommand, cassette, "--", "sh", "-c", line, into="none of them")
+        found = under(subcommand, "--cassette", cassette, "--", "sh", "-c", line, into="none of them")
         assert (found.ended.returncode, found.ran) == (2, []), found.ended.stderr
         assert "as AgentTape could not be set up in it" in found.ended.stderr
 

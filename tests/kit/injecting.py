@@ -15,7 +15,10 @@ import sys
 import threading
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _WITHIN, _ONLY, _EVERY, _INTO, _LOG = (f"INJECT_{name}" for name in ("WITHIN", "ONLY", "EVERY", "INTO", "LOG"))
 
@@ -38,8 +41,21 @@ class Injected(NamedTuple):
     ended: subprocess.CompletedProcess[str]
 
 
+Ending: TypeAlias = "Callable[[tuple[str, ...], Path, dict[str, str]], subprocess.CompletedProcess[str]]"
+
+
+def _in_a_process(command: tuple[str, ...], folder: Path, environment: dict[str, str]) -> Any:
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
 def injected(
-    folder: Path, *command: str, into: str, within: str, only: str = "/agenttape_", every: int = 1
+    folder: Path,
+    *command: str,
+    into: str,
+    within: str,
+    only: str = "/agenttape_",
+    every: int = 1,
+    run: Ending = _in_a_process,
 ) -> Injected:
     """Run a command whose programs write `os.environ["INJECTED"]` to the file `ran`, and inject errors into its set-up.
 
@@ -50,6 +66,7 @@ def injected(
         within: The functions that set a process up, `file.py:name` with commas between.
         only: A part of the paths of the files whose steps are tried.
         every: Every how many steps one is tried.
+        run: Runs the command in a folder and an environment.
     """
     site = folder / "injecting"
     site.mkdir(exist_ok=True)
@@ -59,7 +76,7 @@ def injected(
     ran.write_text("")
     given = {_WITHIN: within, _ONLY: only, _EVERY: str(every), _INTO: into, _LOG: str(log)}
     environment = {**os.environ, "PYTHONPATH": str(site), **given}
-    ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    ended = run(command, folder, environment)
     lines = [line.split(" ", 1) for line in log.read_text().splitlines()]
     return Injected({step: int(code) for code, step in lines}, ran.read_text().splitlines(), ended)
 

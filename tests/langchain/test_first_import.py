@@ -57,7 +57,9 @@ _KEY = "sk-proj-" + "Ab3De5Gh7Jk9Mn1Pq2Rs4Tu6" * 2
         (["Hello?", f"My key is {_KEY}", "Hello again?"], ["agenttape_core.redaction.scanner"]),
     ],
 )
-def test_a_replay_imports_what_it_needs(tmp_path: Path, questions: list[str], loaded: list[str]) -> None:
+def test_a_replay_imports_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, questions: list[str], loaded: list[str]
+) -> None:
     """A replay imports the detectors of secrets once a request has one, and no interface that the program doesn't."""
     chat = dedent("""
         import sys
@@ -75,12 +77,10 @@ def test_a_replay_imports_what_it_needs(tmp_path: Path, questions: list[str], lo
         print([name for name in late if name in sys.modules])
     """)
 
-    def run(mode: str) -> str:
-        command = [sys.executable, "-c", chat, mode, *questions]
-        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
-
-    run("record")
-    assert _KEY not in (tmp_path / "cassettes" / "chat.yaml").read_text(encoding="utf-8")
-    assert run("replay") == f"{loaded}\n"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["chat", "record", *questions])
+    exec(chat, {})
+    assert _KEY not in Path("cassettes/chat.yaml").read_text(encoding="utf-8")
+    command = [sys.executable, "-c", chat, "replay", *questions]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert ran.stdout == f"{loaded}\n", ran.stderr
