@@ -86,9 +86,7 @@ def git(*words: str) -> None:
 
 
 @pytest.fixture
-def asked(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Counter[str]]:
+def asked(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """The prompts that a model on the loopback got: a repository with a recorded program, whose tool is gone."""
     server = import_module("examples.weather_agent.server")
     reply = import_module("examples.weather_agent.policy").Reply
