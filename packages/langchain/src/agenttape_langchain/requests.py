@@ -54,8 +54,9 @@ def chat_body(messages: Sequence[BaseMessage], params: Mapping[str, Any]) -> dic
     if "model" in body or "model_name" in body:
         name = body.pop("model_name", "")  # a local server has one model, which need not have a name
         body["model"] = body.get("model") or name
-    if isinstance(params.get("tools"), Sequence):
-        body["tools"] = [_tool(tool) for tool in params["tools"]]
+    tools = params.get("tools")
+    if tools is not None and isinstance(tools, Sequence):
+        body["tools"] = [_tool(tool) for tool in tools]
     body["messages"] = _message_parts(messages)
     return body
 

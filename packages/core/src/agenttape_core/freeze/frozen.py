@@ -36,6 +36,8 @@ _GREGORIAN_OFFSET = 0x01B21DD213814000
 """100 ns intervals between 1582-10-15, where the time of versions 1 and 6 starts, and 1970-01-01."""
 _TICKS_PER_MILLISECOND = 10_000
 _VARIANT = 0b10 << 62
+_FREE = (1 << 128) - 1 - (0b1111 << 76) - (0b11 << 62)  # the bits beside version and variant
+_BELOW_TIME = (1 << 80) - 1
 _MULTICAST = 1 << 40  # marks a node that isn't a hardware address (RFC 9562, section 6.10)
 
 _new = object.__new__
@@ -49,19 +51,17 @@ class Stream:
 
     def __init__(self, seed: str, scope: str, maker: str) -> None:
         # JSON keeps the parts apart, and has an ASCII form for every string.
-        self._start = hashlib.sha256(json.dumps([seed, scope, maker]).encode("ascii"))
+        self._start = json.dumps([seed, scope, maker]).encode("ascii")
         self._taken = 0
 
     def next(self, size: int) -> bytes:
         """Give the next bytes. The n-th ask gives the start of the same bytes, however many the asks before it took."""
         nth = self._taken
         self._taken = nth + 1
-        found, block = b"", 0
+        found, block = hashlib.sha256(b"%b%d.0" % (self._start, nth)).digest(), 0
         while len(found) < size:
-            digest = self._start.copy()
-            digest.update(b"%d.%d" % (nth, block))
-            found += digest.digest()
             block += 1
+            found += hashlib.sha256(b"%b%d.%d" % (self._start, nth, block)).digest()
         return found[:size]
 
 
@@ -74,19 +74,15 @@ def uuid_from(
     6 and 7; `node` (48 bits) and `clock_seq` (14 bits) replace noise in versions 1 and 6.
     """
     value = int.from_bytes(noise, "big")
-    low = value & ((1 << 62) - 1)
-    if version == _RANDOM:
-        high = value >> 64
-    elif version == _UNIX_TIME:
-        high = milliseconds << 16 | (value >> 64 & 0xFFF)
-    else:
+    if version == _UNIX_TIME:
+        value = milliseconds << 80 | value & _BELOW_TIME
+    elif version != _RANDOM:
         node = (value & 0xFFFF_FFFF_FFFF) | _MULTICAST if node is None else node & 0xFFFF_FFFF_FFFF
         clock_seq = (value >> 48 if clock_seq is None else clock_seq) & 0x3FFF
-        low = clock_seq << 48 | node
         high = _gregorian(version, (milliseconds * _TICKS_PER_MILLISECOND + _GREGORIAN_OFFSET) & ((1 << 60) - 1))
-    high = high & 0xFFFF_FFFF_FFFF_0FFF | version << 12
+        value = high << 64 | clock_seq << 48 | node
     made = _new(uuid.UUID)  # its constructor takes six times as long, to find out which of its arguments is given
-    _set_int(made, high << 64 | _VARIANT | low)
+    _set_int(made, value & _FREE | version << 76 | _VARIANT)
     _set_is_safe(made, _UNKNOWN)
     return made
 

@@ -82,8 +82,10 @@ class _Index:
         self.numbers.setdefault(key, []).append(number)
 
     def first_free(self, key: Hashable, used: set[int]) -> int | None:
-        numbers = self.numbers.get(key, ())
-        for place in range(self._next.get(key, 0), len(numbers)):
+        numbers, first = self.numbers.get(key, ()), self._next.get(key, 0)
+        if first < len(numbers) and numbers[first] not in used:  # as for most calls, which are at one place each
+            return numbers[first]
+        for place in range(first, len(numbers)):
             if numbers[place] not in used:
                 self._next[key] = place
                 return numbers[place]

@@ -127,9 +127,10 @@ def restore_message(cls: type[BaseMessage], body: dict[str, Plain], nested: Nest
             fields.update(_derived_from(fields["tool_call_chunks"]))
         except (TypeError, ValueError, KeyError) as error:
             raise UnreadableValueError("tool_call_chunks", f"the chunks are malformed ({error})") from None
-    if CLASS not in body:
+    known = ("type",) if CLASS in body else ()
+    if not known:
         fields.pop("type", None)
-    return build(cls, fields, read_extra(body, nested) if EXTRA in body else None, body, known=("type",))
+    return build(cls, fields, read_extra(body, nested) if EXTRA in body else None, body, known=known)
 
 
 def _derives(message: AIMessageChunk) -> bool:

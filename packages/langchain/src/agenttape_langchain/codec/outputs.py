@@ -50,8 +50,9 @@ _MESSAGE_KEYS = ("message", *_GENERATION_KEYS)
 
 def text_of(message: BaseMessage) -> str:
     """Return the text that a chat generation derives from its message."""
-    if isinstance(message.content, str):
-        return TextAccessor(message.content)
+    content = message.content
+    if isinstance(content, str):
+        return TextAccessor(content)
     return ChatGeneration(message=message).text
 
 
@@ -66,8 +67,9 @@ def _write_chat(generation: ChatGeneration, nested: Nested) -> dict[str, Plain]:
 
 
 def _read_chat(cls: type[BaseModel], plain: dict[str, Plain], message: Any, nested: Nested) -> Any:
-    fields = {key: nested(item) for key, item in plain.items() if key not in {"message", CLASS, EXTRA}}
-    fields["message"] = message
+    fields = {"message": message}
+    if len(plain) > 1 or "message" not in plain:
+        fields |= {key: nested(item) for key, item in plain.items() if key not in {"message", CLASS, EXTRA}}
     if "text" not in fields:
         fields["text"] = text_of(message)
     return build(cls, fields, read_extra(plain, nested) if EXTRA in plain else None)
@@ -123,9 +125,10 @@ def _read_result(plain: Plain, nested: Nested) -> Any:
         if not isinstance(fields.get("generations"), list):
             raise UnreadableValueError("$chat_result", "expected a message or a list of generations, found neither")
         return build(class_in(body, ChatResult), fields, read_extra(body, nested))
-    chat = {key: body[key] for key in _MESSAGE_KEYS if key in body}
-    rest = len(chat) < len(body)
-    fields = read_fields({key: item for key, item in body.items() if key not in chat}, nested) if rest else {}
+    chat, fields = body, {}
+    if len(body) > 1:
+        chat = {key: body[key] for key in _MESSAGE_KEYS if key in body}
+        fields = read_fields({key: item for key, item in body.items() if key not in chat}, nested)
     message = read_message(body["message"], nested)
     fields["generations"] = [_read_chat(ChatGeneration, chat, message, nested)]
     return build(ChatResult, fields)

@@ -197,24 +197,25 @@ def build(
         UnreadableValueError: If a required field is missing, or a field is not one of the class.
     """
     shape = shape_of(cls)
-    state = {**shape.defaults, **fields}
-    if len(state) != len(shape.defaults):
-        unknown = ", ".join(sorted(fields.keys() - shape.defaults.keys()))
+    _, defaults, required, makers, given, allows_extra, has_own_state = shape
+    state = {**defaults, **fields}
+    if len(state) != len(defaults):
+        unknown = ", ".join(sorted(fields.keys() - defaults.keys()))
         raise UnreadableValueError(class_name(cls), f"it has no field {unknown}")
-    for name in shape.required:
+    for name in required:
         if name not in fields:
             raise UnreadableValueError(class_name(cls), f"the field {name!r} is missing")
-    for name, make in shape.makers:
+    for name, make in makers:
         if name not in fields:
             state[name] = make()
-    taken = {*fields, *shape.given}.difference(known) if known else {*fields, *shape.given}
+    taken = {*fields, *given}.difference(known) if known else {*fields, *given}
     if extra:
         taken.update(extra)
     if body and (SET in body or UNSET in body):
         taken = _set_of(taken, shape, body)
-    extra = (extra or {}) if shape.allows_extra else None
+    extra = (extra or {}) if allows_extra else None
     instance = cls.__new__(cls)
-    if shape.has_own_state:
+    if has_own_state:
         instance.__setstate__(
             {
                 "__dict__": state,
