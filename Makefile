@@ -26,6 +26,9 @@ BELOW_llamaindex := -e packages/langchain
 TESTS_langchain := tests/langchain tests/conformance/test_langchain_objects.py
 TESTS_langgraph := tests/langgraph
 TESTS_llamaindex := tests/llamaindex tests/conformance/test_llamaindex_objects.py
+# The oldest and the newest MCP that core supports; the adapters in the tested set ask for version 1.
+MCP_OLDEST := 1.24.0
+MCP_NEWEST := 2.3.0
 # Tests that need no framework, in processes of their own: each session that they open would connect the frameworks that
 # other tests have imported, which costs more than most of them do.
 ALONE := tests/core tests/conformance/test_broken.py
@@ -71,11 +74,14 @@ again: $(READY) ## Run the tests that failed last once more, one after another: 
 quick: $(READY) ## Run the tests of core that start no processes: the inner loop. OF=tests/langgraph runs others.
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not process" $(OF)
 
-coverage: $(READY) ## Measure which lines of core the tests run, also in processes that they start; fail below 95 %.
+coverage: $(READY) ## Measure which lines of core the tests of the packages run, also in processes that they start; fail below 95 %.
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q -n auto --dist worksteal $(or $(filter-out tests/core,$(OF)),tests)
-	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report
+	@status=0; set -x; \
+	for part in tests/core "tests/langchain tests/langgraph tests/llamaindex tests/servers"; do \
+		$(BIN)/coverage run -m pytest -q -n auto --dist worksteal $$part || status=1; \
+	done; \
+	$(BIN)/coverage combine --quiet && $(BIN)/coverage report || status=1; \
+	exit $$status
 
 matrix: $(READY) ## Run the tests on each Python that is found, and write the table of docs/pythons.md. OF="3.14 langgraph" chooses.
 	$(BIN)/python tests/matrix/run.py $(filter-out tests/core,$(OF))
@@ -86,7 +92,7 @@ ahead: $(READY) ## Run the quick tests of sessions on Python 3.14, unless it can
 upgrade: $(READY) ## Move constraints.txt to the newest versions that fit and pass the tests. OF="openai" chooses.
 	$(BIN)/python -m tests.matrix.upgrade $(filter-out tests/%,$(OF))
 
-oldest: $(READY) $(ENDS:%=.oldest-%) ## Run the integrations' tests with the oldest versions that are supported.
+oldest: $(READY) $(ENDS:%=.oldest-%) .mcp-$(MCP_OLDEST) ## Run the tests of the integrations and of MCP with the oldest versions that are supported.
 
 .oldest-%: $(READY)
 	$(PYTHON) -m venv .venv-oldest-$*
@@ -94,8 +100,15 @@ oldest: $(READY) $(ENDS:%=.oldest-%) ## Run the integrations' tests with the old
 		--group packages/$*/pyproject.toml:oldest
 	.venv-oldest-$*/bin/python -m pytest -q $(TESTS_$*)
 
-newest: $(READY) ## Run the integrations' tests with the newest versions that are supported, which constraints.txt has.
+newest: $(READY) .mcp-$(MCP_NEWEST) ## Run the tests of the integrations and of MCP with the newest versions that are supported.
 	$(BIN)/python -m pytest -q $(foreach end,$(ENDS),$(TESTS_$(end)))
+
+.mcp-%: $(READY)
+	$(PYTHON) -m venv .venv-mcp-$*
+	grep -v '^mcp==' constraints.txt > .venv-mcp-$*/constraints.txt
+	$(INSTALL_IN) .venv-mcp-$*/bin/python install -c .venv-mcp-$*/constraints.txt mcp==$* -e 'packages/core[checks,cli]' \
+		-e packages/langchain -e packages/langgraph hypothesis langchain pytest pytest-asyncio uvicorn websockets
+	.venv-mcp-$*/bin/python -m pytest -q tests/servers/test_mcp.py tests/servers/test_tool_server.py
 
 openai: $(OPENAI)/.ready ## Run LlamaIndex's OpenAI and Anthropic packages, recorded and replayed; they require an older openai and anthropic.
 	$(OPENAI)/bin/python -m pytest -q tests/llamaindex/openai_packages tests/servers/test_anthropic.py

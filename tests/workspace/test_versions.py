@@ -79,6 +79,32 @@ def test_make_runs_every_package_that_has_ends() -> None:
     assert set(ends.split()) == set(FRAMEWORKS) == having
 
 
+def test_mcp_is_tested_from_its_lower_bound() -> None:
+    """`make oldest` runs the tests of MCP with the lowest version that core supports, `make newest` with version 2."""
+    (needed,) = map(Requirement, project("core")["project"]["optional-dependencies"]["mcp"])
+    make = (ROOT / "Makefile").read_text(encoding="utf-8")
+    oldest, newest = (Version(text) for text in re.findall(r"^MCP_\w+ := (.*)$", make, re.MULTILINE))
+    assert [Version(each.version) for each in needed.specifier] == [oldest]
+    assert oldest < Version(NEWEST["mcp"]) < newest
+
+
+def test_an_action_has_one_digest() -> None:
+    """An action of GitHub has the same version in our workflows, on the pages, and in what `init` writes for users."""
+    files = [
+        *ROOT.glob(".github/workflows/*.yml"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("packages/core/src/**/git/setup.py"),
+    ]
+    used = [
+        line
+        for path in files
+        for line in re.findall(r"uses: (\S+@.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    pinned = {line for line in used if re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)}
+    assert set(used) == pinned
+    assert len({line.partition("@")[0] for line in pinned}) == len(pinned)
+
+
 def test_versions_move_by_normalized_name() -> None:
     """An upgrade changes the versions of what it finds, by any spelling of the names, and keeps all other lines."""
     text = "# What we test.\npydantic_core==2.50.4\nruff==0.17.5\ntomlkit==0.13\n"

@@ -61,8 +61,14 @@ async def _serve(requests: int, answers: int) -> None:
     running = Running(Project(Path()))
     server = _server(running)
     stdio: Any = import_module("mcp.server.stdio").stdio_server
+
+    async def lines() -> AsyncIterator[str]:
+        async for line in _lines(requests):
+            yield line
+        task.cancel()  # the package's first versions would wait for the calls of a client that has left
+
     try:
-        async with stdio(_lines(requests), _Output(answers)) as streams:
+        async with stdio(lines(), _Output(answers)) as streams:
             await server.run(*streams, server.create_initialization_options())
     finally:
         await running.close()

@@ -44,7 +44,7 @@ jobs:
 """
 _CHECKOUT = """\
     steps:
-      - uses: actions/checkout@de0fac2e4500dabe0009e67214ff5f5447ce83dd # v6.0.2
+      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1
         with:
           persist-credentials: false
 """
@@ -55,7 +55,7 @@ _DIFF = """\
         if: "${{ !cancelled() && github.event_name == 'pull_request' }}"
 """
 _PYTHON = """\
-      - uses: actions/setup-python@a309ff8b426b58ec0e2a45f0f869d46889d02405 # v6.2.0
+      - uses: actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0
         with:
           python-version: "3.12"
 """
@@ -99,7 +99,7 @@ jobs:
       - run: agenttape fleet plan "**/{folder}/**" --experiment check --checks rules.yaml > "$RUNNER_TEMP/items.jsonl"
       # With the URL of a store as --output, the steps with artifacts aren't needed, and shards share a --max-usd.
       - run: agenttape fleet work "$RUNNER_TEMP/items.jsonl" --shard ${{{{ matrix.shard }}}}/{shards} --output results
-      - uses: actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0
+      - uses: actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a # v7.0.1
         if: "${{{{ !cancelled() }}}}"
         with:
           name: results-${{{{ matrix.shard }}}}
@@ -109,7 +109,7 @@ jobs:
     if: "${{{{ !cancelled() }}}}"
     runs-on: ubuntu-latest
 {steps}\
-      - uses: actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8
+      - uses: actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1
         with:
           pattern: results-*
           path: {results}
