@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
 import socket
 import threading
+import urllib.request
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +18,7 @@ import httpcore
 import httpx
 import pytest
 import requests
+import urllib3
 
 from agenttape_core import Session, open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError, NetworkBlockedError, UnrecordedConnectionWarning
@@ -322,3 +328,52 @@ def test_everything_is_put_back(service: Service) -> None:
     with use_cassette("c", mode="once", http=True):
         assert methods() != before
     assert methods() == before
+
+
+BODY = b'{"model": "own", "messages": [{"role": "user", "content": "Hi"}], "temperature": 0.5}'
+PATH = "/v1/chat/completions"
+
+
+def post_with_urllib(url: str) -> bytes:
+    """Send the body with the standard library."""
+    with urllib.request.urlopen(urllib.request.Request(url + PATH, BODY, CONTENT)) as response:
+        return bytes(response.read())
+
+
+def post_with_http_client(url: str) -> bytes:
+    """Send the body over a connection, with its length."""
+    connection = http.client.HTTPConnection(url.removeprefix("http://"))
+    connection.request("POST", PATH, BODY, {**CONTENT, "Content-Length": str(len(BODY))})
+    with contextlib.closing(connection):
+        return connection.getresponse().read()
+
+
+async def post_with_aiohttp(url: str) -> bytes:
+    """Send the body with `aiohttp`."""
+    async with aiohttp.ClientSession() as session, session.post(url + PATH, data=BODY, headers=CONTENT) as response:
+        return await response.read()
+
+
+CONTENT = {"Content-Type": "application/json"}
+POSTERS: dict[str, Callable[[str], Any]] = {
+    "aiohttp": post_with_aiohttp,
+    "http_client": post_with_http_client,
+    "httpx": lambda url: httpx.post(url + PATH, content=BODY, headers=CONTENT, verify=False).content,
+    "requests": lambda url: requests.post(url + PATH, data=BODY, headers=CONTENT, timeout=5).content,
+    "urllib": post_with_urllib,
+    "urllib3": lambda url: urllib3.request("POST", url + PATH, body=BODY, headers=CONTENT).data,
+}
+
+
+@pytest.mark.parametrize("post", POSTERS.values(), ids=POSTERS)
+async def test_another_model(post: Callable[[str], Any], service: Service) -> None:
+    """Each client asks a candidate with a body that differs in the model alone, and gets its answer."""
+    with use_cassette("c", mode="once", http=True):
+        await settled(post(service.url))
+    with use_cassette("c", candidate="openai:other", to="derived") as session:
+        got = json.loads(await settled(post(service.url)))
+    assert json.loads(got["body"]) == {**json.loads(BODY), "model": "other"}
+    assert len(service.asked) == 2
+    assert int(service.asked[1].headers["Content-Length"]) == len(service.asked[1].body)
+    assert not session.report.unused
+    assert session.interactions[0].request["body"]["model"] == "own"

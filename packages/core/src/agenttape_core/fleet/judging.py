@@ -35,11 +35,12 @@ from agenttape_core.experiments.strategies.trials import Group
 from agenttape_core.experiments.targets import restarted, with_test
 from agenttape_core.fleet.items import Item, hash_of
 from agenttape_core.fleet.outcomes import Outcome, Verdict, trajectory_of
+from agenttape_core.lifecycle.candidates import asked_in
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.locks import Lock
 from agenttape_core.matching import bare_step, canonical_json
-from agenttape_core.schema import MODEL_KINDS, OWN
+from agenttape_core.schema import OWN
 from agenttape_core.storage import Cassette, Location, open_cassette
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reading.provider_calls import MODELS
@@ -202,7 +203,7 @@ def _sampled(
     item: Item, about: Outcome, cassette: Cassette, rules: Sequence[CheckFile], settings: Mapping[str, Any]
 ) -> Outcome:
     """Take a sample of a candidate, or of the program's own model, unless the program doesn't replay the recording."""
-    if not any(row.kind in MODEL_KINDS for row in cassette.entries):
+    if not asked_in(cassette):
         return _with_cause(replace(about, verdict="same"), "no model is called")
     path, wanted = _place(item, cassette), Wanted(item.candidate, options=settings.get("options", {}))
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:

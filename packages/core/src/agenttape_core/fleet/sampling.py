@@ -20,13 +20,14 @@ from agenttape_core.fleet.items import Item, hash_of
 from agenttape_core.fleet.outcomes import Outcome
 from agenttape_core.fleet.planning import Recording
 from agenttape_core.fleet.verdicts import of_classes
-from agenttape_core.lifecycle.candidates import candidates_of
+from agenttape_core.lifecycle.candidates import asked_in, candidates_of
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.schema import MODEL_KINDS, OWN
+from agenttape_core.schema import OWN
 from agenttape_core.settings import models_by_place
 from agenttape_core.storage import location_of, open_cassette
 from agenttape_core.tools.reading.prices import how_to_price, load_prices
+from agenttape_core.tools.reading.provider_calls import calls_in
 
 _SURE = 0.05  # the least uncertainty of a class, so that more samples of it are still drawn
 
@@ -123,13 +124,14 @@ def bill_of(items: Iterable[Item]) -> Bill:
     for name, numbers in taken.items():
         location = location_of(name)
         cassette = open_cassette(location)
-        if not any(row.kind in MODEL_KINDS for row in cassette.entries):
+        asked = {row.number for row in asked_in(cassette)}
+        if not asked:
             continue
         for candidate in numbers - Counter({OWN: numbers[OWN]}) or (OWN,):
             chosen = candidates_of(models_by_place(candidate), location, cassette, Mode.REPLAY)
             samples = {"samples": numbers[candidate] if candidate != OWN else 0, "baseline": numbers[OWN]}
             plans.append(planned_trial(name, cassette, (candidate, chosen), **samples, prices=prices))
-        for usage in (call.outcome.usage for call in cassette.interactions() if call.kind in MODEL_KINDS):
+        for usage in (call.outcome.usage for call in calls_in(cassette) if call.number in asked):
             if usage is not None:
                 tokens += numbers.total() * ((usage.input_tokens or 0) + (usage.output_tokens or 0))
     return Bill(total_of(plans), tokens)

@@ -54,6 +54,7 @@ set. Readers of recorded chunks and drawings of programs have a separate interfa
 
 **Candidates.** `register_candidates` makes a `CandidateModel` of a model or its name, `candidate_of` returns the one to
 call instead of the program's own, and `refuse_tools` ends a run that offers tools to a candidate that can't call any.
+`model_over_http` returns the name that a request over HTTP asks for instead of the program's.
 
 **Runs begun again.** A `FirstInput` keeps the input that a run began with; `register_restart` begins a run again from
 the `Source` that has it.
@@ -174,6 +175,7 @@ from agenttape_core.session import (
     intercept,
     intercept_stream,
     is_passed_on,
+    model_over_http,
     note_side_effect,
     notified_outside,
     passing_on,
@@ -278,6 +280,7 @@ __all__ = [
     "load_integration",
     "loaded_class",
     "model_of",
+    "model_over_http",
     "named_arguments",
     "note_side_effect",
     "note_text",

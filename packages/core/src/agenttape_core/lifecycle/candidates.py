@@ -10,8 +10,8 @@ from agenttape_core.engine import Mode
 from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.lifecycle.entry_points import installed_names, load_integration
 from agenttape_core.matching import Selector, refuse_unselected
-from agenttape_core.schema import MODEL_KINDS, OWN, IndexRow
-from agenttape_core.session import Candidates, made_candidate
+from agenttape_core.schema import MODEL_KINDS, OWN, IndexRow, asks_model
+from agenttape_core.session import HTTP, Candidates, made_candidate, why_not_exchanged
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Cassette, Location
 
@@ -34,12 +34,13 @@ def candidates_of(
         )
     if isinstance(given, Candidates):
         return given
-    asked = [row for row in cassette.entries if row.kind in MODEL_KINDS]
+    asked = asked_in(cassette)
     if must_be_asked and not asked:
         raise nothing_to_try(path)
     if given == OWN:
         return Candidates([])
-    frameworks = _frameworks(cassette)
+    frameworks = _frameworks(cassette) if any(row.kind != HTTP for row in asked) else []
+    frameworks = [*frameworks, HTTP] if any(row.kind == HTTP for row in asked) else frameworks
     if not isinstance(given, Mapping):
         found = Candidates([(None, made_candidate(given, frameworks))])
     else:
@@ -48,14 +49,28 @@ def candidates_of(
         keys = sorted(given, key=lambda key: not selectors[key].is_exact(asked))
         found = Candidates([(selectors[key], made_candidate(given[key], frameworks)) for key in keys])
     _refuse_without_tools(found, cassette, asked, path)
+    _refuse_other_formats(found, cassette, asked, path)
     return found
 
 
+def asked_in(cassette: Cassette) -> list[IndexRow]:
+    """Return the recorded calls on which another model can be tried: of frameworks, and over HTTP."""
+    models = {row.number for row in cassette.entries if row.kind in MODEL_KINDS}
+    return [
+        row
+        for row in cassette.entries
+        if row.number in models
+        or (
+            row.kind == HTTP and row.parent not in models and asks_model(HTTP, cassette.interaction(row.number).request)
+        )
+    ]
+
+
 def nothing_to_try(path: Location) -> ConfigurationError:
-    """Return the error for a recording in which no model is asked through a framework."""
+    """Return the error for a recording in which no model is asked."""
     return ConfigurationError(
-        f"{shown_path(path)}: a candidate is tried where models of a framework are asked, and none is recorded\n"
-        "  record a run that asks one; a provider's client that is called by hand is recorded as http, or not at all"
+        f"{shown_path(path)}: a candidate is tried where models are asked, and none is recorded\n"
+        "  record a run that asks one; http=True also records a provider's client that is called without a framework"
     )
 
 
@@ -91,4 +106,21 @@ def _refuse_without_tools(found: Candidates, cassette: Cassette, asked: Sequence
                 f"candidate {candidate.label}: it calls no tools, and call {row.number} of {shown_path(path)} at "
                 f"{row.address} offers some\n"
                 "  choose a model that calls tools, or name the places at which it is tried: candidate={NODE: MODEL}"
+            )
+
+
+def _refuse_other_formats(found: Candidates, cassette: Cassette, asked: Sequence[IndexRow], path: Location) -> None:
+    """Refuse a candidate that a recorded request over HTTP can't ask."""
+    for row in (row for row in asked if row.kind == HTTP):
+        candidate = found.at(row.kind, row.name, row.address)
+        if candidate is None:
+            continue
+        why = "it's a model of a framework, and the call is made over HTTP: name it, as PROVIDER:MODEL"
+        if HTTP in candidate.models:
+            why = why_not_exchanged(candidate.label, cassette.interaction(row.number).request)
+        if why:
+            raise ConfigurationError(
+                f"candidate {candidate.label}: call {row.number} of {shown_path(path)} can't ask it: {why}\n"
+                "  choose a model of the recorded provider, or name the calls on which it's tried: "
+                f"candidate={{{row.address!r}: MODEL}}"
             )

@@ -36,7 +36,7 @@ from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.session_stack import SessionStack
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.schema import MODEL_KINDS
+from agenttape_core.schema import asks_model
 from agenttape_core.session import NAMES, Session, Source, runs
 from agenttape_core.settings import Settings
 
@@ -256,7 +256,7 @@ def judged(opened: Opened) -> Judgement:
 
 
 def _asks_models(opened: Opened) -> bool:
-    return any(call_record.kind in MODEL_KINDS for call_record in opened.session.report.recorded)
+    return any(asks_model(item.kind, item.request) for item in opened.session.ledger.executed())
 
 
 def _untried(opened: Opened) -> ConfigurationError:

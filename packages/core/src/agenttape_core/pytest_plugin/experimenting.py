@@ -24,6 +24,7 @@ from agenttape_core.experiments.strategies.faults import FAILING, FaultMatrices,
 from agenttape_core.experiments.strategies.trials import Trial, Trials, judged, lines_of, plan_lines, read_trials
 from agenttape_core.experiments.targets import recording
 from agenttape_core.experiments.verdicts import verdict_of
+from agenttape_core.lifecycle.candidates import asked_in
 from agenttape_core.lifecycle.chosen_order import cassette_and_order
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.pytest_plugin.costs import prices_of
@@ -32,7 +33,6 @@ from agenttape_core.pytest_plugin.programs import TestProgram, replays_of
 from agenttape_core.pytest_plugin.replayed import HAS_FAILED, LOOKED_AT
 from agenttape_core.pytest_plugin.rerun import show_progress
 from agenttape_core.pytest_plugin.running import named
-from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.storage import Location, open_cassette
 from agenttape_core.tools.report.trajectory import trajectory_of
 from agenttape_core.tools.reporting.findings import Checked, Judged
@@ -193,7 +193,7 @@ def _candidates_on(item: pytest.Item, program: TestProgram, path: Location) -> I
 
     path = path if isinstance(path, Path) else recording(str(path))
     option, cassette, prices = item.config.option, open_cassette(path), prices_of(item.config)
-    if not any(row.kind in MODEL_KINDS for row in cassette.entries):
+    if not asked_in(cassette):
         return
     more, (samples, baseline) = option.candidate_options, option.cassette_samples
     options = {"live": more["live"].split(",")} if "live" in more else {}

@@ -13,7 +13,18 @@ if TYPE_CHECKING:
     from agenttape_core.schema.header import FORMAT_VERSION, Entry, Freeze, Header, Redaction, Volatile
     from agenttape_core.schema.index_row import IndexRow
     from agenttape_core.schema.interaction import Fidelity, Interaction, SideEffect, Timing
-    from agenttape_core.schema.kinds import FAKED, HASH_SEED, KINDS, MODEL_KINDS, OWN, PURE_KINDS, UNAVAILABLE, Kind
+    from agenttape_core.schema.kinds import (
+        FAKED,
+        HASH_SEED,
+        KINDS,
+        MODEL_KINDS,
+        OWN,
+        PURE_KINDS,
+        UNAVAILABLE,
+        Kind,
+        asks_model,
+        model_path,
+    )
     from agenttape_core.schema.opaque import OPAQUE, Opaque
     from agenttape_core.schema.outcome import Effect, Outcome, RecordedError, Usage
     from agenttape_core.schema.plain import Plain
@@ -63,9 +74,11 @@ __all__ = [
     "Usage",
     "ValueCodec",
     "Volatile",
+    "asks_model",
     "class_name",
     "is_gap_of",
     "loaded_class",
+    "model_path",
     "of_at_once",
     "written",
 ]
@@ -78,7 +91,18 @@ __getattr__ = late_names(
         ".header": ("FORMAT_VERSION", "Entry", "Freeze", "Header", "Redaction", "Volatile"),
         ".index_row": ("IndexRow",),
         ".interaction": ("SideEffect", "Fidelity", "Interaction", "Timing"),
-        ".kinds": ("FAKED", "HASH_SEED", "KINDS", "MODEL_KINDS", "OWN", "PURE_KINDS", "UNAVAILABLE", "Kind"),
+        ".kinds": (
+            "FAKED",
+            "HASH_SEED",
+            "KINDS",
+            "MODEL_KINDS",
+            "OWN",
+            "PURE_KINDS",
+            "UNAVAILABLE",
+            "Kind",
+            "asks_model",
+            "model_path",
+        ),
         ".opaque": ("OPAQUE", "Opaque"),
         ".outcome": ("Effect", "Outcome", "RecordedError", "Usage"),
         ".plain": ("Plain",),

@@ -25,12 +25,15 @@ from agenttape_core.session.answered_call import AnsweredCall
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import stop_watching, watch_answers, watch_calls
 from agenttape_core.session.candidates import (
+    HTTP,
     CandidateModel,
     Candidates,
     candidate_of,
     made_candidate,
+    model_over_http,
     refuse_tools,
     register_candidates,
+    why_not_exchanged,
 )
 from agenttape_core.session.codecs import is_written_in_requests, plain_value, register_codecs, value_codec
 from agenttape_core.session.conditional_boundary import ProgramCall, program_call
@@ -90,6 +93,7 @@ from agenttape_core.session.time_zones import another_zone, zone_at
 
 __all__ = [
     "EMPTY",
+    "HTTP",
     "NAMES",
     "NO_SIDE_EFFECTS",
     "REMEMBERING_POOLS",
@@ -148,6 +152,7 @@ __all__ = [
     "is_written_in_requests",
     "listen",
     "made_candidate",
+    "model_over_http",
     "not_as_recorded",
     "note_side_effect",
     "notified_outside",
@@ -175,6 +180,7 @@ __all__ = [
     "value_codec",
     "watch_answers",
     "watch_calls",
+    "why_not_exchanged",
     "why_not_run",
     "without_ids",
     "zone_at",

@@ -1,7 +1,8 @@
 """Candidates: models that are tried instead of the program's own, whose code doesn't change.
 
 A candidate is data: which model, and at which places. The framework's integration creates the model, and sends it the
-request of the program's own model, at the leaf of the call.
+request of the program's own model, at the leaf of the call. A request that a program sends to a model over HTTP goes to
+the same address, with the name of the other model in its body.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.matching import Selector
+from agenttape_core.matching import CanonicalRequest, Selector
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.schema import MODEL_KINDS, OWN
+from agenttape_core.schema import MODEL_KINDS, OWN, asks_model, model_path
 
 
 class CandidateModel(NamedTuple):
@@ -37,7 +38,57 @@ MakeCandidate = Callable[[Any], CandidateModel | None]
 It raises a `ConfigurationError` for a name of which it can make none.
 """
 
-_makers: dict[str, MakeCandidate] = {}
+HTTP = "http"  # the word for programs that ask models over HTTP, in place of a framework
+
+# Providers whose requests have OpenAI's format, and the words by which their hosts are known.
+_LIKE_OPENAI = {
+    **{name: name for name in ("deepseek", "fireworks", "groq", "openai", "openrouter", "perplexity", "together")},
+    "azure_openai": "openai.azure",
+    "mistralai": "mistral",
+    "xai": "x.ai",
+}
+_FORMATS = {name: {"openai"} for name in _LIKE_OPENAI} | {
+    "anthropic": {"anthropic"},
+    "cohere": {"cohere"},
+    "ollama": {"ollama", "openai"},
+}
+"""The wire formats of the requests that each provider reads, if these name the model in their body."""
+
+
+def _over_http(given: Any) -> CandidateModel | None:
+    """Make a candidate for requests over HTTP; its model is the name alone."""
+    if not isinstance(given, str):
+        return None
+    provider, _, model = given.partition(":")
+    if provider not in _FORMATS or not model:
+        raise ConfigurationError(
+            f"for calls over HTTP, expected PROVIDER:MODEL, with a provider of {', '.join(sorted(_FORMATS))}"
+        )
+    return CandidateModel(model, given)
+
+
+def why_not_exchanged(label: str, request: Mapping[str, Any]) -> str:
+    """Return why a request over HTTP can't ask a candidate instead of the program's own model; empty if it can.
+
+    Args:
+        label: The name of the candidate, `provider:model`.
+        request: The request as plain data.
+    """
+    path, wire_format = model_path(request)
+    provider, body = label.partition(":")[0], request.get("body")
+    if wire_format not in _FORMATS.get(provider, ()):
+        return f"{path} is in the wire format of {wire_format}, which {provider} doesn't read"
+    if "/deployments/" in path or not isinstance(body, Mapping) or not isinstance(body.get("model"), str):
+        return f"its body doesn't say which model of {path} answers"
+    url = request.get("url")
+    host = f".{url.get('host') if isinstance(url, Mapping) else url}"
+    owners = [name for name, word in _LIKE_OPENAI.items() if f".{word}" in host]
+    if owners and provider not in owners:
+        return f"it goes to {host[1:]}, which doesn't serve models of {provider}"
+    return ""
+
+
+_makers: dict[str, MakeCandidate] = {HTTP: _over_http}
 
 
 def register_candidates(framework: str, make: MakeCandidate) -> None:
@@ -104,10 +155,6 @@ class Candidates(NamedTuple):
         """True if each call of a model has a candidate."""
         return not self.chosen or any(selector is None for selector, _ in self.chosen)
 
-    def may_be_at(self, kind: str) -> bool:
-        """Return whether a call of a kind can have a candidate."""
-        return kind in MODEL_KINDS
-
     def at(self, kind: str, name: str, address: str) -> Candidate | None:
         """Return the candidate for a call, if there is one."""
         chosen = self.chosen
@@ -120,6 +167,16 @@ class Candidates(NamedTuple):
         if self.is_everywhere:
             return self.chosen[0][1].label
         return {str(key): candidate.label for selector, candidate in self.chosen for key in selector or ()}
+
+
+def may_be_tried(request: CanonicalRequest, around: str) -> bool:
+    """Return whether another model can be tried on a call: not on a request that the call of a model sends.
+
+    `around` is the kind of the call that makes it, empty if there is none.
+    """
+    if request.kind == HTTP:
+        return around not in MODEL_KINDS and asks_model(HTTP, request.body)
+    return request.kind in MODEL_KINDS
 
 
 def candidate_of(session_call: Any, framework: str) -> CandidateModel | None:
@@ -145,6 +202,28 @@ def candidate_of(session_call: Any, framework: str) -> CandidateModel | None:
                 "  give each its own by place: candidate={NODE: MODEL, ...}"
             )
     return found
+
+
+def model_over_http(session_call: Any) -> str:
+    """Return the model that a request over HTTP asks instead of the program's own; empty if it asks the program's.
+
+    Args:
+        session_call: The call.
+
+    Raises:
+        ConfigurationError: If the request can't ask the candidate.
+    """
+    candidate = candidate_of(session_call, HTTP)
+    if candidate is None:
+        return ""
+    if why := why_not_exchanged(candidate.label, session_call.request.body):
+        with session_call.session.latch:
+            raise ConfigurationError(
+                f"candidate {candidate.label}: {session_call.position.address} can't ask it: {why}\n"
+                "  choose a model of the program's provider, or name the calls on which it's tried: "
+                "candidate={ADDRESS: MODEL}"
+            )
+    return str(candidate.model)
 
 
 def refuse_tools(session_call: Any, candidate: CandidateModel) -> None:

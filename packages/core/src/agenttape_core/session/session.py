@@ -14,10 +14,10 @@ from agenttape_core.locks import Lock, RLock, cached_property
 from agenttape_core.matching import CanonicalRequest, Position, task_branch
 from agenttape_core.scheduling import SCOPES as _SCOPES
 from agenttape_core.scheduling import Membership, Scopes, takes_part
-from agenttape_core.schema import MODEL_KINDS, Interaction, ValueCodec
+from agenttape_core.schema import MODEL_KINDS, Interaction, ValueCodec, asks_model
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import WATCHERS, begun
-from agenttape_core.session.candidates import Candidate
+from agenttape_core.session.candidates import HTTP, Candidate, may_be_tried
 from agenttape_core.session.codecs import plain_value, value_codec
 from agenttape_core.session.executed_call import ExecutedCall, around, executing
 from agenttape_core.session.ledger import Ledger
@@ -202,6 +202,11 @@ class Session:
             if policy.live:
                 called = [rows[number] for number in replayed]
                 replayed = [row.number for row in called if not policy.is_live(row.kind, row.name, row.address)]
+            candidates = self.setup.candidates
+            if candidates is not None and candidates.is_everywhere:  # which answers instead
+                called = [rows[number] for number in replayed if rows[number].kind == HTTP]
+                asked = {row.number for row in called if asks_model(HTTP, source.interaction(row.number).request)}
+                replayed = [number for number in replayed if number not in asked]
             found = [rows[number] for number in self.recordings.index.unused(replayed)]
             return [CallRecord(row.kind, row.name, row.address, row.number) for row in found]
 
@@ -367,7 +372,7 @@ class Session:
             if found is not None:
                 decision: Decision = Replay(found)
             else:
-                decision, candidate = self._decided(boundary, request, position, is_idempotent=is_idempotent)
+                decision, candidate = self._decided(boundary, request, position, parent, is_idempotent=is_idempotent)
         except AgentTapeError as error:
             self.latch.keep(error)  # an agent that eats it must not end green
             raise
@@ -406,28 +411,29 @@ class Session:
         return base.child(name, branch=task_branch(base))
 
     def _decided(
-        self, boundary: Boundary, request: CanonicalRequest, position: Position, *, is_idempotent: bool
+        self,
+        boundary: Boundary,
+        request: CanonicalRequest,
+        position: Position,
+        parent: ExecutedCall | None,
+        *,
+        is_idempotent: bool,
     ) -> tuple[Decision, Candidate | None]:
-        """Decide what happens on a call, and return the candidate that is asked, if there is one."""
-        candidate = self._candidate(boundary, request, position)
-        is_tried, policy = candidate is not None, self._policy_of(boundary)
-        recordings = self.recordings
-        decided = recordings.decide(policy, request, position.address, is_tried=is_tried, is_idempotent=is_idempotent)
+        """Decide what happens on a call, and return the candidate that is asked, if there is one.
+
+        A trial makes all models live but those that no candidate can replace.
+        """
+        candidate, is_tried, policy, candidates = None, False, self.policy, self.setup.candidates
+        if candidates is not None and not boundary.takes_candidates:
+            policy = replace(policy, live=policy.live.without(MODEL_KINDS)) if candidates.is_everywhere else policy
+        elif candidates is not None and may_be_tried(request, parent.boundary.kind if parent is not None else ""):
+            candidate = candidates.at(request.kind, request.name, position.address)
+            is_tried = candidate is not None or candidates.is_everywhere
+            policy = replace(policy, unrecorded=policy.unrecorded | {request.kind})
+        decided = self.recordings.decide(
+            policy, request, position.address, is_tried=is_tried, is_idempotent=is_idempotent
+        )
         return decided, candidate
-
-    def _candidate(self, boundary: Boundary, request: CanonicalRequest, position: Position) -> Candidate | None:
-        """Return the candidate to call instead of the program's own model, if there is one."""
-        candidates = self.setup.candidates
-        if candidates is None or not (boundary.takes_candidates and candidates.may_be_at(request.kind)):
-            return None
-        return candidates.at(request.kind, request.name, position.address)
-
-    def _policy_of(self, boundary: Boundary) -> Policy:
-        """Return the policy for a call. A trial makes all models live but those that no candidate can replace."""
-        candidates = self.setup.candidates
-        if boundary.takes_candidates or candidates is None or not candidates.is_everywhere:
-            return self.policy
-        return replace(self.policy, live=self.policy.live.without(MODEL_KINDS))
 
     def _follow_writes(self, decision: Decision, request: CanonicalRequest, holder: Any) -> None:
         """Note a write that is replayed, and refuse what would be executed on an object after one was."""

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 from agenttape_core.errors import BudgetExceededError, ConfigurationError
 from agenttape_core.locks import Lock
-from agenttape_core.schema import Interaction
+from agenttape_core.schema import Interaction, model_path
 from agenttape_core.session import ExecutedCall, Session, stop_watching, watch_calls
 from agenttape_core.tools.reading.prices import INSTALL, Prices
-from agenttape_core.tools.reading.provider_calls import MODELS
+from agenttape_core.tools.reading.provider_calls import MODELS, is_refused, model_call
 from agenttape_core.tools.reading.summary import cost_of, tried_with
 
 _PAUSE = 0.02  # the seconds after which a call that waits for the end of others asks again
@@ -91,7 +91,7 @@ class Budget:
         return self._spent + sum(one.cost or 0.0 for calls in self._open.values() for one in calls.begun.values())
 
     def _begins(self, call: ExecutedCall) -> None:
-        if call.is_replayed or not call.is_real or call.boundary.kind not in MODELS:
+        if call.is_replayed or not call.is_real or not _asks_model(call):
             return
         if not self._reserves(call):
             with self._turn:
@@ -143,7 +143,8 @@ class Budget:
             kept = session.ledger.kept()
             for _, item, _ in kept[calls.counted :]:
                 reserved = calls.begun.pop(item.number, None)
-                if item.kind in MODELS and (cost := self._cost(session, item, reserved)) is not None:
+                is_model = item.kind in MODELS or reserved is not None
+                if is_model and (cost := self._cost(session, item, reserved)) is not None:
                     self._spent += cost
                     self._dearest = max(self._dearest or 0.0, cost)
             calls.counted = len(kept)
@@ -156,7 +157,9 @@ class Budget:
                 del self._open[session]
 
     def _cost(self, session: Session, item: Interaction, reserved: _Reserved | None) -> float | None:
-        if (cost := cost_of(item, self._prices)) is not None:
+        if is_refused(item):
+            return 0.0
+        if (cost := cost_of(model_call(item), self._prices)) is not None:
             return cost
         return reserved.cost if reserved is not None else self._recorded(session, item.address, item.metadata)
 
@@ -165,8 +168,17 @@ class Budget:
         number = next((row.number for row in session.source.entries if row.address == address), None)
         if number is None:
             return None
-        recorded = session.source.interaction(number)
+        recorded = model_call(session.source.interaction(number))
         return cost_of(tried_with(recorded, metadata.get("candidate")), self._prices)
+
+
+def _asks_model(call: ExecutedCall) -> bool:
+    """Return whether a call is billed: of a model, or an HTTP request to one that no call of a model sends."""
+    kind, around = call.boundary.kind, call.parent
+    if kind in MODELS:
+        return True
+    is_inside = around is not None and around.boundary.kind in MODELS
+    return kind == "http" and not is_inside and bool(model_path(call.request.body)[0])
 
 
 def refuse_no_amount(dollars: float) -> None:

@@ -73,7 +73,9 @@ async def _tape(request: Any, handler: Callable[[Any], Any]) -> Any:
     content = decompressed(fields.get("content-encoding", ""), await _content(request))
     asked = Request(request.method, destination, fields, content)
     real: list[Any] = []
-    got = await aexchange(session, asked, session_call_of(session, asked), lambda: _chunks(request, handler, real))
+    got = await aexchange(
+        session, asked, session_call_of(session, asked), lambda body: _chunks(request, handler, real, body)
+    )
     return await _response(request, got, real)
 
 
@@ -83,8 +85,13 @@ async def _content(request: Any) -> bytes:
     return body if isinstance(body, bytes) else await body.as_bytes()
 
 
-async def _chunks(request: Any, handler: Callable[[Any], Any], real: list[Any]) -> AsyncIterator[Plain]:
+async def _chunks(
+    request: Any, handler: Callable[[Any], Any], real: list[Any], body: bytes | None
+) -> AsyncIterator[Plain]:
     """Send a request, and yield the chunks of its response; `aiohttp` has decompressed the body."""
+    if body is not None:
+        request.headers.pop("Content-Encoding", None)
+        await request.update_body(body)
     response = await handler(request)
     real.append(response)
     try:

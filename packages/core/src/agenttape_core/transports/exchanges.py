@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from agenttape_core.integration import (
     Boundary,
@@ -14,14 +15,17 @@ from agenttape_core.integration import (
     current_session,
     intercept_stream,
     is_passed_on,
+    model_over_http,
 )
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Plain
 from agenttape_core.transports.bodies import BodyReader, BodyWriter
-from agenttape_core.transports.requests import ASKED_HEADERS, Destination, Request
+from agenttape_core.transports.requests import ASKED_HEADERS, Destination, Request, joined
 from agenttape_core.transports.responses import Head
 
 HTTP = Boundary("http")
+Name = TypeVar("Name", str, bytes)
+_OF_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 _COVERING = frozenset({"chat", "completion", "embeddings", "retrieval", "memory", "http"})
 """The kinds of boundaries whose requests are their own affair. A tool, a node or a call is code that makes requests."""
 
@@ -59,24 +63,36 @@ class Exchange(NamedTuple):
 
 
 def exchange(
-    session: Session, request: Request, session_call: SessionCall, send: Callable[[], Iterator[Plain]]
+    session: Session, request: Request, session_call: SessionCall, send: Callable[[bytes | None], Iterator[Plain]]
 ) -> Exchange:
     """Replay a request, or send and record it; return its response as soon as the head is there.
 
-    `send` really sends it, and yields the chunks of the response, as `chunks_of` makes them.
+    `send` really sends it, and yields the chunks of the response, as `chunks_of` makes them. It gets a body that asks
+    another model, to send instead of the program's; `None` to send the program's.
     """
-    chunks = intercept_stream(session_call, send)
+    chunks = intercept_stream(session_call, lambda: send(_with_model(session_call, request)))
     head = _head(session, next(chunks, None))
     return Exchange(head, Body(chunks, _reader(request, head)))
 
 
 async def aexchange(
-    session: Session, request: Request, session_call: SessionCall, send: Callable[[], AsyncIterator[Plain]]
+    session: Session, request: Request, session_call: SessionCall, send: Callable[[bytes | None], AsyncIterator[Plain]]
 ) -> Exchange:
     """Like `exchange`, for an async client."""
-    chunks = aintercept_stream(session_call, send)
+    chunks = aintercept_stream(session_call, lambda: send(_with_model(session_call, request)))
     head = _head(session, await anext(chunks, None))
     return Exchange(head, AsyncBody(chunks, _reader(request, head)))
+
+
+def _with_model(session_call: SessionCall, request: Request) -> bytes | None:
+    """Return the body that asks the candidate of a call; `None` if it has none."""
+    model = model_over_http(session_call)
+    return json.dumps({**json.loads(request.content), "model": model}).encode() if model else None
+
+
+def resized(headers: Iterable[tuple[Name, Name]]) -> list[tuple[Name, Name]]:
+    """Return the headers of a request without those that describe the bytes of its body."""
+    return [(name, value) for name, value in headers if next(iter(joined([(name, "")]))) not in _OF_BODY]
 
 
 def _head(session: Session, first: Plain) -> Head:

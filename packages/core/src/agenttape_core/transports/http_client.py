@@ -8,7 +8,7 @@ from http.client import HTTPConnection, HTTPSConnection  # the package may not h
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from agenttape_core.transports.exchanges import automatic_session
+from agenttape_core.transports.exchanges import automatic_session, resized
 from agenttape_core.transports.patching import replacing
 from agenttape_core.transports.requests import Destination, joined
 from agenttape_core.transports.wire import content_of, exchanged, request_of
@@ -44,8 +44,11 @@ def _requesting(answers: Answers) -> Callable[[Any], Any]:
                 return
             content = content_of(body)
 
-            def send() -> Any:
-                real(connection, method, url, content, headers, **options)
+            def send(instead: bytes | None) -> Any:
+                if instead is None:
+                    real(connection, method, url, content, headers, **options)
+                else:
+                    real(connection, method, url, instead, dict(resized(headers.items())), **options)
                 return connection.getresponse()
 
             answers[connection] = exchanged(session, request_of(method, destination, fields, content), send)

@@ -21,6 +21,7 @@ from agenttape_core.transports.exchanges import (
     automatic_session,
     chunks_of,
     exchange,
+    resized,
     session_call_of,
 )
 from agenttape_core.transports.patching import is_genuine, replacing
@@ -59,13 +60,15 @@ class _Sending:
         """Replay the request, or send and record it."""
         asked = self._asked(self._request.read())
         session_call = session_call_of(self._session, asked, self._names)
-        return self._response(exchange(self._session, asked, session_call, lambda: self._chunks(real)))
+        return self._response(exchange(self._session, asked, session_call, lambda body: self._chunks(real, body)))
 
     async def asend(self, real: Callable[[Any], Any]) -> Any:
         """Like `send`, for an async client."""
         asked = self._asked(await self._request.aread())
         session_call = session_call_of(self._session, asked, self._names)
-        return self._response(await aexchange(self._session, asked, session_call, lambda: self._achunks(real)))
+        return self._response(
+            await aexchange(self._session, asked, session_call, lambda body: self._achunks(real, body))
+        )
 
     def _asked(self, content: bytes) -> Request:
         request, url = self._request, self._request.url
@@ -73,16 +76,24 @@ class _Sending:
         plain = self._client.decompressed(request.headers.get("content-encoding", ""), content)
         return Request(request.method, destination, dict(request.headers.items()), plain)
 
-    def _chunks(self, real: Callable[[Any], Any]) -> Iterator[Plain]:
-        response = real(self._request)
+    def _sent(self, body: bytes | None) -> Any:
+        """Return the request to send, with another body if there is one."""
+        own = self._request
+        if body is None:
+            return own
+        headers = resized(own.headers.raw)
+        return type(own)(own.method, own.url, headers=headers, content=body, extensions=own.extensions)
+
+    def _chunks(self, real: Callable[[Any], Any], body: bytes | None) -> Iterator[Plain]:
+        response = real(self._sent(body))
         try:
             self._live.update(response.extensions)
             yield from chunks_of(self._head(response), response.iter_bytes())
         finally:
             response.close()
 
-    async def _achunks(self, real: Callable[[Any], Any]) -> AsyncIterator[Plain]:
-        response = await real(self._request)
+    async def _achunks(self, real: Callable[[Any], Any], body: bytes | None) -> AsyncIterator[Plain]:
+        response = await real(self._sent(body))
         try:
             self._live.update(response.extensions)
             async with aclosing(response.aiter_bytes()) as pieces:

@@ -9,7 +9,14 @@ from typing import Any
 
 from agenttape_core.schema import Plain
 from agenttape_core.transports.clients import client_missing
-from agenttape_core.transports.exchanges import Exchange, automatic_session, chunks_of, exchange, session_call_of
+from agenttape_core.transports.exchanges import (
+    Exchange,
+    automatic_session,
+    chunks_of,
+    exchange,
+    resized,
+    session_call_of,
+)
 from agenttape_core.transports.patching import replacing
 from agenttape_core.transports.requests import Destination, joined
 from agenttape_core.transports.wire import content_of, head_of, request_of, response_of
@@ -47,16 +54,22 @@ def _taping(real: Any) -> Any:
         options["body"] = content_of(options.get("body"))
         asked = request_of(method, destination, fields, options["body"])
         session_call = session_call_of(session, asked)
-        return _response(pool, options, exchange(session, asked, session_call, lambda: _chunks(real, pool, options)))
+        return _response(
+            pool, options, exchange(session, asked, session_call, lambda body: _chunks(real, pool, options, body))
+        )
 
     return urlopen
 
 
-def _chunks(real: Any, pool: Any, options: dict[str, Any]) -> Iterator[Plain]:
+def _chunks(real: Any, pool: Any, options: dict[str, Any], body: bytes | None) -> Iterator[Plain]:
     """Send a request, and yield the chunks of its response; the body is recorded as the client decompresses it.
 
     A body that is read right away is read by the pool itself: it sends the request again if that fails.
     """
+    if body is not None:
+        own = options.get("headers")
+        headers = dict(resized((pool.headers if own is None else own).items()))
+        options = {**options, "body": body, "headers": headers}
     is_preloaded = options.get("preload_content", True)
     decodes = not is_preloaded or options.get("decode_content", True)
     response = real(pool, **{**options, "preload_content": is_preloaded})

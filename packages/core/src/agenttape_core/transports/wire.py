@@ -115,13 +115,14 @@ def request_of(method: str, destination: Destination, fields: dict[str, str], co
     return Request(method, destination, fields, decompressed(fields.get("content-encoding", ""), as_bytes(content)))
 
 
-def exchanged(session: Session, asked: Request, send: Callable[[], Any]) -> HTTPResponse:
+def exchanged(session: Session, asked: Request, send: Callable[[bytes | None], Any]) -> HTTPResponse:
     """Replay a request of the standard library, or `send` it for a response of `http.client`, and record it."""
-    return response_of(asked.method, exchange(session, asked, session_call_of(session, asked), lambda: _chunks(send)))
+    session_call = session_call_of(session, asked)
+    return response_of(asked.method, exchange(session, asked, session_call, lambda body: _chunks(send, body)))
 
 
-def _chunks(send: Callable[[], Any]) -> Iterator[Plain]:
-    response = send()
+def _chunks(send: Callable[[bytes | None], Any], body: bytes | None) -> Iterator[Plain]:
+    response = send(body)
     try:
         head = head_of(response, response.headers.items())
         yield from chunks_of(head, iter(lambda: response.read1(_PIECE), b""))

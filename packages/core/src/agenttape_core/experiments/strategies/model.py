@@ -28,11 +28,11 @@ from agenttape_core.experiments.strategies.sampling import (
 )
 from agenttape_core.experiments.strategies.trials import Group, Trial, TrialPlan, Trials, read_trials
 from agenttape_core.experiments.targets import recorded, takes_tests
-from agenttape_core.lifecycle.candidates import candidates_of, nothing_to_try
+from agenttape_core.lifecycle.candidates import asked_in, candidates_of, nothing_to_try
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.schema import MODEL_KINDS, OWN
+from agenttape_core.schema import OWN
 from agenttape_core.settings import models_by_place
 from agenttape_core.storage import Cassette, in_file_name, open_cassette, stem_of
 from agenttape_core.tools.budget import Budget
@@ -120,7 +120,7 @@ class ProgramRun:
     def recordings(self) -> dict[str, Cassette]:
         """Return its recordings in which a model is called, by process."""
         cassette = open_cassette(self.path)
-        if not any(row.kind in MODEL_KINDS for row in cassette.entries):
+        if not asked_in(cassette):
             raise nothing_to_try(self.path)
         return {"": cassette}
 
@@ -167,7 +167,7 @@ class CommandRun:
     def recordings(self) -> dict[str, Cassette]:
         """Return its recordings in which a model is called, by process."""
         opened = recorded_of(self.path, self._command)
-        found = {address: one for address, one in opened.items() if any(row.kind in MODEL_KINDS for row in one.entries)}
+        found = {address: one for address, one in opened.items() if asked_in(one)}
         if not found:
             raise nothing_to_try(self.path)
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -26,13 +27,15 @@ from agenttape_core.experiments.strategies.trials import (
     diverges_at,
     samples_before,
 )
+from agenttape_core.lifecycle.candidates import asked_in
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.schema import MODEL_KINDS, Interaction
-from agenttape_core.session import Candidates
+from agenttape_core.schema import Interaction
+from agenttape_core.session import HTTP, Candidates
 from agenttape_core.storage import Cassette, open_cassette
 from agenttape_core.tools.reading.answer import last_answer
 from agenttape_core.tools.reading.prices import Prices, how_to_price, load_prices
+from agenttape_core.tools.reading.provider_calls import calls_in, is_refused, model_call, response_of
 from agenttape_core.tools.reading.summary import cost_of, model_of, tried_with
 from agenttape_core.tools.report.trajectory import Trajectory, path_of
 
@@ -180,6 +183,7 @@ _OF_AN_ENDPOINT = re.compile(
     r"(?i)connect|timeout|ratelimit|throttl|unavailable|overload|exhausted|server|protocol|auth|permission|notfound"
 )
 """Names of errors of an endpoint or a key, and not of the model behind it."""
+_STATUSES_OF_AN_ENDPOINT = frozenset({401, 403, 404, 408, 409, 429})  # the same of responses over HTTP
 
 
 def sample_of(  # noqa: PLR0917 - the facts of one sample
@@ -194,7 +198,7 @@ def sample_of(  # noqa: PLR0917 - the facts of one sample
         return Sample(group, number, False, unrecorded, problem=problem or _NO_CALL, unseen=NO_CALL)
     try:
         cassette = open_cassette(taken.derived)
-        made = list(cassette.interactions())
+        made, numbers = list(calls_in(cassette)), {row.number for row in asked_in(cassette)}
     except CassetteError as error:
         problem = problem or f"its cassette cannot be read: {error}".partition("\n")[0]
         return Sample(group, number, False, unrecorded, problem=problem, unseen=NO_CALL)
@@ -202,7 +206,7 @@ def sample_of(  # noqa: PLR0917 - the facts of one sample
         problem = _problem_of(taken.derived, cassette, checks, prices)
         passed = not problem
     path, timings = path_of(made, prices), cassette.header.volatile.timings
-    asked = [item for item in made if item.kind in MODEL_KINDS]
+    asked = [item for item in made if item.number in numbers]
     unseen = _unseen_in(asked, passed=passed)
     if recorded.calls and not asked:
         passed, problem = False, problem or _NO_CALL
@@ -240,9 +244,12 @@ def _unseen_in(asked: Sequence[Interaction], *, passed: bool) -> str:
     if not asked:
         return NO_CALL
     error = asked[-1].outcome.error
-    lost = not passed and error is not None and _OF_AN_ENDPOINT.search(error.type.rpartition(".")[2])
-    is_answered = any(item.outcome.status in {"returned", "streamed"} for item in asked)
-    return LOST if lost or not is_answered else ""
+    lost = error is not None and _OF_AN_ENDPOINT.search(error.type.rpartition(".")[2]) is not None
+    if asked[-1].kind == HTTP and error is None:
+        status = response_of(asked[-1].outcome)[0]
+        lost = status in _STATUSES_OF_AN_ENDPOINT or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    is_answered = any(item.outcome.status in {"returned", "streamed"} and not is_refused(item) for item in asked)
+    return LOST if (lost and not passed) or not is_answered else ""
 
 
 def planned(
@@ -255,12 +262,12 @@ def planned(
 
     def add(item: Interaction, times: int) -> None:
         nonlocal dollars
-        cost = cost_of(item, prices)
+        cost = 0.0 if is_refused(item) else cost_of(model_call(item), prices)
         dollars += (cost or 0.0) * times
         if cost is None and times:
             unpriced[model_of(item) or item.name] = None
 
-    for item in (item for item in cassette.interactions() if item.kind in MODEL_KINDS):
+    for item in (cassette.interaction(row.number) for row in asked_in(cassette)):
         own += 1
         add(item, baseline)
         if (tried := chosen.at(item.kind, item.name, item.address)) is not None:

@@ -31,7 +31,7 @@ from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.remedy import is_ours
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.running_test import FailedBlock, this_test
-from agenttape_core.schema import MODEL_KINDS
+from agenttape_core.schema import asks_model
 from agenttape_core.session import NAMES, Session
 from agenttape_core.session.executed_call import executing
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig, RunFolder, part_of
@@ -259,7 +259,7 @@ class ProcessSession:
             elsewise=[one.number for one in (*report.replayed, *report.stepped_into) if one.match_rule == "address"],
             not_run=list(map(str, report.not_run)),
             recorded=len(report.recorded),
-            asked=sum(call_record.kind in MODEL_KINDS for call_record in report.recorded),
+            asked=sum(asks_model(item.kind, item.request) for item in session.ledger.executed()),
             unused={call_record.number: str(call_record) for call_record in report.judged},
             missed=list(report.missed),
             unrecorded=list(map(str, report.unrecorded)),

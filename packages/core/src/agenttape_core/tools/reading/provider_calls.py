@@ -15,20 +15,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from agenttape_core.errors import UnreadableValueError
-from agenttape_core.schema import MODEL_KINDS, Interaction, Outcome, Usage
+from agenttape_core.schema import MODEL_KINDS, Interaction, Outcome, Usage, model_path
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.messages import items_of
 
 MODELS = MODEL_KINDS | {"embeddings"}
 """The kinds of calls of models, which are billed by the token."""
-_PATH = re.compile(
-    r"/(?:completions|responses|messages|embeddings|embed|rerank|converse(?:-stream)?|invoke(?:-with-response-stream)?"
-    r"|api/(?:chat|generate)|v\d+/chat)/?$"
-    r"|:(?:\w*[gG]enerateContent|\w*[eE]mbedContents?|\w*[pP]redict)$"
-)
-"""The ends of the paths at which providers serve models: OpenAI and all that are compatible with it, Anthropic,
-Google (AI Studio, Vertex), Bedrock, Cohere, Ollama. Rather one too many: an unknown budget fails, and you can allow it.
-"""
 UNREADABLE = (AttributeError, LookupError, RecursionError, TypeError, UnreadableValueError, ValueError)
 """The errors that reading data in no known form raises."""
 _MODEL_IN_PATH = re.compile(r"/models/([^/:]+):\w+$")
@@ -41,11 +33,7 @@ _OUTPUT = ("completion_tokens", "output_tokens", "candidatesTokenCount", "eval_c
 
 def path_of_model(item: Interaction) -> str:
     """Return the path of a request to a model over plain HTTP; empty for any other call."""
-    if item.kind != "http" or str(item.request.get("method")).upper() != "POST":
-        return ""
-    url = item.request.get("url")
-    path = str(url.get("path", "")) if isinstance(url, Mapping) else str(url).partition("?")[0]
-    return path if _PATH.search(path) else ""
+    return model_path(item.request)[0] if item.kind == "http" else ""
 
 
 def calls_in(cassette: Cassette) -> Iterator[Interaction]:
@@ -85,6 +73,11 @@ def _as_model_call(item: Interaction, path: str) -> Interaction:
         return item
     outcome = Outcome(status="returned", value={**_facts(body), **answer}, usage=usage)
     return item.model_copy(update={**update, "kind": "chat", "outcome": outcome})
+
+
+def is_refused(item: Interaction) -> bool:
+    """Return whether a call is a request over HTTP that was answered with an error: no model has read it."""
+    return item.kind == "http" and response_of(item.outcome)[0] >= _FAILED
 
 
 def given_by(request: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -35,10 +35,11 @@ def trajectory_of(cassette: Cassette, prices: Prices) -> Trajectory:
 def path_of(interactions: Iterable[Interaction], prices: Prices) -> Trajectory:
     """Return the path that the calls of a recorded run make."""
     calls, tokens, dollars = [], 0, 0.0
-    for item in interactions:
-        if item.kind not in PURE_KINDS:
-            calls.append(_said(item))
-        call = model_call(item)
+    items = list(interactions)
+    models = {item.number for item in items if item.kind in MODELS}
+    for call in (model_call(item, models) for item in items):
+        if call.kind not in PURE_KINDS:
+            calls.append(_said(call))
         if call.kind in MODELS:
             usage = usage_of(call)
             tokens += ((usage.input_tokens or 0) + (usage.output_tokens or 0)) if usage is not None else 0
