@@ -17,6 +17,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from ..kit import forks
 from .fakes import World
 
 if TYPE_CHECKING:
@@ -58,6 +59,14 @@ class RealExchanges:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a `python` that begins with the model's package loaded."""
+    loaded = (*forks.SESSION, "langchain_openai", "openai.resources.chat")
+    with forks.commands(tmp_path_factory.mktemp("python"), loaded, "python") as folder:
+        yield folder
 
 
 @pytest.fixture

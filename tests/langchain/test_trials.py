@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import signal
@@ -367,7 +368,13 @@ def test_a_candidate_that_cannot_be_tried(single: pytest.Pytester, models: Model
 
 
 @pytest.mark.process
-def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command(
+    pytester: pytest.Pytester,
+    models: Models,
+    python: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """`agenttape lab model` tries a model on a command within a limit, and continues from what it did."""
     program = dedent("""
         from agenttape_core import boundary, use_cassette
@@ -405,8 +412,9 @@ def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.Cap
 
     def tried(model: str, *args: str) -> int:
         capsys.readouterr()
-        return run(["lab", "model", model, "--run", "app", *args, "--", sys.executable, "app.py"])
+        return run(["lab", "model", model, "--run", "app", *args, "--", "python", "app.py"])
 
+    monkeypatch.setenv("PATH", f"{python}{os.pathsep}{os.environ['PATH']}")
     priced(pytester, old=0.0, new=1e6)  # a dollar for each token
     pytester.makepyfile(app=program)
     pytester.syspathinsert()

@@ -21,8 +21,6 @@ from agenttape_core.cli.app import run
 from agenttape_core.tools.oracle.lookup import ToolOracle, read_oracle
 from agenttape_core.tools.oracle.server import OracleServer
 
-from ..kit import forks
-
 pytestmark = pytest.mark.process
 
 PROGRAM = """
@@ -59,14 +57,6 @@ app = TapeInbound(answer, "runs")
 """
 
 MAIL = "someone" + "@" + "house.org"
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with a `python` that begins with the model's package loaded."""
-    loaded = (*forks.SESSION, "langchain_openai", "openai.resources.chat")
-    with forks.commands(tmp_path_factory.mktemp("python"), loaded, "python") as folder:
-        yield folder
 
 
 @pytest.fixture
