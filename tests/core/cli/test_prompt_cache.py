@@ -141,6 +141,6 @@ def test_cached_tokens_that_are_counted_apart_are_input(
     found = plain["groups"][0] if way else plain
     assert found["input_tokens"] == 1000 + (0 if way else 10)
     assert found["cached_tokens"] == 900 * (1 if way else 2)
-    assert found["dollars"] == pytest.approx((100 * 1000 + 900 * 100 + 5 * 2000) / 1e6)
+    assert found["dollars"] == pytest.approx(((10 + 90 * 1.25) * 1000 + 900 * 100 + 5 * 2000) / 1e6)
     assert command("ls", "apart.yaml", "--json").json[0]["input_tokens"] == 1010
     assert "1000 + 5 tokens" in command("show", "apart.yaml").out

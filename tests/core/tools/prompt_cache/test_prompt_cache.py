@@ -13,7 +13,7 @@ import pytest
 from agenttape_core.schema import Interaction, Outcome, RecordedError, Usage
 from agenttape_core.tools.prompt_cache.analysis import Asked, cache_report
 from agenttape_core.tools.prompt_cache.report import CachedCall
-from agenttape_core.tools.prompt_cache.rules import RULES, CacheRule, rule_for
+from agenttape_core.tools.reading.cache_rules import RULES, CacheRule, rule_for
 from agenttape_core.tools.reading.prices import Price, PriceTable
 
 MODELS = {

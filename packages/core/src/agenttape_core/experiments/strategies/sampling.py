@@ -30,7 +30,7 @@ from agenttape_core.experiments.strategies.trials import (
 from agenttape_core.lifecycle.candidates import asked_in
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.schema import Interaction
+from agenttape_core.schema import OWN, Interaction
 from agenttape_core.session import HTTP, Candidates
 from agenttape_core.storage import Cassette, open_cassette
 from agenttape_core.tools.reading.answer import last_answer
@@ -260,17 +260,17 @@ def planned(
     own, other, dollars = 0, 0, 0.0
     unpriced: dict[str, None] = {}
 
-    def add(item: Interaction, times: int) -> None:
+    def add(item: Interaction, tried: str, times: int) -> None:
         nonlocal dollars
-        cost = 0.0 if is_refused(item) else cost_of(model_call(item), prices)
+        cost = 0.0 if is_refused(item) else cost_of(tried_with(model_call(item), tried), prices)
         dollars += (cost or 0.0) * times
         if cost is None and times:
-            unpriced[model_of(item) or item.name] = None
+            unpriced[model_of(tried_with(model_call(item), tried)) or item.name] = None
 
     for item in (cassette.interaction(row.number) for row in asked_in(cassette)):
         own += 1
-        add(item, baseline)
+        add(item, OWN, baseline)
         if (tried := chosen.at(item.kind, item.name, item.address)) is not None:
             other += 1
-            add(tried_with(item, tried.label), samples)
+            add(item, tried.label, samples)
     return TrialPlan(name, label, own * baseline, other * samples, dollars, tuple(unpriced))

@@ -21,8 +21,8 @@ from agenttape_core.tools.prompt_cache.parts import (
     shared,
 )
 from agenttape_core.tools.prompt_cache.report import Break, CachedCall, CacheReport
-from agenttape_core.tools.prompt_cache.rules import CacheRule, rule_for
 from agenttape_core.tools.reading.answer import Answer
+from agenttape_core.tools.reading.cache_rules import CacheRule, rule_for
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.provider_calls import given_by, model_call
 from agenttape_core.tools.reading.summary import model_of
@@ -250,7 +250,7 @@ def _compared(call: CachedCall, now: _Sent, earlier: Sequence[_Sent], rule: Cach
         why, found = difference(worst.sent.parts, now.parts, worst.same.whole)
         groups = {sent.parts[worst.same.whole].group for sent in (worst.sent, now)}
         is_movable = why == TOOLS_IN_ANOTHER_ORDER or not (groups & {"tools", "schema"} or why == PARTS_REMOVED)
-    earlier_call, costs = worst.sent.asked, _costs(call, lost, rule, prices)
+    earlier_call, costs = worst.sent.asked, _costs(call, lost, prices)
     return replace(call, broken=Break(earlier_call.item.number, earlier_call.run, why, found, lost, *costs, is_movable))
 
 
@@ -319,11 +319,10 @@ def _whole_blocks(tokens: float, rule: CacheRule) -> int:
     return int(tokens) // rule.block * rule.block
 
 
-def _costs(call: CachedCall, tokens: int, rule: CacheRule, prices: Prices) -> tuple[float | None, float | None]:
+def _costs(call: CachedCall, tokens: int, prices: Prices) -> tuple[float | None, float | None]:
     """Return what it cost to read tokens again, and what a cache would have saved of that."""
     rates = prices.rates(call.model, "")
     if rates is None:
         return None, None
-    cached = rates.cache_read if rates.cache_read is not None else rates.input * rule.read
-    cost = (tokens + min(tokens, call.written or 0) * (rule.write - 1)) * rates.input
-    return cost, cost - tokens * cached
+    cost = tokens * rates.input + min(tokens, call.written or 0) * (rates.cache_write - rates.input)
+    return cost, cost - tokens * rates.cache_read

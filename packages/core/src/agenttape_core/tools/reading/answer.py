@@ -88,7 +88,19 @@ class Answer:
             count = next((count for count in counts if type(count) is int), None)
             if count is not None:
                 found[name] = count
+        if apart := sum(self._written(lifetime) for lifetime in ("5m", "1h")):  # LangChain's total leaves these out
+            found[_WRITTEN] = max(found.get(_WRITTEN, 0), apart)
         return found
+
+    @property
+    def tokens_written_for_long(self) -> int:
+        """Tokens that were written into the prompt cache for an hour, which costs more."""
+        return self._written("1h")
+
+    def _written(self, lifetime: str) -> int:
+        key = f"ephemeral_{lifetime}_input_tokens"
+        counts = (_at(source, (details, key)) for details in _WRITTEN_FOR for source in self._sources)
+        return next((count for count in counts if type(count) is int), 0)
 
     @property
     def tokens_apart(self) -> int:
@@ -214,7 +226,8 @@ def _sources(answer: Any) -> Iterator[Mapping[str, Any]]:
         return
     message = bare(answer.get("message"))
     inner = [message.get("response_metadata"), message.get("usage_metadata")] if isinstance(message, Mapping) else []
-    places = [*inner, answer.get("llm_output"), answer.get("generation_info"), answer.get("raw"), message, answer]
+    further = (answer.get(key) for key in ("llm_output", "generation_info", "raw", "additional_kwargs"))
+    places = [*inner, *further, message, answer]
     for place in map(bare, places):
         if isinstance(place, Mapping):
             yield place
@@ -237,12 +250,14 @@ def _first(sources: list[Mapping[str, Any]], *keys: str, skip: tuple[str, ...] =
 
 _INCLUDED = (("input_token_details",), ("prompt_tokens_details",), ("input_tokens_details",))
 """The keys under which the counts of cached tokens are details of the input tokens."""
+_WRITTEN = "cache_creation.input_tokens"
+_WRITTEN_FOR = ("input_token_details", "cache_creation")  # the keys of the counts by lifetime: LangChain's, Anthropic's
 _APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
 _TOKENS = {
     "cache_read.input_tokens": (("input_token_details", "cache_read"), ("prompt_tokens_details", "cached_tokens"),
                                 ("input_tokens_details", "cached_tokens"), ("cache_read_input_tokens",),
                                 ("prompt_cache_hit_tokens",), ("cached_content_token_count",)),
-    "cache_creation.input_tokens": (("input_token_details", "cache_creation"), ("cache_creation_input_tokens",),
+    _WRITTEN: (("input_token_details", "cache_creation"), ("cache_creation_input_tokens",),
                                     ("prompt_tokens_details", "cache_write_tokens")),
     "reasoning.output_tokens": (("output_token_details", "reasoning"),
                                 ("completion_tokens_details", "reasoning_tokens")),

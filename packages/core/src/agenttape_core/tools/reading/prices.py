@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Usage
+from agenttape_core.tools.reading.cache_rules import rule_for
 
 INSTALL = (
     "costs are unknown without prices\n"
@@ -53,7 +54,9 @@ class Rates(NamedTuple):
     """The prices of single tokens of a request, in US dollars."""
 
     input: float  # of a token that the model reads
-    cache_read: float | None  # of one that it reads from the prompt cache; `None` if that isn't known
+    cache_read: float  # of one that it reads from the prompt cache
+    cache_write: float  # of one that it writes into it, as the provider does without further options
+    long_write: float  # of one that it writes into it for the long lifetime
 
 
 class Price(NamedTuple):
@@ -61,7 +64,8 @@ class Price(NamedTuple):
 
     input: float  # the price of tokens that it reads
     output: float = 0.0  # the price of tokens that it writes; zero for embeddings
-    cache_read: float | None = None  # the price of tokens that it reads from the prompt cache, if it's known
+    cache_read: float | None = None  # the price of tokens that it reads from the prompt cache; by default its share
+    cache_write: float | None = None  # the price of tokens that it writes into it; by default its share
 
     def cost(self, usage: Usage) -> float:
         """Return the cost of a call, in US dollars."""
@@ -90,7 +94,8 @@ class PriceTable:
         price = self._price(model)
         if price is None:
             return None
-        return Rates(price.input / _PER, None if price.cache_read is None else price.cache_read / _PER)
+        each = (None if one is None else one / _PER for one in (price.cache_read, price.cache_write))
+        return _rates(model, price.input / _PER, *each)
 
     def _price(self, model: str) -> Price | None:
         return next((self._table[name] for name in names_of(model) if name in self._table), None)
@@ -107,10 +112,12 @@ class ListPrices:
 
     def rates(self, model: str, provider: str) -> Rates | None:
         """Return the prices of single tokens. See `Prices`."""
-        whole, cached = _listed(model, provider, _FEW, 0), _listed(model, provider, _FEW, 0, _FEW)
+        each = (_listed(model, provider, _FEW, 0, *cached) for cached in ((), (_FEW, 0), (0, _FEW)))
+        whole, read, write = (None if one is None else one / _FEW for one in each)
         if whole is None:
             return None
-        return Rates(whole / _FEW, None if cached is None else cached / _FEW)
+        # The list counts a token as input where it has no other price for it.
+        return _rates(model, whole, *(None if one == whole else one for one in (read, write)))
 
 
 class NoPrices:
@@ -177,6 +184,15 @@ def _installed() -> Prices:
     return ListPrices() if is_there else NoPrices()
 
 
+def _rates(model: str, whole: float, read: float | None, write: float | None) -> Rates:
+    """Return the prices of single tokens; those that aren't known are the provider's usual share of the input's."""
+    rule = rule_for(model)
+    shares = (1.0, 1.0, 1.0) if rule is None else (rule.read, rule.write, rule.long_write)
+    read = whole * shares[0] if read is None else read
+    write = whole * shares[1] if write is None else write
+    return Rates(whole, read, write, write * shares[2] / shares[1])
+
+
 def _listed(model: str, provider: str, *counts: int) -> float | None:
     hints = (None, provider)  # most models are known by their names; a wrong hint would hide them
     costs = (_list_cost(name, hint, *counts) for hint in hints for name in names_of(model))
@@ -184,15 +200,15 @@ def _listed(model: str, provider: str, *counts: int) -> float | None:
 
 
 @cache
-def _list_cost(
-    model: str, provider: str | None, input_tokens: int, output_tokens: int, cached: int = 0
-) -> float | None:
+def _list_cost(model: str, provider: str | None, *counts: int) -> float | None:
+    """Return the cost of so many tokens: of the input, of the output, read from a prompt cache and written into it."""
     from genai_prices import Usage as Counts
     from genai_prices import calc_price
 
     try:
-        counts = Counts(input_tokens=input_tokens, output_tokens=output_tokens, cache_read_tokens=cached)
-        return float(calc_price(counts, model, provider_id=provider).total_price)
+        names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+        usage = Counts(**dict(zip(names, counts, strict=False)))
+        return float(calc_price(usage, model, provider_id=provider).total_price)
     except (LookupError, ValueError):  # the model is unknown, or the counts are none
         return None
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agenttape_core.schema import MODEL_KINDS, OWN, Interaction, Usage
+from agenttape_core.schema import MODEL_KINDS, OWN, Interaction, Outcome, Usage
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.prices import Prices
@@ -57,11 +57,16 @@ def cost_of(item: Interaction, prices: Prices) -> float | None:
     if model is None or usage is None:
         return None
     cost = prices.cost(model, item.name, usage)
-    read = cached_tokens(item) if cost is not None and usage is not item.outcome.usage else 0
-    rates = prices.rates(model, item.name) if read else None
-    if cost is None or rates is None or rates.cache_read is None:
+    if cost is None or item.kind not in MODEL_KINDS:
         return cost
-    return cost - read * (rates.input - rates.cache_read)
+    answer = Answer(item.outcome)
+    read, written = (answer.tokens.get(f"cache_{what}.input_tokens", 0) for what in ("read", "creation"))
+    rates = prices.rates(model, item.name) if 0 < read + written <= (usage.input_tokens or 0) else None
+    if rates is None:
+        return cost
+    long = answer.tokens_written_for_long
+    more = (written - long) * (rates.cache_write - rates.input) + long * (rates.long_write - rates.input)
+    return cost + read * (rates.cache_read - rates.input) + more
 
 
 def usage_of(item: Interaction) -> Usage | None:
@@ -101,10 +106,12 @@ def model_of(item: Interaction) -> str | None:
 
 
 def tried_with(item: Interaction, candidate: object) -> Interaction:
-    """Return a recorded call as one that a candidate was asked; unchanged without a label, and for `OWN`."""
-    if not isinstance(candidate, str) or candidate == OWN:
-        return item
-    return item.model_copy(update={"metadata": {**item.metadata, "candidate": candidate}})
+    """Return a recorded call as made again, by a candidate if there is a label, with an empty prompt cache."""
+    metadata = {**item.metadata, "candidate": candidate} if isinstance(candidate, str) else item.metadata
+    if item.kind not in MODEL_KINDS:
+        return item.model_copy(update={"metadata": metadata})
+    outcome = Outcome(status="returned", usage=usage_of(item))  # its tokens were cached for its own model
+    return item.model_copy(update={"metadata": metadata, "outcome": outcome})
 
 
 def overview_of(cassette: Cassette, prices: Prices, *, with_cached: bool = False) -> Overview:

@@ -29,7 +29,8 @@ class CacheRule(NamedTuple):
     lifetime: float  # the seconds for which a prefix is kept after its last use, at least
     long_lifetime: float  # the same for a request that asks for more; 0 if none can
     read: float  # the price of reading a token, as a share of the price of input; a price list goes first
-    write: float  # the price of writing one, as such a share
+    write: float  # the price of writing one, as such a share; a price list goes first
+    long_write: float  # the same for the long lifetime
     source: str  # the page that says so
     checked: str  # the day on which it was read, ISO 8601
 
@@ -48,11 +49,12 @@ def _row(
     long_lifetime: float = 0,
     read: float = 0.1,
     write: float = 1.0,
+    long_write: float | None = None,
     checked: str = "2026-11-29",
 ) -> CacheRule:
     pattern = re.compile(models)
     return CacheRule(provider, pattern, minimum, block, ends, automatic, lookback, lifetime, long_lifetime, read, write,
-                     source, checked)  # fmt: skip
+                     write if long_write is None else long_write, source, checked)  # fmt: skip
 
 
 def _openai(models: str, *, read: float = 0.1, lifetime: float = 5 * _MINUTE) -> CacheRule:
@@ -62,7 +64,7 @@ def _openai(models: str, *, read: float = 0.1, lifetime: float = 5 * _MINUTE) ->
 
 def _anthropic(models: str, minimum: int) -> CacheRule:
     return _row("anthropic", models, minimum, ends="breakpoints", automatic=False, lookback=20, long_lifetime=_HOUR,
-                write=1.25, source=_ANTHROPIC)  # fmt: skip
+                write=1.25, long_write=2.0, source=_ANTHROPIC)  # fmt: skip
 
 
 RULES = (
