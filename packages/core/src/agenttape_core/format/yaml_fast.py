@@ -29,9 +29,21 @@ _LITERALS = {f"|{size}{chomp}": (bool(size), chomp) for size in ("", "2") for ch
 _PADS = [" " * width for width in range(MAX_DEPTH - 4)]  # a level takes a column or more; deeper is checked elsewhere
 _seen_keys: set[str] = set()  # plain keys that were checked before: every record has the same few dozen
 _MAX_SEEN_KEYS = 4096
+_seen_lines: dict[str, tuple[str, Any]] = {}  # the keys and values of short lines: all records share most of them
+_SHORT, _MAX_SEEN_LINES = 24, 4096
+_MUTABLE = (dict, list)
 _INFINITIES = (float("inf"), float("-inf"))
 
+_BELOW: Any = object()
+"""The value of a line that ends with its key."""
+
 Parsed = tuple[Any, int]
+
+
+class _Header(str):
+    """The first line of a literal, behind the key."""
+
+    __slots__ = ()
 
 
 class NotCanonical(Exception):  # noqa: N818 - a signal to use the full reader, not an error
@@ -64,22 +76,15 @@ def load_canonical(raw: bytes) -> Any:
     return value
 
 
-def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:  # noqa: C901, PLR0912 - each line of each answer
+def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:
     """Parse the dict whose first key is at the start of `text`, the rest of line `at` from `column` on."""
     found: dict[str, Any] = {}
     pad = _PADS[column]
     while True:
-        if text[-1:] == ":":
-            key, rest = text[:-1], ""
-        else:
-            key, _, rest = text.partition(": ")
-        if key not in _seen_keys:
-            key, rest = _split(text)
+        key, value = _seen_lines.get(text) or _line(text)
         if key in found:
             raise NotCanonical
-        if not rest:  # what belongs to the key: a list stands below it, a dict two to the right
-            if text[-1:] != ":":
-                raise NotCanonical
+        if value is _BELOW:  # a list is at the same column, a dict two to the right
             at += 1
             line, below = lines[at], column + 2
             if below < len(_PADS) and line.startswith(_PADS[below]):
@@ -88,23 +93,36 @@ def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:  # no
                 found[key], at = _sequence(lines, at, column, line[column:])
             else:
                 raise NotCanonical
-        elif rest[0] == "|":
-            found[key], at = _literal(lines, at + 1, column + 2, rest)
-        else:  # a plain text is what most values are; the conditions are those of `_scalar`
-            is_plain = rest[0] in _LETTERS and rest[-1] not in ": " and rest not in _WORDS
-            if is_plain and ": " not in rest and " #" not in rest and "\t" not in rest:
-                found[key] = rest
-            elif rest[0] == '"' and "\\" not in rest and _match_quoted(rest):
-                found[key] = rest[1:-1]
-            elif rest in _WORDS:
-                found[key] = _WORDS[rest]
-            else:
-                found[key] = _scalar(rest)
+        elif type(value) is _Header:
+            found[key], at = _literal(lines, at + 1, column + 2, value)
+        else:
+            found[key] = value
             at += 1
         line = lines[at]
         if not line.startswith(pad) or line == "\n":
             return found, at
         text = line[column:]
+
+
+def _line(text: str) -> tuple[str, Any]:
+    """Return the key and the value of a line: `_BELOW` if that is on the next lines, and the header of a literal."""
+    if text[-1:] == ":":
+        key, rest = text[:-1], ""
+    else:
+        key, _, rest = text.partition(": ")
+    if key not in _seen_keys:
+        key, rest = _split(text)
+    if not rest:
+        if text[-1:] != ":":
+            raise NotCanonical
+        value = _BELOW
+    elif rest[0] == "|":
+        return key, _Header(rest)
+    else:
+        value = _scalar(rest)
+    if len(text) <= _SHORT and len(_seen_lines) < _MAX_SEEN_LINES and type(value) not in _MUTABLE:
+        _seen_lines[text] = key, value
+    return key, value
 
 
 def _split(text: str) -> tuple[str, str]:
