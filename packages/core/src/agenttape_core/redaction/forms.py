@@ -98,23 +98,13 @@ _MOBILE = {"44": "7", "33": "67"}
 """With what the mobile numbers of a country begin."""
 
 
-class _Number(NamedTuple):
-    """A phone number: `1`, `44` or another code that we know, or no code; and what follows it."""
-
-    country: str
-    national: str
-    before: str
-    """The digits that stand before the national ones in the text."""
-
-
 def _read_phone(text: str) -> Reading | None:
     number = _parsed(text)
     if number is None:
         return None
-    reading = _of_digits(text, number.national, number.before)
-    return reading._replace(
-        essence=f"{number.country}:{number.national}", write=lambda made: reading.write(made.partition(":")[2])
-    )
+    country, national, before = number
+    reading = _of_digits(text, national, before)
+    return reading._replace(essence=f"{country}:{national}", write=lambda made: reading.write(made.partition(":")[2]))
 
 
 def _free_phone(essence: str, digest: bytes) -> str:
@@ -142,7 +132,8 @@ def _is_free_phone(essence: str) -> bool:
     return any(len(form) == len(national) and national.startswith(form.rstrip("d")) for form in _FREE.get(country, ()))
 
 
-def _parsed(text: str) -> _Number | None:
+def _parsed(text: str) -> tuple[str, str, str] | None:
+    """Return a phone number's country, if we know it, its national digits, and those before them in the text."""
     digits = _digits_of(text)
     if not 7 <= len(digits) <= 15:  # noqa: PLR2004 - E.164
         return None
@@ -152,14 +143,13 @@ def _parsed(text: str) -> _Number | None:
         for country in ("1", *_FREE):
             if rest.startswith(country):
                 before = zeros + country + ("0" if "(0)" in text else "")
-                return _Number(country, digits[len(before) :], before)
-        return _Number("", rest, zeros)
+                return country, digits[len(before) :], before
+        return "", rest, zeros
     if len(digits) in (10, 11) and digits[-10] not in "01" and digits[:-10] in ("", "1"):
-        return _Number("1", digits[-10:], digits[:-10])
+        return "1", digits[-10:], digits[:-10]
     if digits.startswith("0"):
-        country = {10: "33", 11: "44"}.get(len(digits), "")
-        return _Number(country, digits[1:], "0")
-    return _Number("", digits, "")
+        return {10: "33", 11: "44"}.get(len(digits), ""), digits[1:], "0"
+    return "", digits, ""
 
 
 MAIL_MARK = "redacted-email-"

@@ -100,11 +100,11 @@ _PIECE = Lazy(
 """A string, a sign, a blank, or something else in a row; a quote is doubled within a string, or escaped."""
 _LINE = Lazy(r"[^\r\n]*")
 _BEFORE_STDIN = 2_300
-_SIGN = Lazy(r"[0-9!@#$%^&*?]")
-_WORDS_OF_LANGUAGES = frozenset({"token", "tokens", "key", "keys", "cookie", "cookies"})
+_SIGN = Lazy(r"[0-9!@#$%^&]")
+_WORDS_OF_LANGUAGES = frozenset((word,) for word in ("token", "tokens", "key", "keys", "cookie", "cookies"))
 
 
-class Column(NamedTuple):
+class _Column(NamedTuple):
     """A column whose name is denied, the kind of its values, and the demand on them.
 
     A word isn't a secret in a column that `is_of_words`: a table of tokens is often one of a language.
@@ -113,6 +113,15 @@ class Column(NamedTuple):
     kind: str
     demand: Demand
     is_of_words: bool
+
+    @classmethod
+    def of(cls, name: str, names: Names) -> _Column | None:
+        """Return a column by its name."""
+        demand = names.demand_of(name)
+        if demand is None:
+            return None
+        kind = names.kind_of(name) or SECRET
+        return cls(kind, demand, is_of_words=kind == SECRET and words_of(name) in _WORDS_OF_LANGUAGES)
 
     def holds(self, value: str) -> bool:
         """Return True if a value in it is a secret."""
@@ -142,18 +151,13 @@ def _insert(view: View, at: int) -> re.Match[str] | None:
     return _INSERT.match(view.text, at) if view.low.endswith(_VERBS, 0, at) else None
 
 
-def _denied(columns: str, names: Names) -> dict[int, Column]:
+def _denied(columns: str, names: Names) -> dict[int, _Column]:
     """Return the columns with denied names, by their numbers."""
-    found = {}
-    for number, column in enumerate(columns.split(",")):
-        name = column.replace("\\n", " ").strip(' \t\r\n"`[]\\')
-        if (demand := names.demand_of(name)) is not None:
-            kind = names.kind_of(name) or SECRET
-            found[number] = Column(kind, demand, kind == SECRET and words_of(name)[-1] in _WORDS_OF_LANGUAGES)
-    return found
+    called = (name.replace("\\n", " ").strip(' \t\r\n"`[]\\') for name in columns.split(","))
+    return {number: found for number, name in enumerate(called) if (found := _Column.of(name, names))}
 
 
-def _in_rows(view: View, at: int, end: int, columns: Mapping[int, Column]) -> Iterator[Finding]:
+def _in_rows(view: View, at: int, end: int, columns: Mapping[int, _Column]) -> Iterator[Finding]:
     """Find the secrets in `(…), (…)`; of a function, its first string is the value: `crypt('x', gen_salt('bf'))`."""
     depth = number = 0
     is_met = False
@@ -174,7 +178,7 @@ def _in_rows(view: View, at: int, end: int, columns: Mapping[int, Column]) -> It
             return
 
 
-def _in_lines(view: View, at: int, columns: Mapping[int, Column]) -> Generator[Finding, None, int]:
+def _in_lines(view: View, at: int, columns: Mapping[int, _Column]) -> Generator[Finding, None, int]:
     r"""Find the secrets in the lines of a PostgreSQL dump, of which `\\.` is the end; return where they end."""
     while start := view.text.find("\n", at) + 1:
         line = _LINE.match(view.text, start)
@@ -197,7 +201,6 @@ _RULE = Lazy(r"(?=[^-]{0,8}--)[ |:+-]+")
 """The line below the header of a Markdown table."""
 _DELIMITERS = ("|", "\t", ";", ",")
 _TRIMMED = " \t*`\"'"
-_DIGIT = Lazy(r"[0-9!@#$%^&]")
 _MAX_LINE = 1_000
 _MAX_UNSURE = 1_000
 """A column ends after so many rows that may be prose, as each of them may be a header with such rows below it."""
@@ -231,15 +234,14 @@ class Tables:
             yield from self._below(end, delimiter, cells, number)
 
     def _below(self, end: int, delimiter: str, cells: list[str], number: int) -> Iterator[Finding]:
-        name = cells[number].strip(_TRIMMED)
-        demand = self._names.demand_of(name)
-        if demand is None:
+        column = _Column.of(cells[number].strip(_TRIMMED), self._names)
+        if column is None:
             return
         last = end
-        for at, value in _column(self._rows_below(end, delimiter, len(cells)), delimiter, number):
+        for at, value in _values(self._rows_below(end, delimiter, len(cells)), delimiter, number):
             last = at + len(value)
-            if value and not is_placeholder(value) and satisfies(value, demand):
-                yield self._view.finding(at, last, self._names.kind_of(name) or SECRET)
+            if column.holds(value):
+                yield self._view.finding(at, last, column.kind)
         self._body = (end, last)
 
     def _rows_below(self, end: int, delimiter: str, width: int) -> Iterator[tuple[int, list[str]]]:
@@ -293,12 +295,12 @@ def _line_end(text: str, at: int) -> int:
     return found.start() if found else min(len(text), at + _MAX_LINE)
 
 
-def _column(rows: Iterable[tuple[int, list[str]]], delimiter: str, number: int) -> Iterator[tuple[int, str]]:
+def _values(rows: Iterable[tuple[int, list[str]]], delimiter: str, number: int) -> Iterator[tuple[int, str]]:
     """Yield the values of a column, with where each starts."""
     unsure = 0
     for start, cells in rows:
         value = cells[number].strip(_TRIMMED)
-        if delimiter in "|\t" or _DIGIT.search(value) or not any(" " in cell for cell in cells):
+        if delimiter in "|\t" or _SIGN.search(value) or not any(" " in cell for cell in cells):
             unsure = 0
             yield start + sum(len(cell) + 1 for cell in cells[:number]) + cells[number].find(value), value
         elif (unsure := unsure + 1) > _MAX_UNSURE:
@@ -319,10 +321,7 @@ def _row(view: View, start: int, cells: list[str], number: int, names: Names) ->
     """Find the secret that stands in the cell after its name."""
     if number + 1 >= len(cells):
         return
-    name, value = cells[number].strip(_TRIMMED), cells[number + 1].strip(_TRIMMED)
-    demand = names.demand_of(name)
-    if demand is None or not _DIGIT.search(value) or " " in value or is_placeholder(value):
-        return
-    if satisfies(value, demand):
+    value, column = cells[number + 1].strip(_TRIMMED), _Column.of(cells[number].strip(_TRIMMED), names)
+    if column and _SIGN.search(value) and " " not in value and column.holds(value):
         at = start + sum(len(cell) + 1 for cell in cells[: number + 1]) + cells[number + 1].find(value)
-        yield view.finding(at, at + len(value), names.kind_of(name) or SECRET)
+        yield view.finding(at, at + len(value), column.kind)

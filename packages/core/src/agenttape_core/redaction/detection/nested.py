@@ -92,35 +92,28 @@ class _Parser:
         self._is_over = self.at > self._limit
         return _Leaf(start, end, token["quote"])
 
-    def _sign(self, expected: str) -> bool:
-        """Return True if one of some signs comes next; else nothing more is read."""
-        token = self._next()
-        self._is_over = token is None or token["sign"] is None or token["sign"] not in expected
-        return token is not None and not self._is_over and token["sign"] == expected[0]
-
-    def _is_end(self, sign: str) -> bool:
-        token = _TOKEN.match(self._text, self.at, self._limit)
-        if token and token["sign"] == sign:
-            self.at = token.end()
-            return True
-        return False
+    def _took(self, sign: str) -> bool:
+        """Return True if a sign came next, and go past it."""
+        token = None if self._is_over else _TOKEN.match(self._text, self.at, self._limit)
+        is_next = token is not None and token["sign"] == sign
+        self.at = token.end() if token and is_next else self.at
+        return is_next
 
     def _items(self, depth: int, end: str) -> object:
         """Return the items of a list, or those of a dict by their names, up to a sign."""
         items: dict[object, object] = {}
-        while not self._is_over and not self._is_end(end):
+        while not self._is_over and not self._took(end):
             name: object = len(items)
             if end == "}":
                 key = self._next()
-                if key is None or not key["quote"]:
+                leaf = self._string(key) if key and key["quote"] else None
+                if leaf is None or not self._took(":"):
                     self._is_over = True
                     break
-                leaf = self._string(key)
                 name = self._text[leaf.start : leaf.end]
-                if not self._sign(":"):
-                    break
             items[name] = self.value(depth + 1)
-            if not self._sign("," + end):
+            if not self._took(","):
+                self._is_over |= not self._took(end)
                 break
         return items if end == "}" else list(items.values())
 

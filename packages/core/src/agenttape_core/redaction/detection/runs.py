@@ -29,8 +29,9 @@ _LEAD = 24
 """The number of characters around the start of a run in which the literal of its key is, such as `SG.`."""
 _BEFORE_RUN, _OF_RUN = 80, 120
 """The reach around the start of a run in which its literal is looked for."""
-_BACKSLASH, _PERCENT, _U = b"\\%u"
-_MARKS = b"-_"
+_MARKS, _ESCAPES, _LEADING = frozenset([b"-", b"_"]), frozenset([b"\\", b"%"]), frozenset([b".", b"~", b":"])
+_SKIPS = (1, 2, 3, 5, 6)
+"""The lengths of what may be in front of a key in its run: the mark of a diff, of italics, the rest of an escape."""
 _AWS_SECRET = Lazy(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=])", re.ASCII)
 _AWS_ID = Lazy(r"[^A]{0,2}A[KS]IA")
 _ID_HEAD = 6
@@ -54,16 +55,10 @@ _DISCORD = Lazy(BEFORE + r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", re.ASCII)
 _DISCORD_HEAD, _DISCORD_TAIL, _MIDDLE = 40, 40, 8
 
 
-def _heads() -> dict[bytes, tuple[Detector, ...]]:
-    heads: dict[bytes, tuple[Detector, ...]] = {}
-    for detector in PROVIDER_KEYS:
-        if detector.near == "head":
-            for start in {anchor[:_HEAD] for anchor in detector.anchors}:
-                heads[start] = (*heads.get(start, ()), detector)
-    return heads
-
-
-_HEADS = _heads()
+_HEADS: dict[bytes, tuple[Detector, ...]] = {}
+for _detector in PROVIDER_KEYS:
+    for _head in {anchor[:_HEAD] for anchor in _detector.anchors} if _detector.near == "head" else ():
+        _HEADS[_head] = (*_HEADS.get(_head, ()), _detector)
 _LEADS = [(anchor, found) for found in PROVIDER_KEYS if found.near == "lead" for anchor in found.anchors]
 _BASE64 = [found for found in PROVIDER_KEYS if found.near == "base64"]
 _AROUND = [(anchor, found) for found in PROVIDER_KEYS if found.near == "around" for anchor in found.anchors]
@@ -89,14 +84,17 @@ def find_keys(view: View) -> Iterator[Finding]:
             yield from _glued(view, at, end)
         if view.raw[end : end + 1] in _MAY_BREAK or view.raw[at - 1 : at] in _MAY_BREAK:
             yield from _wrapped(view, at)
-    if runs:
-        yield from find_aws_secrets(view)
+    yield from _aws_secrets(view)
 
 
 def _around(view: View, at: int) -> Iterator[Finding]:
     """Find the keys that stand around a run of token characters."""
-    for detector in _detectors_around(view, at):
-        yield from detector.find(view, max(0, at - _BEFORE_RUN), at + _OF_RUN)
+    first, last = max(0, at - _BEFORE_RUN), at + _OF_RUN
+    if _anchors_around().search(view.raw, first, last):
+        near = view.raw[first:last]
+        for anchor, detector in _AROUND:
+            if anchor in near:
+                yield from detector.find(view, first, last)
 
 
 @cache
@@ -107,32 +105,22 @@ def _anchors_around() -> re.Pattern[bytes]:
 @cache
 def _glued_anchors() -> dict[bytes, list[tuple[bytes, Detector]]]:
     """Return the anchors of keys that may be glued to words, the longest first, by their heads."""
-    found = sorted(
-        ((anchor, detector) for detector in PROVIDER_KEYS if detector.bare for anchor in detector.anchors),
-        key=lambda pair: -len(pair[0]),
-    )
     heads: dict[bytes, list[tuple[bytes, Detector]]] = {}
-    for anchor, detector in found:
+    found = ((anchor, detector) for detector in PROVIDER_KEYS if detector.bare for anchor in detector.anchors)
+    for anchor, detector in sorted(found, key=lambda pair: -len(pair[0])):
         heads.setdefault(anchor[:_HEAD], []).append((anchor, detector))
     return heads
 
 
-def _behind_words(view: View, at: int, end: int) -> Iterator[tuple[int, Detector]]:
-    """Yield where the anchor of a key stands in a run, at its head or behind words, and whose it is."""
-    heads, raw = _glued_anchors(), view.raw
-    starts = [start for start in range(at, min(end, at + _LONGEST_WORDS)) if raw[start : start + _HEAD] in heads]
-    for start in starts:
-        for anchor, detector in heads[raw[start : start + _HEAD]]:
-            if raw.startswith(anchor, start, end) and (start == at or _WORDS.fullmatch(view.text, at, start)):
-                yield start, detector
-
-
 def _glued(view: View, at: int, end: int) -> Iterator[Finding]:
     """Find the keys that are glued to words in front of them, or behind: `key_AKIA…`, `ghp_…_old`."""
-    for start, detector in _behind_words(view, at, end):
-        match = detector.bare.match(view.text, start) if detector.bare else None
-        if match and detector.accepts(match[0]):
-            yield view.finding(*match.span(), detector.kind)
+    heads, raw = _glued_anchors(), view.raw
+    for start in range(at, min(end, at + _LONGEST_WORDS)):
+        for anchor, detector in heads.get(raw[start : start + _HEAD], ()):
+            is_whole = raw.startswith(anchor, start, end) and (start == at or _WORDS.fullmatch(view.text, at, start))
+            match = detector.bare.match(view.text, start) if is_whole and detector.bare else None
+            if match and detector.accepts(match[0]):
+                yield view.finding(*match.span(), detector.kind)
 
 
 def _end(view: View, at: int) -> int:
@@ -204,36 +192,22 @@ def _last_of(view: View, pieces: list[tuple[int, int]], length: int) -> int:
     return end
 
 
-def _detectors_around(view: View, at: int) -> list[Detector]:
-    if _anchors_around().search(view.raw, max(0, at - _BEFORE_RUN), at + _OF_RUN) is None:
-        return []
-    find = view.raw[max(0, at - _BEFORE_RUN) : at + _OF_RUN].rfind
-    return [detector for anchor, detector in _AROUND if find(anchor) >= 0]
-
-
 def _candidates(raw: bytes, at: int) -> tuple[Detector, ...]:
     """Return the detectors of what may start at a run of token characters, or right before it."""
-    found = _HEADS.get(raw[at : at + _HEAD], ())
-    before = raw[at - 1] if at else 0
-    if raw[at] in _MARKS:
-        found += _HEADS.get(raw[at + 1 : at + 1 + _HEAD], ())  # a line of a diff, or italics
-    if before in b".~:" or raw[max(0, at - 2) : at] == b"//":
+    found, before = _HEADS.get(raw[at : at + _HEAD], ()), raw[max(0, at - 1) : at]
+    for skip in _SKIPS if raw[at : at + 1] in _MARKS or before in _ESCAPES else ():
+        found += _HEADS.get(raw[at + skip : at + skip + _HEAD], ())
+    if before in _LEADING or raw[max(0, at - 2) : at] == b"//":
         lead = raw[max(0, at - _LEAD) : at + _HEAD]
         found += tuple(detector for anchor, detector in _LEADS if anchor in lead)
-    elif before in (_BACKSLASH, _PERCENT):
-        # The run begins with the rest of an escape: \\n, \\u0022 or %20.
-        skip = 2 if before == _PERCENT else 5 if raw[at] == _U else 1
-        skip += raw[at + skip : at + skip + 1] == b"-"
-        found += _HEADS.get(raw[at + skip : at + skip + _HEAD], ())
     return found
 
 
-def find_aws_secrets(view: View) -> Iterator[Finding]:
+def _aws_secrets(view: View) -> Iterator[Finding]:
     """Find secret access keys of AWS near the id of one: forty characters of base64 are no form of their own."""
     done = 0
     for at in view.long_runs:
-        is_id = at >= done and view.raw.find(b"IA", at, at + _ID_HEAD) >= 0 and _AWS_ID.match(view.text, at) is not None
-        if not is_id:
+        if at < done or view.raw.find(b"IA", at, at + _ID_HEAD) < 0 or not _AWS_ID.match(view.text, at):
             continue
         first, done = max(0, at - _NEAR_KEY), at + _NEAR_KEY
         for secret in _AWS_SECRET.finditer(view.text[first:done]):
