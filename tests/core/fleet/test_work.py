@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from agenttape_core.errors import ConfigurationError
@@ -302,13 +303,25 @@ def test_damaged_results(fleet: Command, runs: Path, store: str) -> None:
     assert fleet("merge", store, "--json").json["damaged"] == []
 
 
-def test_a_store_that_cannot_be_listed(fleet: Command, runs: Path) -> None:
-    """Without sight of the outcomes, nothing is worked on."""
+def test_a_store_that_cannot_be_listed(fleet: Command, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that refuses to be listed ends each command with 3 and its reason, and nothing is worked on."""
     items = plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")
-    Path("out").mkdir()
-    Path("out/results").write_text("a file")
-    ended = fleet("work", items, "--output", "out")
-    assert (ended.code, sorted(path.name for path in Path("out").iterdir())) == (3, ["plans", "results"])
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError("Access Denied")
+
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "find", refused)
+    url = "memory://unlisted"
+    for words in (
+        ("plan", url, "--experiment", "check", "--checks", "rules.yaml"),
+        ("work", items, "--output", url),
+        ("merge", url),
+        ("index", url),
+        ("forget", url, "--older-than", "1d"),
+    ):
+        ended = fleet(*words)
+        assert (ended.code, "the store can't be listed" in ended.err, "Access Denied" in ended.err) == (3, True, True)
+    assert not [name for name in fsspec.filesystem("memory").store if "unlisted/results" in name]
 
 
 @pytest.mark.process

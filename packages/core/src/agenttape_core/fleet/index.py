@@ -32,6 +32,7 @@ from agenttape_core.tools.reading.answer import joined
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reading.provider_calls import MODELS, calls_in
 from agenttape_core.tools.reading.summary import cached_tokens, cost_of, model_of
+from agenttape_core.tools.upkeep.age import recorded_at
 
 FORMAT = 1  # the version of the columns
 
@@ -284,7 +285,8 @@ def _batches(
 def _rows(run: str, cassette: Cassette, prices: Prices, *, with_messages: bool) -> list[dict[str, Any]]:
     """Return the rows of a recording. Raises `CassetteError` if it can't be read."""
     volatile = cassette.header.volatile
-    created = _moment(volatile.created)
+    if (created := recorded_at(volatile.created)) is not None:
+        created = created.astimezone(UTC).replace(tzinfo=None)  # the columns have no zone
     shared = {
         "run": run,
         "day": created.date() if created is not None else None,
@@ -330,11 +332,3 @@ def _messages(item: Interaction) -> dict[str, Any]:
 
 def _json(plain: Any) -> str:
     return json.dumps(plain, ensure_ascii=False, sort_keys=True, default=str)
-
-
-def _moment(text: str) -> datetime | None:
-    """Return the time of a recording in UTC, without its zone."""
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None)
-    except ValueError:
-        return None
