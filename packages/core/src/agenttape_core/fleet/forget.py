@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from agenttape_core.checks.judges import JUDGE
-from agenttape_core.errors import AgentTapeError
+from agenttape_core.errors import AgentTapeError, counted
 from agenttape_core.settings import Settings
 from agenttape_core.storage import (
     SNAPSHOT,
@@ -41,6 +41,7 @@ from agenttape_core.tools.upkeep.checksums import FILE, checksums_of, read_check
 State = Literal["erased", "replaced", "left", "unreadable"]
 
 _ASSET = re.compile(rb"\b[0-9a-f]{64}\b")
+_ANY = "-"  # the name by which files are put together that have one folder
 _HIDDEN = "[value]"  # replaces a value in the name of a file
 
 
@@ -76,7 +77,9 @@ def forget_older(urls: Sequence[str], age: timedelta, now: datetime, *, dry_run:
         CassetteError: If a store can't be listed.
     """
     files = _listed(urls)
-    beside = _by_folder(files)
+    beside: dict[Location, list[Location]] = defaultdict(list)  # the files of each folder
+    for file in files:
+        beside[file.location.with_name(_ANY)].append(file.location)
     erased: set[Location] = set()
     derived: dict[Location, str] = {}
     for file, cassette in _cassettes(files):
@@ -162,17 +165,6 @@ def _listed(urls: Sequence[str]) -> list[Stored]:
     return list(found.values())
 
 
-def _by_folder(files: Iterable[Stored]) -> dict[str, list[Stored]]:
-    found: dict[str, list[Stored]] = defaultdict(list)
-    for file in files:
-        found[_folder(file.location)].append(file)
-    return found
-
-
-def _folder(location: Location) -> str:
-    return str(location.with_name("-"))
-
-
 def _has_name_of_one(file: Stored) -> bool:
     name = file.location.name
     return name.endswith(SUFFIXES) and not name.startswith(".") and not name.endswith(SNAPSHOT)
@@ -190,7 +182,7 @@ def _cassettes(files: Iterable[Stored]) -> Iterator[tuple[Stored, Cassette | For
 
 
 def _erased(
-    file: Stored, beside: dict[str, list[Stored]], erased: set[Location], why: str, *, dry_run: bool
+    file: Stored, beside: Mapping[Location, Sequence[Location]], erased: set[Location], why: str, *, dry_run: bool
 ) -> Forgotten:
     """Erase a recording, and note that: first all that belongs to it, so that it's found again if that fails."""
     path = str(file.location)
@@ -199,11 +191,8 @@ def _erased(
     store, key = store_of(file.location)
     folder = f"{key}{ASSETS}"
     try:
-        others = [
-            one.location
-            for one in beside[_folder(file.location)]
-            if one.location not in erased and _belongs(one.location.name, file.location)
-        ]
+        near = beside[file.location.with_name(_ANY)]
+        others = [one for one in near if one not in erased and _belongs(one.name, file.location)]
         assets = store.names(folder)
         if not dry_run:
             if assets:
@@ -218,8 +207,7 @@ def _erased(
     except OSError as error:
         return Forgotten(path, "left", f"{why}, and can't be erased: {error.strerror or error}; check your rights")
     erased |= {file.location, *others}
-    counts = {"asset": len(assets), "file": len(others)}
-    more = [f"{count} {word}{'s' if count > 1 else ''}" for word, count in counts.items() if count]
+    more = [counted(len(each), word) for each, word in ((assets, "asset"), (others, "file")) if each]
     return Forgotten(path, "erased", ", with ".join(filter(None, (why, " and ".join(more)))))
 
 
@@ -227,12 +215,8 @@ def _belongs(name: str, cassette: Location) -> bool:
     """Return True for the journals of a cassette beside it, and the scores and the judges' calls of its run."""
     stem = stem_of(cassette)
     is_of_run = name == f"{stem}{SCORES}" or (name.startswith(f"{stem}.") and name.endswith(JUDGE))
-    return name != cassette.name and (is_of_run or _target(name) == cassette.name)
-
-
-def _target(name: str) -> str:
     target = target_of(Path(name)) if name.startswith(".") else None
-    return target.name if target is not None else ""
+    return name != cassette.name and (is_of_run or (target is not None and target.name == cassette.name))
 
 
 def _lost_journals(files: Sequence[Stored], before: datetime) -> Iterator[Path]:

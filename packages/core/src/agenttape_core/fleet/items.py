@@ -27,6 +27,11 @@ def hash_of(plain: Any) -> str:
     return hashlib.sha256(canonical_json(plain).encode()).hexdigest()[:32]
 
 
+def settings_id(settings: Mapping[str, Any] | None) -> str:
+    """Return the hash of the settings of a plan; empty if it has none."""
+    return hash_of(settings) if settings else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """One piece of work: a recording and its experiment.
@@ -130,7 +135,7 @@ def plan_of(items: Iterable[Item], settings: Mapping[str, Any] | None = None) ->
         raise ConfigurationError("no recording to plan with")
     if len({item.experiment for item in found}) > 1:
         raise ConfigurationError("a plan is of one experiment, and these items are of several")
-    if {item.settings for item in found} != {hash_of(settings) if settings else ""}:
+    if {item.settings for item in found} != {settings_id(settings)}:
         raise ConfigurationError("the settings of a plan aren't those of its items")
     return Plan(tuple(found), settings)
 

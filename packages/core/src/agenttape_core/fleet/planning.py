@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import CassetteFormatError, CassetteVersionError, ConfigurationError
-from agenttape_core.fleet.items import Experiment, Item, Plan, hash_of, plan_of
+from agenttape_core.fleet.items import Experiment, Item, Plan, plan_of, settings_id
 from agenttape_core.fleet.outcomes import trajectory_of
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.storage import Location, Stored, is_derived, list_files, read_ahead, read_cassette
@@ -52,11 +52,9 @@ def planned(
         CassetteError: If a store can't be listed, or a recording can't be fetched.
         ConfigurationError: If no recording is found.
     """
-    decisive = hash_of(settings) if settings else ""
-    items = (
-        Item(one.name, one.content, experiment, program, revision, settings=decisive, seconds=one.seconds)
-        for one in recordings(urls)
-    )
+    about = experiment, program, revision
+    hashed = settings_id(settings)
+    items = (Item(one.name, one.content, *about, settings=hashed, seconds=one.seconds) for one in recordings(urls))
     return plan_of(items, settings)
 
 

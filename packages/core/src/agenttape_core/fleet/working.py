@@ -18,7 +18,7 @@ from agenttape_core.errors import (
     ConfigurationError,
 )
 from agenttape_core.experiments.engine import Jobs
-from agenttape_core.fleet.items import Item, hash_of
+from agenttape_core.fleet.items import Item, settings_id
 from agenttape_core.fleet.judging import outcome_of
 from agenttape_core.fleet.outcomes import Outcome
 from agenttape_core.fleet.planning import content_of
@@ -69,9 +69,9 @@ def work(
         return _done(item, output, settings)
 
 
-def _refuse_others(items: Iterable[Item], settings: Mapping[str, Any]) -> None:
+def _refuse_others(items: Iterable[Item], settings: Mapping[str, Any] | None) -> None:
     """Refuse items that were planned with other settings."""
-    planned = hash_of(settings) if settings else ""
+    planned = settings_id(settings)
     for item in items:
         if item.settings != planned:
             raise ConfigurationError(f"{item.cassette}: the settings aren't those that its item was planned with")

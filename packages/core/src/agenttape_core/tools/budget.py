@@ -55,6 +55,7 @@ class Budget:
         self._spent = 0.0
         self._dearest: float | None = None  # the cost of the most expensive call; `None` before the first
         self._open: dict[Session, _Calls] = {}  # the sessions that may still have calls to count
+        self._refused = -1.0  # the sum for which there was too little money when a call began to wait
         self._lock = Lock()
         self._turn = Lock()  # held by the one that waits
 
@@ -107,10 +108,13 @@ class Budget:
             expected = max((cost for cost in known if cost is not None), default=None)
             others = self._others(session)
             is_alone = not others or (expected is not None and None not in others)
-            fits = is_alone and self._allows(session, self._committed() + (expected or 0.0))
-            if not fits and others:
-                return False
-            if not fits:
+            total = self._committed() + (expected or 0.0)
+            if others and (not is_alone or total == self._refused):
+                return False  # without another look at what other processes spend
+            if not self._allows(session, total):
+                if others:
+                    self._refused = total
+                    return False
                 elsewhere = self._shared.elsewhere if self._shared is not None else 0.0
                 what = f"{call.boundary.kind} at {call.position.address}"
                 error = BudgetExceededError(self._dollars, self._spent + elsewhere, what)

@@ -11,7 +11,7 @@ import click
 from agenttape_core.checks.check_file import read_checks
 from agenttape_core.cli.app import OK
 from agenttape_core.cli.output import cli_command
-from agenttape_core.fleet.items import EXPERIMENTS, Experiment, hash_of, plan_of
+from agenttape_core.fleet.items import EXPERIMENTS, Experiment, plan_of, settings_id
 from agenttape_core.fleet.judging import APP
 from agenttape_core.fleet.planning import current_revision, planned, recordings, revision_of
 
@@ -80,7 +80,7 @@ def plan(
         before = {item.id: item for one in sorted(plans, key=lambda one: len(one.items)) for item in one.items}
         outcomes = {one.item: one for one in outcomes_in(after, before)} if after is not None else {}
         common = {"experiment": experiment, "program": target, "revision": commit, "candidate": candidate}
-        common["settings"] = hash_of(settings) if settings else ""
+        common["settings"] = settings_id(settings)
         made = plan_of(sampled(recordings(urls), samples, common, before, outcomes), settings)
         for line in bill_of(item for item in made.items if item.id not in outcomes).lines():
             click.echo(line, err=True)
