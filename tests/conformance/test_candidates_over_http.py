@@ -19,6 +19,7 @@ from agenttape_core import open_cassette, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments import model
+from agenttape_core.experiments.update import plan, update
 
 from ..core.transports.service import JSON, Answer, Service
 from ..langchain.providers.loopback import Loopback
@@ -176,6 +177,19 @@ def test_a_limit_holds(world: World) -> None:
     found = model(main, OTHER["openai"], path, samples=1, baseline=0, max_usd=plan.dollars * 0.75)
     assert "limit" in found.stopped or "$" in found.stopped
     assert len(world.models) == before + 1
+
+
+def test_the_plan_of_an_update(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An update of calls over HTTP has a price, and isn't begun if that's more than is allowed."""
+    main = world.program("openai", "sync")
+    path = recorded(world, main)
+    monkeypatch.setitem(MESSAGES[0], "content", "Who are you?")
+    found = plan(main, path)
+    assert found.dollars > 0
+    before = len(world.models)
+    with pytest.raises(ConfigurationError, match="nothing was recorded"):
+        update(main, path, max_usd=found.dollars / 2)
+    assert len(world.models) == before
 
 
 def test_failures_of_an_endpoint(world: World) -> None:

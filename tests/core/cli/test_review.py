@@ -50,6 +50,21 @@ def cities() -> list[str]:
     return [item.request["arguments"]["city"] for item in open_cassette(CASSETTE).interactions() if item.kind == "tool"]
 
 
+@pytest.mark.parametrize("words", ["list", "list --json", "accept --all", f"accept {ROME}", "accept look_up#2"])
+def test_a_file_that_is_damaged(waiting: Path, command: Any, words: str) -> None:
+    """A waiting file that can't be read is named, and keeps none of the others from being listed or decided."""
+    Path("cassettes/bad.pending.yaml").write_text("agenttape: 2\n---\n: broken\n", "utf-8")
+    ended = command("review", *words.split())
+    is_read = "look_up#2" in ended.out or cities() == ["Paris", "Rome"]
+    assert is_read
+    if ROME in words or words == "accept look_up#2":  # which ask for another file
+        assert (ended.code, ended.err) == (0, "")
+    else:
+        assert ended.code == 3
+        assert "bad.pending.yaml" in ended.err
+    assert Path("cassettes/bad.pending.yaml").exists()
+
+
 def test_pending(waiting: Path, command: Any) -> None:
     """The list names each changed call by its key, the worst sort of change first said."""
     ended = command("review", "list")

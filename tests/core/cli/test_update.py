@@ -117,3 +117,35 @@ def test_a_cassette_that_cannot_be_opened(edited: Path, command: Any) -> None:
     assert ended.code == 1
     assert "no plan for 1 test, " in ended.err
     assert (edited / "asked").read_text() == "WORD"
+
+
+MODELS = """
+from agenttape_core import boundary
+
+@boundary("chat")
+def ask(model, question):
+    with open("asked", "a") as file:
+        file.write(question)
+    return {"content": question, "usage": {"input_tokens": 1000, "output_tokens": 1000}}
+
+def main():
+    for question in open("questions").read().split():
+        ask("m", question)
+"""
+
+
+def test_a_limit_for_new_calls_of_a_command(edited: Path, command: Any) -> None:
+    """A new call of a model, of which the plan knows no cost, isn't made if it may cost more than is left."""
+    (edited / "prices.json").write_text('{"m": {"input": 10, "output": 20}}')
+    (edited / "pyproject.toml").write_text('[tool.agenttape]\nprices = "prices.json"\n')
+    (edited / "paying.py").write_text(MODELS)
+    (edited / "questions").write_text("a")
+    assert command("record", "--cassette", "paid", "paying.py:main").code == 0
+    before = (edited / "cassettes/paid.yaml").read_bytes()
+    (edited / "questions").write_text("a b c")
+    (edited / "asked").write_text("")
+    ended: Ended = command("update", "--yes", "--max-usd", "0.05", "--cassette", "paid", "paying.py:main")
+    assert ended.code != 0
+    assert "$0.0300 of $0.05 is spent" in ended.err
+    assert (edited / "asked").read_text() == "b"
+    assert (edited / "cassettes/paid.yaml").read_bytes() == before

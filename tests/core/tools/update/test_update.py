@@ -128,6 +128,16 @@ def test_a_limit_that_does_not_suffice(agent: Agent) -> None:
     assert (agent.asked, CASSETTE.read_bytes()) == ([], before)
 
 
+@pytest.mark.usefixtures("unwatched")
+def test_a_limit_for_new_calls(agent: Agent) -> None:
+    """A new call, of which the plan knows no cost, isn't made if it may cost more than is left."""
+    before = CASSETTE.read_bytes()
+    agent.questions[:] = ["a", "b", "c", "d", "e"]
+    with pytest.raises(BudgetExceededError, match=r"\$0.0300 of \$0.05 is spent"):
+        update(agent, "c", max_usd=0.05)
+    assert (agent.asked, CASSETTE.read_bytes()) == (["d"], before)
+
+
 def test_what_the_program_makes_of_old_answers(agent: Agent) -> None:
     """A plan survives a program that fails on an old answer, and names what was not reached as what may follow."""
     agent.questions[0] = "A"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from agenttape_core.experiments.program import FunctionProgram
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.lifecycle.variation import Variation
+from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.target import run_to_end
 from agenttape_core.tools.update import PLANNING, Plan, plan_of, refuse_dear
@@ -44,8 +46,8 @@ def update(function: Callable[[], Any], cassette: str | Path, *, max_usd: float 
     Args:
         function: The run, without arguments; a coroutine function is run to its end.
         cassette: The cassette, as `use_cassette` takes it.
-        max_usd: The most that it may cost, in US dollars, by the cost of the recordings. If it may cost more, no call
-            is executed.
+        max_usd: The most that calls of models may cost, in US dollars. If the recordings cost more, none is executed.
+            A new call is not made if it may cost more than is left.
         options: More options of `use_cassette`.
 
     Returns:
@@ -53,11 +55,13 @@ def update(function: Callable[[], Any], cassette: str | Path, *, max_usd: float 
 
     Raises:
         CassetteError: If the cassette is not there, or cannot be read.
+        BudgetExceededError: If a new call would cost more than is left.
         ConfigurationError: If it may cost more than `max_usd`, or the cost isn't known.
     """
     found = plan(function, cassette, **options)
     refuse_dear(found, max_usd)
     if not found.is_clean:
-        with use_cassette(cassette, **{**options, "mode": "update"}):
+        limit = Budget(max_usd, load_prices(project_settings().prices)).held() if max_usd is not None else nullcontext()
+        with limit, use_cassette(cassette, **{**options, "mode": "update"}):
             run_to_end(function)
     return found

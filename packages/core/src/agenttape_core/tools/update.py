@@ -11,11 +11,11 @@ from typing import Any
 from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.schema import IndexRow, Timing
+from agenttape_core.schema import OWN, IndexRow, Timing
 from agenttape_core.session import Session, Source
 from agenttape_core.tools.reading.prices import Prices, how_to_price, load_prices
-from agenttape_core.tools.reading.provider_calls import MODELS
-from agenttape_core.tools.reading.summary import cost_of, model_of
+from agenttape_core.tools.reading.provider_calls import MODELS, is_refused, model_call, path_of_model
+from agenttape_core.tools.reading.summary import cost_of, model_of, tried_with
 
 # -- The calls below a changed one: those that may have been asked because of its answer.
 
@@ -229,6 +229,7 @@ def planned(
         shown: The cassette as a message shows it.
     """
     rows = {row.number: row for row in source.entries}
+    models = {number for number, row in rows.items() if row.kind in MODELS}
     follow = set(below(rows.values(), timing_of, diverged.changed))
     if diverged.missed:  # the run stopped there, so what comes after was not reached
         follow.update(diverged.unused)
@@ -236,10 +237,12 @@ def planned(
 
     def call(number: int) -> PlannedCall:
         row = rows[number]
-        if row.kind not in MODELS:
+        item = source.interaction(number) if row.kind in MODELS or row.kind == "http" else None
+        if item is None or is_refused(item) or not (row.kind in MODELS or path_of_model(item)) or row.parent in models:
             return PlannedCall(number, row.kind, row.name, row.address, 0.0)
-        item = source.interaction(number)
-        return PlannedCall(number, row.kind, row.name, row.address, cost_of(item, prices), model_of(item))
+        made = model_call(item)
+        cost = cost_of(tried_with(made, OWN), prices)
+        return PlannedCall(number, row.kind, row.name, row.address, cost, model_of(made))
 
     def calls(numbers: Collection[int]) -> tuple[PlannedCall, ...]:
         return tuple(map(call, sorted(numbers)))

@@ -13,9 +13,9 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from agenttape_core.cli.app import OK, USAGE
-from agenttape_core.cli.output import cli_command, print_json, print_text, progress
-from agenttape_core.errors import counted
+from agenttape_core.cli.app import CASSETTE, OK, USAGE
+from agenttape_core.cli.output import cli_command, print_json, print_text, printable, progress
+from agenttape_core.errors import CassetteError, counted, shown_path
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import MODEL_KINDS, Interaction
 from agenttape_core.tools.reading.answer import Answer, joined
@@ -47,7 +47,7 @@ def _completed(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[
     if not before:
         found = [CompletionItem(action) for action in _ACTIONS if action.startswith(incomplete)]
     elif before[0] in _DECIDING:
-        keys = [call.key for each in pending_in() for call in pending_of(each).calls]
+        keys = [call.key for each in _read(pending_in(), []) for call in each.calls]
         found = [CompletionItem(key) for key in keys if key.startswith(incomplete) and key not in before]
     else:
         found = []
@@ -73,26 +73,44 @@ def review(words: tuple[str, ...], *, everything: bool, as_json: bool) -> int:
     review reject KEY...    drop calls of a new recording, and keep the recorded ones
 
     KEY is from the list; a cassette or a folder means all that waits there. Calls that depend on a call, or that it
-    depends on, are accepted or rejected with it. All other records stay unchanged.
+    depends on, are accepted or rejected with it. All other records stay unchanged. A file that can't be read is named,
+    and stays; then the exit code is 3.
 
     Keys of the walk: a accepts a call, r rejects it, s leaves it for later, A and R decide about the rest of its
     cassette, q ends the walk. Files are replaced at the end; after Ctrl-C, all are unchanged.
     """  # noqa: D301 - click wants the character itself
     action = words[0] if words and words[0] in _ACTIONS else ""
     rest = words[1:] if action else words
+    broken: list[CassetteError] = []
     if decide_one := _DECIDING.get(action):
-        _report([decide_one(pending, keys) for pending, keys in _chosen(rest, everything=everything)], as_json=as_json)
-        return OK
-    if everything:
+        chosen = _chosen(rest, broken, everything=everything)
+        _report([decide_one(pending, keys) for pending, keys in chosen], as_json=as_json)
+    elif everything:
         raise click.UsageError("--all needs accept or reject")
-    return _list(rest, as_json=as_json) if action or as_json else _walk(rest)
+    elif action or as_json:
+        _list(rest, broken, as_json=as_json)
+    elif not _walk(rest, broken):
+        return USAGE
+    for error in broken:
+        click.echo(printable(str(error)), err=True)
+    return CASSETTE if broken else OK
 
 
-def _list(paths: Sequence[str], *, as_json: bool) -> int:
-    waiting = [pending_of(path) for path in progress(pending_in(paths), "comparing")]
+def _read(cassettes: Iterable[Path], broken: list[CassetteError]) -> Iterator[Pending]:
+    """Yield what waits beside cassettes; the errors of those that can't be read are added to `broken`."""
+    for each in cassettes:
+        try:
+            yield pending_of(each)
+        except CassetteError as error:
+            broken.append(error)
+
+
+def _list(paths: Sequence[str], broken: list[CassetteError], *, as_json: bool) -> None:
+    waiting = list(_read(progress(pending_in(paths), "comparing"), broken))
     if as_json:
-        print_json({"pending": [one.to_dict() for one in waiting]})
-        return OK
+        unread = [{"path": shown_path(error.path), "problem": error.problem} for error in broken]
+        print_json({"pending": [*(one.to_dict() for one in waiting), *unread]})
+        return
     for one in waiting:
         print_text(_headline(one))
         for call in one.calls:
@@ -101,23 +119,23 @@ def _list(paths: Sequence[str], *, as_json: bool) -> int:
     if waiting:
         print_text(f"{counted(len(waiting), 'recording')} to review, {counted(calls, 'changed call')}")
         print_text("look at them one by one:  agenttape review\naccept all of them:  agenttape review accept --all")
-    else:
+    elif not broken:
         print_text("nothing waits for review")
-    return OK
 
 
-def _walk(paths: Sequence[str]) -> int:
-    waiting = sorted(map(pending_of, pending_in(paths)), key=_rank)
+def _walk(paths: Sequence[str], broken: list[CassetteError]) -> bool:
+    """Walk through what waits, and return False if that needs a terminal and there's none."""
+    waiting = sorted(_read(pending_in(paths), broken), key=_rank)
     if waiting and not sys.stdin.isatty():
         click.echo(_WITHOUT_A_TERMINAL, err=True)
-        return USAGE
+        return False
     prices = load_prices(project_settings().prices)
     decisions = []
     if waiting:
         with _keys() as read:
             decisions = walked(waiting, prices, read)
     _report([decide(pending, accepted, rejected) for pending, accepted, rejected in decisions], as_json=False)
-    return OK
+    return True
 
 
 def walked(
@@ -282,34 +300,34 @@ def _headline(pending: Pending) -> str:
     return f"{pending.shown}: {worst}, {counted(len(pending.calls), 'call')}{older}"
 
 
-def _chosen(keys: Sequence[str], *, everything: bool) -> list[tuple[Pending, list[str]]]:
-    """Return what waits with the keys that are meant of it.
+def _chosen(keys: Sequence[str], broken: list[CassetteError], *, everything: bool) -> list[tuple[Pending, list[str]]]:
+    """Return what waits with the keys that are meant of it. Files that can't be read are added to `broken`.
 
-    Raises `UsageError` if a key is unknown, or an address names several calls, and `CassetteError` if a file cannot be
-    read.
+    Raises `UsageError` if a key is unknown, or an address names several calls.
     """
     if everything == bool(keys):
         raise click.UsageError(
             "name the keys of calls, cassettes or folders, or take --all; list them with: agenttape review list"
         )
     if everything:
-        return [(one, [call.key for call in one.calls]) for one in map(pending_of, pending_in())]
+        return [(one, [call.key for call in one.calls]) for one in _read(pending_in(), broken)]
     found: dict[Path, tuple[Pending, list[str]]] = {}
     for key in keys:
-        for pending, named in _meant(key):
+        for pending, named in _meant(key, broken):
             _, before = found.setdefault(pending.path.resolve(), (pending, []))
             before += [each for each in named if each not in before]
     return list(found.values())
 
 
-def _meant(key: str) -> Iterable[tuple[Pending, list[str]]]:
+def _meant(key: str, broken: list[CassetteError]) -> Iterable[tuple[Pending, list[str]]]:
     path, colons, address = key.partition("::")
     if not colons and Path(path).exists():
         waiting = pending_in([path])
         if not waiting:
             raise click.UsageError(f"nothing waits for review in {path}; list what does: agenttape review list")
-        return [(one, [call.key for call in one.calls]) for one in map(pending_of, waiting)]
-    everywhere = [pending_of(each) for each in (pending_in([path]) if colons and Path(path).exists() else pending_in())]
+        return [(one, [call.key for call in one.calls]) for one in _read(waiting, broken)]
+    unread: list[CassetteError] = []
+    everywhere = list(_read(pending_in([path]) if colons and Path(path).exists() else pending_in(), unread))
     wanted = address if colons else key
     fits = [
         (one, call.key)
@@ -323,6 +341,8 @@ def _meant(key: str) -> Iterable[tuple[Pending, list[str]]]:
     if fits:
         several = "\n  ".join(each for _, each in fits)
         raise click.UsageError(f"{key!r} means {len(fits)} calls; name one of them:\n  {several}")
+    if unread:  # it may be a call of this file
+        raise unread[0]
     known = [call.key for one in everywhere for call in one.calls]
     alike = get_close_matches(key, known, n=1, cutoff=0)
     meant = f"; did you mean: {alike[0]}" if alike else ""

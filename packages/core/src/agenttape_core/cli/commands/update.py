@@ -60,7 +60,12 @@ def plan_of_command(words: Sequence[str], cassette: str | None = None) -> list[P
 
 
 def update_command(
-    words: Sequence[str], cassette: str | None = None, *, apart: bool = False, pending: bool = False
+    words: Sequence[str],
+    cassette: str | None = None,
+    *,
+    apart: bool = False,
+    pending: bool = False,
+    max_usd: float | None = None,
 ) -> list[Outcome]:
     """Run a command, make the changed calls for real, and replay it.
 
@@ -68,7 +73,7 @@ def update_command(
     replay; if the recording waits for review (`pending`), there's no replay.
     """
     options = {"review": True} if pending else {}
-    updated = run(words, mode="update", cassette=cassette, options=options, apart=apart)
+    updated = run(words, mode="update", cassette=cassette, options=options, apart=apart, max_usd=max_usd)
     if any(is_pending(one.path.name) for one in updated.made):
         return [updated]
     replayed = run(words, mode="replay", cassette=cassette, options={"live": []}, apart=True, is_check=True)
@@ -78,7 +83,12 @@ def update_command(
 @cli_command("agenttape update tests/test_support.py")
 @click.argument("words", nargs=-1, metavar="[TESTS...] | [--] COMMAND...")
 @click.option("--dry-run", is_flag=True, help="Only show what would be recorded; exit with 1 if there is anything.")
-@click.option("--max-usd", type=float, metavar="DOLLARS", help="Execute nothing if it may cost more than this.")
+@click.option(
+    "--max-usd",
+    type=float,
+    metavar="DOLLARS",
+    help="Execute nothing if it may cost more, and stop before a new call of a model that would.",
+)
 @click.option("--review", is_flag=True, help="Let what is recorded wait for `agenttape review`.")
 @click.option("--yes", is_flag=True, help="Execute without asking.")
 @click.option("--cassette", metavar="NAME", help="Name or path of the cassette of a command.")
@@ -257,8 +267,10 @@ class _Command:
     def plans(self) -> dict[str, Plan]:
         return {plan.path: plan for plan in plan_of_command(self._words, self._cassette)}
 
-    def execute(self, changed: Mapping[str, Plan], max_usd: float | None) -> int:  # noqa: ARG002 - the plan keeps to it
-        outcomes = update_command(self._words, self._cassette, apart=self._apart, pending=self._pending)
+    def execute(self, changed: Mapping[str, Plan], max_usd: float | None) -> int:  # noqa: ARG002 - it runs as a whole
+        outcomes = update_command(
+            self._words, self._cassette, apart=self._apart, pending=self._pending, max_usd=max_usd
+        )
         failures = [line for outcome in outcomes for line in outcome.failures()]
         for line in [*outcomes[0].lines(), *failures]:
             click.echo(f"agenttape: {printable(line)}", err=True)
