@@ -233,8 +233,59 @@ async def test_what_a_client_may_assume(desk: Path) -> None:
         "update",
         "lab",
     }
-    assert all("The same as `agenttape " in tool["description"] or "pytest" in tool["description"] for tool in tools)
+    runs_for_real = {
+        tool["name"] for tool in tools if "one without runs for real" in " ".join(tool["description"].split())
+    }
+    assert runs_for_real == {"explain", "plan_update"}
+    assert all(
+        "he same as `agenttape " in " ".join(tool["description"].split()) or "pytest" in tool["description"]
+        for tool in tools
+    )
     assert {tool["inputSchema"]["additionalProperties"] for tool in tools} == {False}
+
+
+REACHING = """
+
+import urllib.request
+
+
+def reach():
+    try:
+        urllib.request.urlopen(open("url").read(), timeout=5).read()
+    except OSError:
+        pass
+
+
+@pytest.mark.cassette
+def test_reaching():
+    reach()
+
+
+def test_without_a_cassette():
+    reach()
+"""
+
+
+@pytest.mark.parametrize("tool", ["explain", "plan_update"])
+@pytest.mark.parametrize("test", ["reaching", "without_a_cassette"])
+async def test_what_replayed_tests_reach(desk: Path, call: Call, tool: str, test: str) -> None:
+    """A test with a cassette makes no connection in a plan or an explanation; one without does, as the tools say."""
+    record(desk)
+    (desk / "test_desk.py").write_text(TESTS + REACHING)
+    (desk / CASSETTE).with_name("test_reaching.yaml").write_bytes((desk / CASSETTE).read_bytes())
+    reached: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reached.append((await reader.readline()).decode())
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        (desk / "url").write_text(f"http://127.0.0.1:{port}/")
+        name = f"test_desk.py::test_{test}"
+        await call(tool, **({"test": name} if tool == "explain" else {"tests": [name]}))
+    assert len(reached) == (0 if test == "reaching" else 1)
 
 
 REFUSED = [
