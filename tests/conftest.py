@@ -77,13 +77,16 @@ def _is_quick(config: pytest.Config) -> bool:
 
 _IN_PROCESSES = "test_another_process_finds_the_recordings"
 """The check of the conformance suite that starts a process; a suite for everybody cannot have a marker of ours."""
+_RECORDED_IN_PROCESSES = "kinds"
+"""A fixture that starts processes, whichever test is the first to ask for it."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark that check, before pytest chooses by markers; leave the rest of sweeps to the night."""
+    """Mark those that start processes, before pytest chooses by markers; leave the rest of sweeps to the night."""
     for item in items:
-        if item.name.partition("[")[0] == _IN_PROCESSES:
+        is_recorded = _RECORDED_IN_PROCESSES in getattr(item, "fixturenames", ())
+        if is_recorded or item.name.partition("[")[0] == _IN_PROCESSES:
             item.add_marker(pytest.mark.process)
     if not config.getoption("night"):
         kept = _without_rest_of_sweeps(items)

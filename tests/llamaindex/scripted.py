@@ -77,11 +77,6 @@ def echo(messages: Sequence[ChatMessage], tools: Sequence[str]) -> Reply:
     return f"You said: {(messages[-1].content or '').strip().splitlines()[-1][:80]}"
 
 
-def arguments_of(schema: dict[str, Any], fill: Callable[[str, dict[str, Any]], Any]) -> dict[str, Any]:
-    """Return arguments for a tool's schema, each made by `fill` of its name and its schema."""
-    return {name: fill(name, field) for name, field in schema.get("properties", {}).items()}
-
-
 class ScriptedLLM(FunctionCallingLLM):
     """A model that says what its script says, in words that stream, with the number of the call at the end.
 

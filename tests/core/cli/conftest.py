@@ -47,11 +47,18 @@ def record(path: Path, question: str = "Rain?") -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def weather(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cassette of the folder, which tests copy: to record it takes longer than most of them do."""
+    return record(tmp_path_factory.mktemp("weather") / "weather.yaml")
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, weather: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to work in, with a cassette and files that are none."""
     monkeypatch.chdir(tmp_path)
-    record(tmp_path / "cassettes" / "weather.yaml")
+    (tmp_path / "cassettes").mkdir()
+    shutil.copy(weather, tmp_path / "cassettes")
     (tmp_path / "docker.yaml").write_text("services: {}\n")
     (tmp_path / "cassettes" / "weather.snapshot.yaml").write_text("value: 1\n")
     return tmp_path

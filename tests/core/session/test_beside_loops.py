@@ -234,18 +234,3 @@ async def test_a_timer_of_ours_is_no_step_of_the_program(tmp_path: Path) -> None
         timer = real_timer(asyncio.get_running_loop(), LIMIT, int)
         assert owner_of(timer, session) is None
         timer.cancel()
-
-
-async def _apart(world: World) -> Any:
-    """Threads write to one list, and tasks to another one."""
-    of_threads, of_tasks = list[str](), list[str]()
-
-    def work(name: str) -> None:
-        of_threads.extend(world.ask(f"{name}{number}") for number in range(2))
-
-    async def step(name: str) -> None:
-        for number in range(2):
-            of_tasks.append(await world.aask(f"{name}{number}"))
-
-    await asyncio.gather(*(asyncio.to_thread(work, name) for name in "ab"), *map(step, "xy"))
-    return of_threads, of_tasks
