@@ -155,6 +155,10 @@ class ExecutedCall(Call):
         self.abandoned: int | None = None
         self._is_kept = False
         self._side_effects = SideEffectsOfCall()
+        self.begin_now()
+
+    def begin_now(self) -> None:
+        """Take this moment as the one at which it began: one that watches calls may have held it up."""
         self.began = perf_counter()
         self.began_at = time()
 

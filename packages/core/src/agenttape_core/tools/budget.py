@@ -98,6 +98,7 @@ class Budget:
             with self._turn:
                 while not self._reserves(call):
                     time.sleep(_PAUSE)
+            call.begin_now()
 
     def _reserves(self, call: ExecutedCall) -> bool:
         """Reserve the money for a call, and return False if it must wait. Raises `BudgetExceededError`."""
