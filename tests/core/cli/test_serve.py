@@ -386,6 +386,11 @@ def test_a_stream_of_another_provider_comes_in_its_pieces(path: str, events: lis
             {"requests": [{"model": "models/gemini-2", "content": {"parts": [{"text": "Hello"}]}}]},
             {"embeddings": [{"values": [1.0, 2.0]}]},
         ),
+        (
+            "gemini-2:predict",
+            {"instances": [{"content": "Hello"}]},
+            {"predictions": [{"embeddings": {"values": [1.0, 2.0], "statistics": {"token_count": 1}}}]},
+        ),
     ],
 )
 def test_embeddings_of_google_are_served(path: str, body: dict[str, Any], whole: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core.schema import Interaction, Outcome
+from agenttape_core.schema import Interaction, Outcome, Usage
 from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.messages import input_messages, system_instructions
 from agenttape_core.tools.reading.provider_calls import model_call
@@ -192,6 +192,20 @@ def test_embeddings_are_embeddings() -> None:
     assert call.outcome.usage.input_tokens == 7
 
 
+VERTEX = "/v1/projects/p/locations/l/publishers/google/models/"
+
+
+@pytest.mark.parametrize("statistics", [{"statistics": {"token_count": 4}}, {}], ids=["counted", "uncounted"])
+def test_embeddings_of_vertex(statistics: dict[str, Any]) -> None:
+    """Vertex predicts the embeddings of each instance, in its own form."""
+    body = {"predictions": [{"embeddings": {"values": [value, 0.5], **statistics}} for value in (0.25, 0.75)]}
+    asked = {"instances": [{"content": "One."}, {"content": "Two."}]}
+    call = model_call(request_to(f"{VERTEX}text-embedding-005:predict", asked, json.dumps(body)))
+    assert (call.kind, call.request) == ("embeddings", {"model": "text-embedding-005", "input": ["One.", "Two."]})
+    assert call.outcome.usage == (Usage(input_tokens=8) if statistics else None)
+    assert [each["values"] for each in call.outcome.value] == [[0.25, 0.5], [0.75, 0.5]]
+
+
 @pytest.mark.parametrize(
     ("path", "text", "status"),
     [
@@ -200,6 +214,7 @@ def test_embeddings_are_embeddings() -> None:
         ("/v1/chat/completions", '{"surprise": 1}', 200),
         ("/v1/chat/completions", "", 200),
         ("/v1/orders", json.dumps(RESPONSE), 200),
+        (f"{VERTEX}imagen-4:predict", '{"predictions": [{"bytesBase64Encoded": "AAAA"}]}', 200),
     ],
 )
 def test_anything_else_stays_what_it_is(path: str, text: str, status: int) -> None:

@@ -26,7 +26,7 @@ UNREADABLE = (AttributeError, LookupError, RecursionError, TypeError, Unreadable
 _MODEL_IN_PATH = re.compile(r"/models/([^/:]+):\w+$")
 _MEDIA = {"input_image": "image_url", "input_file": "file"}
 _FAILED = 400
-_EMBEDDINGS = ("embeddings", "embed", "embedContent", "batchEmbedContents")
+_EMBEDDINGS = ("embeddings", "embed", "embedContent", "batchEmbedContents", "predict")
 _INPUT = ("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_eval_count")
 _OUTPUT = ("completion_tokens", "output_tokens", "candidatesTokenCount", "eval_count")
 
@@ -66,7 +66,10 @@ def _as_model_call(item: Interaction, path: str) -> Interaction:
     usage = _usage(body)
     update: dict[str, Any] = {"name": f"{item.name}{path}", "request": request}
     if kind == "embeddings":
-        outcome = Outcome(status="returned", value=_vectors(body), usage=usage)
+        vectors = _vectors(body)
+        if vectors is None:  # such as images, which Vertex predicts, too
+            return item
+        outcome = Outcome(status="returned", value=vectors, usage=usage)
         return item.model_copy(update={**update, "kind": "embeddings", "outcome": outcome})
     answer = _answer(body)
     if answer is None:
@@ -102,6 +105,8 @@ def request_to_model(path: str, given: Mapping[str, Any]) -> tuple[str, dict[str
 
 def _embedded(given: Mapping[str, Any]) -> Any:
     """Return the texts of a request for embeddings, also of Google's, which has a content for each."""
+    if instances := items_of(given.get("instances")):  # Vertex
+        return [each.get("content") for each in instances]
     requests = [each for each in items_of(given.get("requests")) if isinstance(each, Mapping)]
     contents = [each["content"] for each in (*requests, given) if isinstance(each.get("content"), Mapping)]
     if not contents:
@@ -110,7 +115,10 @@ def _embedded(given: Mapping[str, Any]) -> Any:
 
 
 def _vectors(body: Mapping[str, Any]) -> Any:
-    """Return the vectors of an answer: OpenAI and Google have each in an object, Ollama doesn't."""
+    """Return the vectors of an answer: OpenAI and Google have each in an object, Ollama doesn't; `None` without any."""
+    if predictions := items_of(body.get("predictions")):  # Vertex
+        vectors = [each.get("embeddings") for each in predictions]
+        return vectors if all(isinstance(each, Mapping) for each in vectors) else None
     found = next((body[key] for key in ("data", "embeddings", "embedding") if key in body), None)
     return [found] if isinstance(found, Mapping) else found
 
@@ -249,6 +257,9 @@ def _add_choice(mine: dict[str, Any], choice: Mapping[str, Any]) -> None:
 
 
 def _usage(body: Mapping[str, Any]) -> Usage | None:
+    if predictions := items_of(body.get("predictions")):  # Vertex counts each text
+        counted = [(each["embeddings"].get("statistics") or {}).get("token_count") for each in predictions]
+        return None if None in counted else Usage(input_tokens=round(sum(counted)))
     for holder in (body.get("usage"), body.get("usageMetadata"), body):
         if isinstance(holder, Mapping):
             counts = [
