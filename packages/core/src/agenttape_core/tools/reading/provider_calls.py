@@ -258,7 +258,7 @@ def _add_choice(mine: dict[str, Any], choice: Mapping[str, Any]) -> None:
 
 def _usage(body: Mapping[str, Any]) -> Usage | None:
     if predictions := items_of(body.get("predictions")):  # Vertex counts each text
-        counted = [(each["embeddings"].get("statistics") or {}).get("token_count") for each in predictions]
+        counted: list[Any] = [(each["embeddings"].get("statistics") or {}).get("token_count") for each in predictions]
         return None if None in counted else Usage(input_tokens=round(sum(counted)))
     for holder in (body.get("usage"), body.get("usageMetadata"), body):
         if isinstance(holder, Mapping):
