@@ -24,7 +24,7 @@ from agenttape_core.redaction.detection.tables.code import CODE, DATABASES
 from agenttape_core.redaction.detection.tables.command_lines import COMMAND_LINES
 from agenttape_core.redaction.detection.tables.network import DEVICES, PROTOCOLS, URLS
 from agenttape_core.redaction.detection.tables.sentences import SENTENCES
-from agenttape_core.redaction.detection.views import LONG, Normal, View, beyond_ascii, holds, holds_long_run, normalised
+from agenttape_core.redaction.detection.views import LONG, LONG_RUN, Normal, View, beyond_ascii, holds, normalised
 from agenttape_core.redaction.memo import PLAIN
 
 if TYPE_CHECKING:
@@ -104,9 +104,10 @@ class Scanner:
     @staticmethod
     def is_of_words(text: str) -> bool:
         """Return True for a text of words alone, in which no detector finds anything: a quick look."""
-        if not text.isascii() or not _are_words(text, raw := text.encode()):
+        marks = _marks_of_words(text, text.encode()) if text.isascii() else None
+        if marks is None:
             return False
-        if not holds_long_run(raw):
+        if not holds(marks.lower(), LONG_RUN):
             return True
         view = View(Normal(text))
         return not any(find_keys(view)) and not any(find_encoded(view))
@@ -172,14 +173,16 @@ def _is_of_words(view: View) -> bool:
     for sign in _COMMON_SIGNS:
         if sign in view.raw:
             return False
-    if not _are_words(view.text, view.raw):
+    if _marks_of_words(view.text, view.raw) is None:
         return False
     return view.text.isascii() or (beyond_ascii(view.text).isalpha() and not holds_foreign(view.text))
 
 
-def _are_words(text: str, raw: bytes) -> bool:
+def _marks_of_words(text: str, raw: bytes) -> bytes | None:
+    """Return the marks of a text of words alone, and `None` for any other."""
     marks = raw.translate(_WORDS)
-    return marks.find(_SIGN) < 0 and not _may_give(text) and not _holds_capital_name(raw, marks)
+    is_other = marks.find(_SIGN) >= 0 or _may_give(text) or _holds_capital_name(raw, marks)
+    return None if is_other else marks
 
 
 def _may_give(text: str) -> bool:

@@ -181,7 +181,7 @@ _RUNS = bytes(ord("a") if byte in _TOKEN else ord(" ") for byte in range(256))
 _SHAPES = bytes.maketrans(
     (string.digits + string.ascii_uppercase).encode(), b"0" * len(string.digits) + b"A" * len(string.ascii_uppercase)
 )
-_LONG_RUN = b"a" * LONG
+LONG_RUN = b"a" * LONG
 _WIDE, _BEHIND = 4_096, 64
 """The size of a window, and how far behind it the rest of a literal may reach."""
 _MOST_WORDS = 100_000
@@ -324,18 +324,13 @@ _FORMS: dict[str, Callable[[View], Any]] = {
 def _starts(runs: bytes) -> list[int]:
     """Return where the long runs start; from the end, as the module says."""
     found = []
-    at = runs.rfind(_LONG_RUN)
+    at = runs.rfind(LONG_RUN)
     while at >= 0:
         at = runs.rfind(b" ", 0, at) + 1
         found.append(at)
-        at = runs.rfind(_LONG_RUN, 0, at)
+        at = runs.rfind(LONG_RUN, 0, at)
     found.reverse()
     return found
-
-
-def holds_long_run(raw: bytes) -> bool:
-    """Return True if a text has a long run of token characters."""
-    return raw.translate(_RUNS).rfind(_LONG_RUN) >= 0
 
 
 def holds(text: bytes, literal: bytes) -> bool:
