@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,15 @@ def test_row_finds_its_example_and_keeps_what_looks_like_it(redactor: Redactor, 
     for literal in each.literals:
         assert list(each.find(kept, NAMES, literal, places(kept.raw if each.exact else kept.low, literal))) == []
     assert redactor.text(each.kept) == each.kept
+
+
+@pytest.mark.parametrize("around", ["- {}", "$ {}", "`{}`", "    {}"])
+def test_rows_find_their_lines_in_other_texts(redactor: Redactor, around: str) -> None:
+    """A line of a row gives its secret away in a list, behind a prompt, in quotes, indented, and in JSON, too."""
+    for text, start, end in (unmarked(each.found) for each in TABLES.rows if "\n" not in each.found):
+        secret, line = text[start:end], around.format(text)
+        assert secret not in redactor.text(line), line
+        assert secret not in redactor.value({"note": json.dumps([line])})["note"], line
 
 
 def test_one_row_with_its_two_examples_is_a_rule() -> None:

@@ -112,7 +112,7 @@ COMMAND_LINES: tuple[Row, ...] = (
     row("chpasswd", "", "echo 'root:⟦Ch4ng3dIt⟧' | chpasswd", "cat users | chpasswd",
         before=r"""(?:echo|printf)[ ](?:-\w{1,2}[ ])?\\{0,3}["']?[\w.$-]{1,32}:(?P<secret>[^\s"'\\|]{3,256})"""
         r"""\\{0,3}["']?[ ]?\|[ ]?(?:sudo[ ])?"""),
-    row("chpasswd", r"""[ ]{0,2}<<<[ ]{0,2}["']?[\w.$-]{1,32}:(?P<secret>[^\s"'\\|]{3,256})""",
+    row("chpasswd", r"""[ ]{0,2}<<<[ ]{0,2}(?:\\{0,3}["'])?[\w.$-]{1,32}:(?P<secret>[^\s"'\\|]{3,256})""",
         'chpasswd <<< "root:⟦Ch4ng3dIt⟧"', 'chpasswd <<< "$line"'),
     row(("gh secret set ", "secrets versions add ", "secret put ", "docker secret create ", "luksopen ", "luksformat "),
         "", 'echo -n "⟦s3cr3tText⟧" | gcloud secrets versions add db --data-file=-',

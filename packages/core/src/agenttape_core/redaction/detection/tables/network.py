@@ -13,7 +13,8 @@ _LEVEL = r"(?:[05-9][ ])?"
 _BASE64 = r"(?P<secret>[A-Za-z0-9+/]{8,512}={0,2})(?![\w+/=])"
 _VALUE = r"""(?P<secret>[^\s"'\\]{4,256})"""
 _BREAK = r"(?:\r?\n|(?:\\{1,3}r)?\\{1,3}n)"
-_LINE = r"""(?:\A|[\r\n>]|\\[rn]|[>:#][ ])"""
+_LINE = r"""(?:(?:\A|[\r\n>"'`]|\\[rn])[ \t]{0,8}|[$>:#-][ ])"""
+"""The text before a line: its beginning, a quote, a prompt, the mark of a list."""
 _ENGLISH = Lazy(r"(?:[A-Za-z]+[-/.]+)*(?:[A-Za-z]+|\d+)")
 """English after "bearer": words joined by hyphens, perhaps a year."""
 _WORD_AFTER_BASIC = Lazy(r"[A-Za-z]?[a-z]+|[A-Za-z/]+")
@@ -63,7 +64,7 @@ PROTOCOLS: tuple[Row, ...] = (
     row(("AUTH PLAIN ", "AUTH LOGIN ", "AUTHENTICATE PLAIN "), _BASE64, "AUTH PLAIN ⟦AGJvYgBzM2NyZXRwdw==⟧",
         "AUTH PLAIN LOGIN CRAM-MD5", words="plain login", is_secret=_is_encoded, exact=True),
     row("AUTH ", rf"(?:[a-z][\w.-]{{0,31}}[ ])?{_VALUE}(?=[\s\"'\\]|\Z)", "AUTH default ⟦redisAcl77⟧",
-        "AUTH failed for user-42", words="auth", before=r"""(?:\A|[\r\n"'`>]|\\[rn]|[>:][ ]|redis-cli[ ])""",
+        "AUTH failed for user-42", words="auth", before=rf"(?:{_LINE}|redis-cli[ ])",
         is_secret=_is_credential, exact=True),
     row("PASS ", rf":?{_VALUE}(?=[\s\"'\\]|\Z)",
         "USER bob\r\n331 Password required\r\nPASS ⟦ftpPass77⟧\r\n230 Logged in", "PASS tests/unit/login2.test.js",
