@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 from agenttape_core.errors import ConfigurationError, counted
+from agenttape_core.locks import cached_property
 from agenttape_core.matching import canonical_json
 
 FORMAT = 1  # the version of the format of plans
@@ -32,7 +33,7 @@ def settings_id(settings: Mapping[str, Any] | None) -> str:
     return hash_of(settings) if settings else ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Item:
     """One piece of work: a recording and its experiment.
 
@@ -63,12 +64,13 @@ class Item:
     weight: float = 1.0
     trajectory: str = ""
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The hash of all that decides the outcome."""
-        plain = asdict(self)
-        del plain["seconds"], plain["weight"], plain["trajectory"]
-        return hash_of(plain)
+        return hash_of({name: getattr(self, name) for name in _IN_ID})
+
+
+_IN_ID = [each.name for each in fields(Item) if each.name not in {"seconds", "weight", "trajectory"}]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ import html
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from agenttape_core.fleet.items import Item, Plan
 from agenttape_core.fleet.outcomes import VERDICTS, Outcome
 from agenttape_core.fleet.store import outcomes_in, plans_in
 from agenttape_core.fleet.verdicts import ClassVerdict, verdicts
+from agenttape_core.locks import cached_property
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 from agenttape_core.tools.reporting.forms import cell, junit, sarif
@@ -43,7 +45,7 @@ class Table(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Report:
     """The outcomes of the items of a plan, so far.
 
@@ -66,13 +68,14 @@ class Report:
     damaged: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        found: dict[str, list[Outcome]] = {}
+        found: dict[tuple[tuple[str, str], ...], list[Outcome]] = {}
         for outcome in self.outcomes.values():
-            found.setdefault(json.dumps(dict(outcome.versions), sort_keys=True), []).append(outcome)
+            found.setdefault(tuple(sorted(outcome.versions.items())), []).append(outcome)
         if len(found) > 1:
             lines = [
-                f"{_versions(several[0])}: {counted(len(several), 'result')}, such as {_name(min(several, key=_order))}"
-                for _, several in sorted(found.items())
+                f"{', '.join(map(' '.join, versions))}: {counted(len(several), 'result')}, such as "
+                f"{_name(min(several, key=_order))}"
+                for versions, several in sorted(found.items())
             ]
             raise ConfigurationError(
                 "the results are of versions that don't fit each other\n  "
@@ -82,22 +85,20 @@ class Report:
 
     def __add__(self, other: Report) -> Report:
         """Return the report on all outcomes of both. Raises `ConfigurationError` if their versions don't fit."""
-        both = dict(self.outcomes)
-        for key, outcome in other.outcomes.items():
-            both[key] = min(both[key], outcome, key=Outcome.to_bytes) if key in both else outcome
+        both = _united([*self.outcomes.values(), *other.outcomes.values()])
         return Report({**self.items, **other.items}, both, self.cases | other.cases, self.damaged | other.damaged)
 
-    @property
+    @cached_property
     def done(self) -> list[Outcome]:
         """The outcomes, sorted."""
         return sorted((each for key, each in self.outcomes.items() if key in self.items), key=_order)
 
-    @property
+    @cached_property
     def missing(self) -> list[Item]:
         """The items without an outcome, sorted."""
         return sorted((item for key, item in self.items.items() if key not in self.outcomes), key=_order)
 
-    @property
+    @cached_property
     def unmet(self) -> list[str]:
         """The cases of your rules that no run belongs to, sorted; empty while an item isn't done."""
         return sorted(self.cases.difference(*(each.cases for each in self.done))) if not self.missing else []
@@ -233,8 +234,16 @@ def read_report(stores: Sequence[str | Path], plan: str = "") -> Report:
         raise ConfigurationError(_which_plan(", ".join(map(str, stores)), plan, plans))
     items = {item.id: item for item in found[0].items}
     damaged: set[str] = set()
-    shards = [Report(items, {one.item: one for one in outcomes_in(store, items, damaged)}) for store in stores]
-    return sum(shards, Report(items, cases=_cases_of(found[0]), damaged=frozenset(damaged)))
+    outcomes = _united(one for store in stores for one in outcomes_in(store, items, damaged))
+    return Report(items, outcomes, _cases_of(found[0]), frozenset(damaged))
+
+
+def _united(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
+    """Return outcomes by their items; of several for an item, the one whose bytes come first."""
+    found: dict[str, Outcome] = {}
+    for one in outcomes:
+        found[one.item] = min(found[one.item], one, key=Outcome.to_bytes) if one.item in found else one
+    return found
 
 
 def _cases_of(plan: Plan) -> frozenset[str]:
@@ -282,10 +291,6 @@ def _order(one: Outcome | Item) -> tuple[str, str, int]:
 
 def _name(one: Outcome | Item) -> str:
     return " ".join([one.cassette, *([f"{one.candidate} #{one.sample}"] if one.candidate else [])])
-
-
-def _versions(outcome: Outcome) -> str:
-    return ", ".join(f"{name} {found}" for name, found in sorted(outcome.versions.items()))
 
 
 def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
@@ -375,11 +380,11 @@ def _finding(rule: str, message: str, path: str) -> Finding:
     return Finding(message, rule=rule, path=path)
 
 
-FORMS: Mapping[str, Callable[[Report], str]] = {
-    ".html": _page,
-    ".json": lambda report: json.dumps(report.to_dict(), indent=2) + "\n",
-    ".md": _markdown,
+FORMS: Mapping[str, Callable[[Report], Iterable[str]]] = {
+    ".html": lambda report: [_page(report)],
+    ".json": lambda report: chain(json.JSONEncoder(indent=2).iterencode(report.to_dict()), ["\n"]),
+    ".md": lambda report: [_markdown(report)],
     ".sarif": lambda report: sarif(_causes(report), version("agenttape-core")),
-    ".xml": lambda report: junit(_tests(report)),
+    ".xml": lambda report: junit([*_tests(report)]),
 }
-"""The functions that write a report, by the suffix of its file."""
+"""The functions that write a report, in parts, by the suffix of its file."""

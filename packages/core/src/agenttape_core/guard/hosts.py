@@ -35,6 +35,7 @@ def text(value: Any) -> str:
     return os.fsdecode(value) if isinstance(value, os.PathLike) else str(value)
 
 
+@functools.lru_cache(1024)  # each connection is judged by every session that is open
 def normal(host: str) -> str:
     """One spelling per host: lower case, no root dot, no zone, IPv4 out of its IPv6 mapping."""
     host = host.strip().lower().rstrip(".")
@@ -42,6 +43,7 @@ def normal(host: str) -> str:
     return host if address is None else str(address)
 
 
+@functools.lru_cache(1024)
 def as_ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """Give the address that a text spells, without its zone; a name gives `None`."""
     try:

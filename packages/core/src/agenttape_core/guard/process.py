@@ -111,6 +111,7 @@ except ImportError:  # Windows has none
 class _Opened(NamedTuple):
     guard: Guard
     exempt: Callable[[], bool]
+    answering: Callable[[], Guard | None]
 
 
 def _install(wrappers: Wrappers) -> None:
@@ -170,7 +171,15 @@ def _judge_receipt(receipt: Receipt) -> None:
 
 
 def _accepted_by_all(attempt: Attempt) -> bool:
-    return is_let_through() or all(attempt.allowed(opened.guard) or opened.exempt() for opened in _guards.all)
+    return is_let_through() or not _objecting(attempt)
+
+
+def _objecting(attempt: Attempt) -> list[Guard]:
+    """Return the guards that don't accept an attempt. If one answers for the caller alone, the others aren't asked."""
+    every = _guards.all
+    if len(every) > 1 and (alone := every[0].answering()) is not None:
+        every = tuple(opened for opened in every if opened.guard is alone)
+    return [opened.guard for opened in every if not attempt.allowed(opened.guard) and not opened.exempt()]
 
 
 def _learn_names() -> None:
@@ -263,7 +272,7 @@ def _judge(attempt: Attempt) -> None:
     """Raise unless every open guard accepts the attempt."""
     if is_let_through():
         return
-    objecting = [opened.guard for opened in _guards.all if not attempt.allowed(opened.guard) and not opened.exempt()]
+    objecting = _objecting(attempt)
     if not objecting or attempt.excused():
         return
     is_telemetry = in_telemetry()
@@ -313,12 +322,15 @@ _REMEDY = (
 )
 
 
-def guarding(guard: Guard, exempt: Callable[[], bool]) -> contextlib.AbstractContextManager[None]:
+def guarding(
+    guard: Guard, exempt: Callable[[], bool], answering: Callable[[], Guard | None] = lambda: None
+) -> contextlib.AbstractContextManager[None]:
     """Keep the process offline during a block.
 
     Guards may nest and overlap in any threads. What is tried must be acceptable to every open guard, because a guard
     cannot know to which session a thread without context belongs. `exempt`, called at each attempt, returns True if the
-    guard leaves the caller alone, as another session answers for it. Raises `NetworkBlockedError` inside the block,
+    guard leaves the caller alone, as another session answers for it; `answering` returns the guard of that session, so
+    that an attempt takes as long with many open guards as with one. Raises `NetworkBlockedError` inside the block,
     where something is tried; where that is telemetry, `ConnectionRefusedError`.
     """
-    return _guards.including(_Opened(guard, exempt))
+    return _guards.including(_Opened(guard, exempt, answering))

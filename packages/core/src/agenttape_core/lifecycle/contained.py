@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from agenttape_core.lifecycle.failed_blocks import watching_failed_blocks
+from agenttape_core.lifecycle.presence import PRESENCE
 from agenttape_core.lifecycle.project import replaying_only
 from agenttape_core.lifecycle.use_cassette import CassetteBlock
 
@@ -36,6 +37,7 @@ class ContainedBlock(CassetteBlock):
     def _enter(self, opened: Opened) -> Session:
         session = super()._enter(opened)
         _running.add(session)
+        session.extension(PRESENCE).is_contained = True
         self._around.enter_context(replaying_only(everywhere=True))
         self._around.enter_context(watching_failed_blocks(self._note))
         return session

@@ -44,6 +44,7 @@ class Presence:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self.is_contained = False  # true if an experiment runs a program in it, which has ended when it ends
         self._membership: Membership[Any] | None = None
         self._collections: tuple[int, ...] = ()
         self._branch: Branch | None = None
@@ -111,7 +112,9 @@ class Presence:
             session.listeners.append(LateCalls(session))
         if membership is not None:
             if session.takes_strays:  # one beside others cannot tell which of them has made a stream
-                UNREAD.note(membership, self._collections, thoroughly=session.is_replay and runs.has_unused(session))
+                # To look at all objects takes longer than many a run, and nothing reads what an experiment has left.
+                thoroughly = session.is_replay and not self.is_contained and runs.has_unused(session)
+                UNREAD.note(membership, self._collections, thoroughly=thoroughly)
             if SCOPES.leave(membership):
                 enter_branch(self._branch_outside)
 

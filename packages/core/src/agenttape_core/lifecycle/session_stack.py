@@ -126,7 +126,9 @@ class SessionStack:
             around.callback(failures.fail, session)
             self._guard = _guard(self._opened)
             lasting.enter_context(inherited(self._opened))
-            lasting.enter_context(guarding(self._guard, functools.partial(_is_of_another, weakref.ref(session))))
+            _guard_of[session] = self._guard
+            exempt = functools.partial(_is_of_another, weakref.ref(session))
+            lasting.enter_context(guarding(self._guard, exempt, _answering))
         if not session.policy.offline:
             self._record_side_effects()
 
@@ -212,6 +214,15 @@ def _guard(opened: Opened) -> Guard:
         has_live=opened.prepared.has_live,
         owns_caller=lambda: not is_of_process and owning_session() is weak(),
     )
+
+
+_guard_of: weakref.WeakKeyDictionary[Session, Guard] = weakref.WeakKeyDictionary()
+
+
+def _answering() -> Guard | None:
+    """Return the guard of the replay for whose live call the caller runs: `_is_of_another` is true of all others."""
+    owner = owning_session()
+    return _guard_of.get(owner) if owner is not None and owner.is_replay and executing_of(owner) else None
 
 
 def _is_of_another(weak: weakref.ref[Session]) -> bool:

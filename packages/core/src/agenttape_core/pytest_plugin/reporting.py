@@ -77,11 +77,11 @@ class TestReports:
         for path in paths:
             form = FORMS.get(Path(path).suffix, _as_json)
             try:
-                text = form(checked)
+                text = "".join(form(checked))
             except ConfigurationError as error:  # a library is missing
                 yield f"{path} cannot be written: {error}"
             else:
-                yield from _written(path, "\n".join([text, *lines, ""]) if form is markdown else text, "w")
+                yield from _written(path, "\n".join([text, *lines, ""]) if Path(path).suffix == ".md" else text, "w")
         summary = os.environ.get("GITHUB_STEP_SUMMARY") if is_on_github() else None
         if summary and checked:
             yield from _written(summary, "\n".join([markdown(checked), *lines, ""]), "a")

@@ -189,8 +189,12 @@ class ExecutedCall(Call):
 
     def reaches_out(self) -> bool:
         """True if its code may reach the outside now: it, or a call around it, is made for real and hasn't ended."""
-        chain = list(self._outwards())
-        return not any(call.has_ended for call in chain) and any(call.is_real for call in chain)
+        is_real = False
+        for call in self._outwards():
+            if call.has_ended:
+                return False
+            is_real = is_real or call.is_real
+        return is_real
 
     @property
     def may_be_run_again(self) -> bool:

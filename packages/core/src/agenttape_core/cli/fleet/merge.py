@@ -11,6 +11,7 @@ from agenttape_core.cli.output import cli_command, print_json, print_table, prin
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.fleet.report import FORMS, Report, read_report
 from agenttape_core.storage import location_of
+from agenttape_core.tools.reporting.forms import write_parts
 
 
 def _in_known_forms(_context: click.Context, _parameter: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
@@ -61,9 +62,7 @@ def merge(stores: tuple[str, ...], *, plan: str, reports: tuple[str, ...], as_js
 
 
 def _write(path: Path, report: Report) -> None:
-    text = FORMS[path.suffix](report)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+        write_parts(path, FORMS[path.suffix](report))
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror or error}") from None

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
@@ -107,23 +108,36 @@ def markdown(checked: Sequence[Checked]) -> str:
 # -- Findings as JUnit's XML, by the library `junitparser`, which comes with the extra `checks`.
 
 
-def junit(checked: Iterable[Checked]) -> str:
-    """Return the report: a suite per run, with a case per check. Raises `ConfigurationError` without the library."""
+def junit(checked: Sequence[Checked]) -> Iterable[str]:
+    """Return the report in parts: a suite per run, with a case per check. Raises `ConfigurationError` without it."""
     try:
-        from junitparser import JUnitXml, TestSuite
+        from junitparser import JUnitXml
     except ImportError:
         raise ConfigurationError("JUnit needs junitparser\n  pip install 'agenttape-core[checks]'") from None
-    report: Any = JUnitXml("agenttape check")
-    for run in checked:
-        suite: Any = TestSuite(_xml_text(run.name))
-        for judged in run.judged:
-            suite.add_testcase(_case(run, judged))
-        if run.path:
-            suite.add_property("cassette", _xml_text(run.path))
-        report.append(suite)  # `add_testsuite` compares it with all others, which takes minutes for a fleet
-    report.update_statistics()
-    written: bytes = report.tostring()
-    return written.decode("utf-8")
+    whole: Any = JUnitXml("agenttape check")
+    whole.tests = sum(len(run.judged) for run in checked)
+    whole.failures = sum(each.level == "error" for run in checked for each in run.findings)
+    whole.errors = whole.skipped = 0
+    whole.time = 0.0
+    return chain([_opening(whole.tostring().decode())], map(_suite, checked), ["</testsuites>"])
+
+
+def _opening(element: str) -> str:
+    """Return the first tag of an empty element."""
+    return f"{element.removesuffix(' />')}>"
+
+
+def _suite(run: Checked) -> str:
+    from junitparser import TestSuite
+
+    suite: Any = TestSuite(_xml_text(run.name))
+    for judged in run.judged:
+        suite.add_testcase(_case(run, judged))
+    if run.path:
+        suite.add_property("cassette", _xml_text(run.path))
+    suite.update_statistics()
+    written: bytes = suite.tostring()
+    return written.decode()
 
 
 def _case(run: Checked, judged: Judged) -> Any:
@@ -147,8 +161,8 @@ def _failure(kind: Any, message: str, text: str, rule: str) -> Any:
 # -- Findings as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), which forges show beside the code.
 
 
-def sarif(checked: Iterable[Checked], version: str) -> str:
-    """Return the report: a result for each finding, at the line of its record."""
+def sarif(checked: Iterable[Checked], version: str) -> Iterable[str]:
+    """Return the report in parts: a result for each finding, at the line of its record."""
     findings = [(run, finding) for run in checked for finding in run.findings]
     rules = sorted({finding.rule for _, finding in findings})
     report = {
@@ -168,7 +182,7 @@ def sarif(checked: Iterable[Checked], version: str) -> str:
             }
         ],
     }
-    return json.dumps(report, indent=2) + "\n"
+    return chain(json.JSONEncoder(indent=2).iterencode(report), ["\n"])
 
 
 def _result(run: Checked, finding: Finding, rules: list[str]) -> dict[str, Any]:
@@ -202,45 +216,72 @@ _UNIT_TEST = "13cdc9d9-ddb5-4fa4-a97d-d965ccfc6d4b"
 _LIST = "8c84fa94-04c1-424b-9868-57a2d4851a1d"  # the list of results that are in no other list; it has a fixed id, too
 
 
-def trx(checked: Sequence[Checked], moment: datetime) -> str:
-    """Return the report: a unit test for each check of each run. Its ids follow from the names."""
+def trx(checked: Sequence[Checked], moment: datetime) -> Iterator[str]:
+    """Yield the report in parts: a unit test for each check of each run. Its ids follow from the names."""
     now = moment.isoformat()
     names = "\n".join(run.name for run in checked)
     root = ET.Element("TestRun", xmlns=_NAMESPACE, id=_id("run", now, names), name="agenttape check")
-    ET.SubElement(root, "Times", creation=now, queuing=now, start=now, finish=now)
-    results, definitions = ET.SubElement(root, "Results"), ET.SubElement(root, "TestDefinitions")
-    entries, lists = ET.SubElement(root, "TestEntries"), ET.SubElement(root, "TestLists")
-    ET.SubElement(lists, "TestList", name="Results Not in a List", id=_LIST)
-    every = [(run, at, judged) for run in checked for at, judged in enumerate(run.judged)]
-    for run, at, judged in every:
-        test, execution = _id("test", run.name, str(at)), _id("execution", now, run.name, str(at))
-        _add_result(results, run, judged, now, (test, execution))
-        unit = ET.SubElement(definitions, "UnitTest", name=_xml_text(_title(run, judged)), storage="agenttape", id=test)
-        ET.SubElement(unit, "Execution", id=execution)
-        ET.SubElement(
-            unit,
-            "TestMethod",
-            codeBase="agenttape",
-            adapterTypeName="executor://agenttape",
-            className=_xml_text(run.name),
-            name=_xml_text(judged.text),
-        )
-        ET.SubElement(entries, "TestEntry", testId=test, executionId=execution, testListId=_LIST)
-    failed = sum(judged.has_failed for _, _, judged in every)
-    summary = ET.SubElement(root, "ResultSummary", outcome="Failed" if failed else "Completed")
-    counts = {"total": len(every), "executed": len(every), "passed": len(every) - failed, "failed": failed}
+    yield f'<?xml version="1.0" encoding="utf-8"?>\n{_opening(ET.tostring(root, encoding="unicode"))}\n'
+    yield _element(ET.Element("Times", creation=now, queuing=now, start=now, finish=now), 1)
+    for name, make in (("Results", _result_of), ("TestDefinitions", _definition), ("TestEntries", _entry)):
+        yield from _section(name, (make(*each, now) for each in _each(checked)))
+    yield from _section("TestLists", [ET.Element("TestList", name="Results Not in a List", id=_LIST)])
+    total, failed = (sum(1 for _ in _each(checked)), sum(judged.has_failed for _, _, judged in _each(checked)))
+    counts = {"total": total, "executed": total, "passed": total - failed, "failed": failed}
+    summary = ET.Element("ResultSummary", outcome="Failed" if failed else "Completed")
     ET.SubElement(summary, "Counters", {key: str(count) for key, count in counts.items()})
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+    yield _element(summary, 1)
+    yield "</TestRun>\n"
 
 
-def _add_result(results: ET.Element, run: Checked, judged: Judged, now: str, ids: tuple[str, str]) -> None:
-    test, execution = ids
-    result = ET.SubElement(
-        results,
+def _each(checked: Sequence[Checked]) -> Iterator[tuple[Checked, str, Judged]]:
+    """Yield each check with its run and its place there."""
+    return ((run, str(at), judged) for run in checked for at, judged in enumerate(run.judged))
+
+
+def _section(name: str, elements: Iterable[ET.Element]) -> Iterator[str]:
+    """Yield an element and those in it, as text."""
+    is_empty = True
+    for element in elements:
+        if is_empty:
+            yield f"  <{name}>\n"
+        is_empty = False
+        yield _element(element, 2)
+    yield f"  <{name} />\n" if is_empty else f"  </{name}>\n"
+
+
+def _element(element: ET.Element, level: int) -> str:
+    ET.indent(element, level=level)
+    return f"{'  ' * level}{ET.tostring(element, encoding='unicode')}\n"
+
+
+def _definition(run: Checked, at: str, judged: Judged, now: str) -> ET.Element:
+    unit = ET.Element(
+        "UnitTest", name=_xml_text(_title(run, judged)), storage="agenttape", id=_id("test", run.name, at)
+    )
+    ET.SubElement(unit, "Execution", id=_id("execution", now, run.name, at))
+    ET.SubElement(
+        unit,
+        "TestMethod",
+        codeBase="agenttape",
+        adapterTypeName="executor://agenttape",
+        className=_xml_text(run.name),
+        name=_xml_text(judged.text),
+    )
+    return unit
+
+
+def _entry(run: Checked, at: str, _: Judged, now: str) -> ET.Element:
+    test, execution = _id("test", run.name, at), _id("execution", now, run.name, at)
+    return ET.Element("TestEntry", testId=test, executionId=execution, testListId=_LIST)
+
+
+def _result_of(run: Checked, at: str, judged: Judged, now: str) -> ET.Element:
+    execution = _id("execution", now, run.name, at)
+    result = ET.Element(
         "UnitTestResult",
         executionId=execution,
-        testId=test,
+        testId=_id("test", run.name, at),
         testName=_xml_text(_title(run, judged)),
         computerName="agenttape",
         duration="00:00:00.0000000",
@@ -259,6 +300,7 @@ def _add_result(results: ET.Element, run: Checked, judged: Judged, now: str, ids
             ET.SubElement(output, "StdOut").text = _xml_text("\n".join(told))
         if errors:
             ET.SubElement(ET.SubElement(output, "ErrorInfo"), "Message").text = _xml_text("\n".join(errors))
+    return result
 
 
 def _title(run: Checked, judged: Judged) -> str:
@@ -269,13 +311,13 @@ def _id(*parts: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "agenttape\0" + "\0".join(parts).encode("utf-8", "replace").decode()))
 
 
-FORMS: Mapping[str, Callable[[Sequence[Checked]], str]] = {
-    ".md": markdown,
+FORMS: Mapping[str, Callable[[Sequence[Checked]], Iterable[str]]] = {
+    ".md": lambda checked: [markdown(checked)],
     ".sarif": lambda checked: sarif(checked, version("agenttape-core")),
     ".trx": lambda checked: trx(checked, datetime.now(UTC)),
     ".xml": junit,
 }
-"""The functions that make a report of runs, by the suffix of its file."""
+"""The functions that make a report of runs, in parts, by the suffix of its file."""
 WRITTEN = (".json", ".txt", *FORMS)  # the suffixes of the files to which a result is written
 
 
@@ -287,12 +329,18 @@ def write_report(
     With `has_table`, the text is more than the findings, so that it also belongs into Markdown.
     """
     path = Path(file)
+    parts: Iterable[str]
     if path.suffix == ".json":
-        content = json.dumps(plain, indent=2, default=str)
+        parts = json.JSONEncoder(indent=2, default=str).iterencode(plain)
     elif path.suffix == ".md":
-        table = [*fenced(text.splitlines(), "text"), ""] if has_table else []
-        content = "\n".join([markdown(checked), *table])
+        parts = [markdown(checked), *(f"\n{line}" for line in [*fenced(text.splitlines(), "text"), ""] if has_table)]
     else:
-        content = FORMS[path.suffix](checked) if path.suffix in FORMS else f"{text}\n"
+        parts = FORMS[path.suffix](checked) if path.suffix in FORMS else [f"{text}\n"]
+    write_parts(path, parts)
+
+
+def write_parts(path: Path, parts: Iterable[str]) -> None:
+    """Write a text to a file, and make its folder. The parts are never all in memory: there may be twenty thousand."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content, encoding="utf-8", newline="\n")
+    with path.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
+        file.writelines(parts)
