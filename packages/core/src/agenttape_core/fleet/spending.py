@@ -6,15 +6,16 @@ import math
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from agenttape_core.errors import CassetteError
+from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.locks import Lock
-from agenttape_core.storage import Location, below
+from agenttape_core.storage import Location, below, location_of
 from agenttape_core.storage.stores import folder_store
 from agenttape_core.tools.budget import Budget, refuse_no_amount
-from agenttape_core.tools.reading.prices import Prices
+from agenttape_core.tools.reading.prices import Prices, load_prices
 
 _NANO = 1_000_000_000  # of a dollar: amounts are whole numbers, so that sums are exact
 _RESERVED = re.compile(r"(?P<worker>(?:\d+of\d+\.)?[0-9a-f]{16})-(?P<number>\d+)-(?P<amount>\d+)")
@@ -106,6 +107,15 @@ class SharedLimit:
         )
         self._most = min(self._limit - all_others, self._share - of_shard)
         return self._most
+
+
+def limited(
+    output: str | Path, plan: str, dollars: float | None, shard: tuple[int, int]
+) -> AbstractContextManager[object]:
+    """Return the limit on a plan with the prices of this project, as `limit_over_shards`; `None` is no limit."""
+    if dollars is None:
+        return nullcontext()
+    return limit_over_shards(location_of(output), plan, dollars, load_prices(project_settings().prices), shard)
 
 
 class _Held:

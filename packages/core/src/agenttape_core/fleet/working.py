@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,12 +21,10 @@ from agenttape_core.fleet.items import Item, settings_id
 from agenttape_core.fleet.judging import outcome_of
 from agenttape_core.fleet.outcomes import Outcome
 from agenttape_core.fleet.planning import content_of
-from agenttape_core.fleet.spending import limit_over_shards
+from agenttape_core.fleet.spending import limited
 from agenttape_core.fleet.store import outcome_in, outcomes_in, store_outcome
-from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.storage import location_of
 from agenttape_core.storage.files import packed_bytes
-from agenttape_core.tools.reading.prices import load_prices
 
 _WORKERS = 64  # the workers of an engine that are expected to share a limit, each with one item at a time
 
@@ -61,11 +58,7 @@ def work(
         raise ConfigurationError("workers share a limit by the id of their plan\n  work(…, max_usd=…, plan=plan.id)")
     settings = settings or {}
     _refuse_others([item], settings)
-    limit: AbstractContextManager[object] = nullcontext()
-    if max_usd is not None:
-        prices = load_prices(project_settings().prices)
-        limit = limit_over_shards(location_of(output), plan, max_usd, prices, (0, _WORKERS))
-    with limit:
+    with limited(output, plan, max_usd, (0, _WORKERS)):
         return _done(item, output, settings)
 
 

@@ -126,14 +126,11 @@ class Budget:
 
     def _others(self, session: Session) -> list[float | None]:
         """Return what calls of other runs have reserved, for which this run may wait."""
-        here, others = get_ident(), list[float | None]()
-        for one, calls in self._open.items():
-            for reserved in calls.begun.values():
-                if one is session or reserved.thread == here:
-                    return []
-                if reserved.is_in_flight():
-                    others.append(reserved.cost)
-        return others
+        each = [(one, reserved) for one, calls in self._open.items() for reserved in calls.begun.values()]
+        in_flight = [(one, reserved) for one, reserved in each if reserved.is_in_flight()]
+        if any(one is session or reserved.thread == get_ident() for one, reserved in in_flight):
+            return []
+        return [reserved.cost for _, reserved in in_flight]
 
     def _allows(self, session: Session, total: float) -> bool:
         if total > self._dollars or self._dollars == 0:

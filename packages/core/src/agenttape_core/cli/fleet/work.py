@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import tempfile
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 
 import click
 
@@ -19,13 +19,11 @@ from agenttape_core.errors import CassetteError, ConfigurationError, counted
 from agenttape_core.experiments.program import is_command
 from agenttape_core.fleet.items import Item, Plan, read_plan, shard_named
 from agenttape_core.fleet.planning import current_revision
-from agenttape_core.fleet.spending import limit_over_shards
+from agenttape_core.fleet.spending import limited
 from agenttape_core.fleet.store import outcomes_in, store_plan
 from agenttape_core.fleet.working import Done, work_all
-from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.storage import location_of
 from agenttape_core.storage.files import packed_bytes
-from agenttape_core.tools.reading.prices import load_prices
 
 _SHOWN = 20  # the most reasons that are printed
 _COMMIT = re.compile(r"[0-9a-f]{40,64}(?:\+[0-9a-f]+)?")
@@ -56,11 +54,9 @@ def work(file: str, *, shard: str, output: str, concurrency: int, max_usd: float
     _pin_hash_seed(items, file, plan)
     _expect_revision(plan)
     store_plan(plan, output)
-    limit: AbstractContextManager[object] = nullcontext()
     if max_usd is not None:
         _refuse_limit(items, output, max_usd)
-        prices = load_prices(project_settings().prices)
-        limit = limit_over_shards(location_of(output), plan.id, max_usd, prices, (number, total))
+    limit = limited(output, plan.id, max_usd, (number, total))
     with limit, from_here(), progress_bar(len(items), "working") as advance:
         done = work_all(items, output=output, settings=plan.settings, concurrency=concurrency, on_item=advance)
     return _finished(done, len(items), f"shard {number}/{total}", as_json=as_json)
