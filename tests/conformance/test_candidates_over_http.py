@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -245,20 +246,55 @@ def test_a_model_of_elsewhere(world: World, provider: str, candidate: str, place
     assert len(world.models) == before
 
 
-def test_the_command(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """`agenttape lab model` tries a model on a recorded program that knows no framework."""
+@pytest.fixture
+def asking(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A module `asking` that knows no framework, and the recording `run.yaml` of it."""
     Path("asking.py").write_text(
         "from openai import OpenAI\n"
         "def main():\n"
         f"    client = OpenAI(base_url={world.by_openai.base_url!r}, api_key='any')\n"
         f"    answer = client.chat.completions.create(model='gpt-5', messages={MESSAGES!r})\n"
-        "    assert answer.choices[0].message.content\n",
+        "    assert answer.choices[0].message.content\n"
+        "if __name__ == '__main__':\n"
+        "    main()\n",
         "utf-8",
     )
     monkeypatch.syspath_prepend(".")
+    monkeypatch.delitem(sys.modules, "asking", raising=False)
     recorded(world, import_module("asking").main)
-    command = "lab model openai:gpt-5-mini asking:main --run run.yaml --samples 1 --max-usd 1 --report out.json"
-    assert run(command.split()) == 0, capsys.readouterr().err
-    assert world.models == ["gpt-5", "gpt-5", "gpt-5-mini"]
+    return world
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("command", ["function", "command"])
+def test_the_command(asking: World, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    """`agenttape lab model` tries a model on a recorded function or command that knows no framework."""
+    given = ["lab", "model", "openai:gpt-5-mini"]
+    options = ["--samples", "1", "--max-usd", "1", "--report", "out.json"]
+    if command == "command":
+        assert run(["record", "--http", "--cassette", "apart", "--", sys.executable, "asking.py"]) == 0
+        program = ["--run", "cassettes/apart.yaml", *options, "--", sys.executable, "asking.py"]
+    else:
+        program = ["asking:main", "--run", "run.yaml", *options]
+    before = len(asking.models)
+    assert run([*given, *program]) == 0, capsys.readouterr().err
+    assert asking.models[before:] == ["gpt-5", "gpt-5-mini"]
     (trial,) = json.loads(Path("out.json").read_text("utf-8"))["trials"]
     assert [sample["passed"] for sample in trial["samples"]] == [True, True]
+
+
+def test_a_fleet(asking: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """A fleet bills and takes samples of recordings that know no framework."""
+    trial = ["--experiment", "model", "--model", "openai:gpt-5-mini", "--program", "asking:main", "--revision", "r"]
+    capsys.readouterr()
+    assert run(["fleet", "plan", "run.yaml", *trial]) == 0
+    planned = capsys.readouterr()
+    Path("items.jsonl").write_text(planned.out, "utf-8")
+    assert planned.err.startswith("at most 2 calls of models, about ")
+    before = len(asking.models)
+    assert run(["fleet", "work", "items.jsonl", "--output", "out", "--max-usd", "1"]) == 0, capsys.readouterr().err
+    assert sorted(asking.models[before:]) == ["gpt-5", "gpt-5-mini"]
+    capsys.readouterr()
+    assert run(["fleet", "merge", "out", "--json"]) == 0
+    overall, *_ = json.loads(capsys.readouterr().out)["candidates"]
+    assert (overall["model"], overall["runs"]) == ("openai:gpt-5-mini", 1)
