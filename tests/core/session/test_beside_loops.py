@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ import pytest
 from agenttape_core import Variation, boundary, use_cassette
 from agenttape_core.scheduling.clock import real_timer
 from agenttape_core.scheduling.handles import owner_of
+
+from ...kit.serving import Hello, serving
 
 REPLAYS = 4
 LIMIT = 30
@@ -234,3 +237,26 @@ async def test_a_timer_of_ours_is_no_step_of_the_program(tmp_path: Path) -> None
         timer = real_timer(asyncio.get_running_loop(), LIMIT, int)
         assert owner_of(timer, session) is None
         timer.cancel()
+
+
+def test_calls_that_connect_as_they_begin(tmp_path: Path) -> None:
+    """Calls that begin in one round of a loop, each with a connection, replay in order and report nothing."""
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Hello)) as server:
+
+        @boundary
+        async def fetch(number: int) -> str:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.server_port)
+            writer.write(b"GET / HTTP/1.0\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            return f"{number} {answer[-5:].decode()}"
+
+        async def program() -> list[str]:
+            return [await each for each in asyncio.as_completed([fetch(number) for number in range(4)])]
+
+        with use_cassette(tmp_path / "c.yaml", mode="all"):
+            recorded = asyncio.run(program())
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert asyncio.run(program()) == recorded
+    assert replay.report.nondeterminism == ()

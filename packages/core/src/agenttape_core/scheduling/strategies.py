@@ -99,6 +99,8 @@ class Recorded(AsTheyCome):
         """The arrivals of effects of answered calls: they follow the effects, which have places."""
         self._expired = 0
         """The waits that have expired since the order last continued."""
+        self._most_expired = _MOST_EXPIRED
+        """The most of them: half as many after each time that they were in vain, as each of them takes a while."""
         self._tell = tell
 
     @property
@@ -165,7 +167,7 @@ class Recorded(AsTheyCome):
 
     def _lets_expire(self, turn: Turn, *, is_only_wait: bool) -> bool:
         """Let the time pass of a wait that the recording doesn't have, as nothing else continues."""
-        expired = turn.expire() if is_only_wait or self._expired < _MOST_EXPIRED else None
+        expired = turn.expire() if is_only_wait or self._expired < self._most_expired else None
         if expired is not None:
             self._expired += 1
             self._skipped.add(expired)
@@ -186,6 +188,8 @@ class Recorded(AsTheyCome):
         if not missing:
             return
         self._skipped.update(missing)
+        if self._expired:
+            self._most_expired = max(1, self._most_expired // 2)
         self._tell(f"{missing[0].base} did not come before {self._order[place].base}, as it did in the recording")
         self._at = place
 

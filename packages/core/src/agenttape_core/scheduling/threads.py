@@ -367,8 +367,11 @@ class Threads:
         return root is not None and not root.rests and not is_waiting(root)
 
     def reaches_outside(self) -> None:
-        """Let others have the turn: the call has a side effect, so a replay answers it."""
-        one = self.mine()
+        """Let others have the turn: the call has a side effect, so a replay answers it.
+
+        In an event loop, the thread goes on with steps of the program, and keeps the turn.
+        """
+        one = self.mine() if not in_loop() else None
         if one is not None and not one.is_out:
             one.is_out = True
             self.leave_turn(one, AWAY)
