@@ -117,7 +117,8 @@ def settings_of(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
 def _settings(value: Any, known: _Known) -> dict[str, Any]:
     state = getattr(value, "__dict__", {})
     found = {}
-    for name in known.of_class | known.wanted.intersection(state):  # few of the names are those of an attribute
+    here = known.wanted.intersection(state)
+    for name in known.of_class | here if known.of_class else here:  # few of the names are those of an attribute
         setting = state[name] if name in state else getattr(type(value), name, None)
         if isinstance(setting, _PLAIN) and setting not in _EMPTY:
             found[name] = setting
@@ -238,8 +239,10 @@ def public_fields(value: Any, base: type) -> dict[str, Any]:
     """
     known = _known_of(type(value), base) or _public_names(value, base)
     found, names = _settings(value, known), known.public  # in one search: this is done for each call
-    state = getattr(value, "__dict__", {})
-    members = {name: state[name].value for name in names if isinstance(state.get(name), Enum)}
+    state, members = getattr(value, "__dict__", {}), {}
+    for name in names:
+        if isinstance(member := state.get(name), Enum):
+            members[name] = member.value
     if not found:
         return members
     named = [found[name] for name in MODEL_NAMES if name in found]

@@ -65,7 +65,7 @@ def tells_pseudonym(plain: Plain) -> bool:
             if HELD in item or (len(item) >= _SHORTEST_ENCODED and has_pseudonym(item)):
                 return True
         elif kind is dict:
-            left.append(" ".join(item))  # in one search
+            left.extend(item)
             left.extend(item.values())
         elif kind is list:
             left.extend(item)
