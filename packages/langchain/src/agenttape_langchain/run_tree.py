@@ -204,19 +204,19 @@ class RunTree(InlineHandler):
         `stream` passes its callbacks the run id, but not the leaf method that it then calls. A call that another task
         has made for this context was announced here, and ended there: its run is no longer open.
         """
-        announced, mine, others = _announced.get(), None, []
+        announced, others = _announced.get(), []
+        mine: Run | None = None
         for entry in announced:
             if entry[0]() is not self:
                 others.append(entry)
+            elif mine is None:
+                # Not only at its end: the framework does not end the run of a call that is cancelled.
+                mine = self._waiting_models.pop(entry[1], None)
             elif entry[1] in self._waiting_models:
-                if mine is None:
-                    mine = entry[1]
-                else:
-                    others.append(entry)
+                others.append(entry)
         if announced:
             _announced.set(tuple(others))
-        # Not only at its end: the framework does not end the run of a call that is cancelled.
-        return self._waiting_models.pop(mine, None) if mine is not None else None
+        return mine
 
     def _forget_announced(self) -> None:
         waiting = _announced.get()
@@ -269,7 +269,8 @@ class RunTree(InlineHandler):
 
     def end(self, run_id: UUID) -> Run | None:
         """End a run."""
-        self._waiting_models.pop(run_id, None)
+        if self._waiting_models:
+            self._waiting_models.pop(run_id, None)
         return self.runs_by_id.pop(run_id, None)
 
     # -- what the framework calls ------------------------------------------------------------------------------
