@@ -34,16 +34,9 @@ _SHORT, _MAX_SEEN_LINES = 24, 4096
 _MUTABLE = (dict, list)
 _INFINITIES = (float("inf"), float("-inf"))
 
-_BELOW: Any = object()
-"""The value of a line that ends with its key."""
+_BELOW, _LITERAL = object(), object()  # the values of lines whose value is on the next ones
 
 Parsed = tuple[Any, int]
-
-
-class _Header(str):
-    """The first line of a literal, behind the key."""
-
-    __slots__ = ()
 
 
 class NotCanonical(Exception):  # noqa: N818 - a signal to use the full reader, not an error
@@ -76,12 +69,35 @@ def load_canonical(raw: bytes) -> Any:
     return value
 
 
-def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:
+def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:  # noqa: C901, PLR0912 - each line of each answer
     """Parse the dict whose first key is at the start of `text`, the rest of line `at` from `column` on."""
     found: dict[str, Any] = {}
     pad = _PADS[column]
+    value: Any
     while True:
-        key, value = _seen_lines.get(text) or _line(text)
+        seen = _seen_lines.get(text)
+        if seen is not None:
+            key, value = seen
+        else:
+            if text[-1:] == ":":
+                key, rest = text[:-1], ""
+            else:
+                key, _, rest = text.partition(": ")
+            if key not in _seen_keys:
+                key, rest = _split(text)
+            if not rest:
+                if text[-1:] != ":":
+                    raise NotCanonical
+                value = _BELOW
+            # A plain text is what most values are; the conditions are those of `_scalar`.
+            elif rest[0] in _LETTERS and rest[-1] not in ": " and rest not in _WORDS:
+                value = rest if ": " not in rest and " #" not in rest and "\t" not in rest else _scalar(rest)
+            elif rest[0] == '"' and "\\" not in rest and _match_quoted(rest):
+                value = rest[1:-1]
+            else:
+                value = _LITERAL if rest in _LITERALS else _scalar(rest)
+            if len(text) <= _SHORT and len(_seen_lines) < _MAX_SEEN_LINES and type(value) not in _MUTABLE:
+                _seen_lines[text] = key, value
         if key in found:
             raise NotCanonical
         if value is _BELOW:  # a list is at the same column, a dict two to the right
@@ -93,8 +109,8 @@ def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:
                 found[key], at = _sequence(lines, at, column, line[column:])
             else:
                 raise NotCanonical
-        elif type(value) is _Header:
-            found[key], at = _literal(lines, at + 1, column + 2, value)
+        elif value is _LITERAL:
+            found[key], at = _literal(lines, at + 1, column + 2, text[text.rindex("|") :])
         else:
             found[key] = value
             at += 1
@@ -102,27 +118,6 @@ def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:
         if not line.startswith(pad) or line == "\n":
             return found, at
         text = line[column:]
-
-
-def _line(text: str) -> tuple[str, Any]:
-    """Return the key and the value of a line: `_BELOW` if that is on the next lines, and the header of a literal."""
-    if text[-1:] == ":":
-        key, rest = text[:-1], ""
-    else:
-        key, _, rest = text.partition(": ")
-    if key not in _seen_keys:
-        key, rest = _split(text)
-    if not rest:
-        if text[-1:] != ":":
-            raise NotCanonical
-        value = _BELOW
-    elif rest[0] == "|":
-        return key, _Header(rest)
-    else:
-        value = _scalar(rest)
-    if len(text) <= _SHORT and len(_seen_lines) < _MAX_SEEN_LINES and type(value) not in _MUTABLE:
-        _seen_lines[text] = key, value
-    return key, value
 
 
 def _split(text: str) -> tuple[str, str]:
