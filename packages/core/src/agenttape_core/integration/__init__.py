@@ -54,7 +54,7 @@ set. Readers of recorded chunks and drawings of programs have a separate interfa
 
 **Candidates.** `register_candidates` makes a `CandidateModel` of a model or its name, `candidate_of` returns the one to
 call instead of the program's own, and `refuse_tools` ends a run that offers tools to a candidate that can't call any.
-`model_over_http` returns the name that a request over HTTP asks for instead of the program's.
+`model_over_http` returns the name of the model that gets a request over HTTP instead of the program's.
 
 **Runs begun again.** A `FirstInput` keeps the input that a run began with; `register_restart` begins a run again from
 the `Source` that has it.

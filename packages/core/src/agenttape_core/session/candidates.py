@@ -205,7 +205,7 @@ def candidate_of(session_call: Any, framework: str) -> CandidateModel | None:
 
 
 def model_over_http(session_call: Any) -> str:
-    """Return the model that a request over HTTP asks instead of the program's own; empty if it asks the program's.
+    """Return the model that gets a request over HTTP instead of the program's own; empty without a candidate.
 
     Args:
         session_call: The call.

@@ -85,7 +85,7 @@ async def aexchange(
 
 
 def _with_model(session_call: SessionCall, request: Request) -> bytes | None:
-    """Return the body that asks the candidate of a call; `None` if it has none."""
+    """Return the body of a request to the candidate of a call; `None` without a candidate."""
     model = model_over_http(session_call)
     return json.dumps({**json.loads(request.content), "model": model}).encode() if model else None
 
