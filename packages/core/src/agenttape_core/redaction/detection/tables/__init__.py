@@ -163,8 +163,9 @@ class Tables:
     def near(self, view: View) -> Iterator[tuple[Row, bytes, Sequence[int]]]:
         """Yield the rows of which a text has a word, with each of their literals and its places."""
         found: dict[tuple[int, bytes], tuple[Row, list[Window]]] = {}
+        reader = self._reader
         for window in view.windows:
-            known = {word for _, meanings in window.words for word in meanings[self._reader] or ()}
+            known = frozenset[bytes]().union(*[meanings[reader] or () for _, meanings in window.words])
             for word in filter(self._of_word.__contains__, known):
                 for each, literal, needs in self._of_word[word]:
                     if needs <= known:
