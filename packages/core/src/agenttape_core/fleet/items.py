@@ -169,7 +169,7 @@ def read_plan(text: str, name: str) -> Plan:
 
 
 def _edited(header: Mapping[str, Any], rows: Sequence[Any]) -> str:
-    """Return what was edited in a plan."""
+    """Return the edited part of a plan, in words."""
     if len(rows) != header.get("items"):
         return f"it has {counted(len(rows), 'item')} of {header.get('items')}"
     try:

@@ -75,7 +75,7 @@ def recordings(urls: Iterable[str]) -> Iterator[Recording]:
 
 
 def files_of(url: str | Path) -> list[Stored]:
-    """Return the files that may be recordings: derived ones only if they're named, and not what is being printed to.
+    """Return the files that may be recordings: derived ones only if they're named, and no standard output.
 
     Raises:
         CassetteError: If the store can't be listed.

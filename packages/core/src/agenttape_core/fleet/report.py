@@ -56,7 +56,7 @@ class Report:
         items: The items of the plan, by their ids.
         outcomes: The outcomes, by the ids of their items; other items are left out.
         cases: The places of the cases in your rules, each of which needs a run.
-        damaged: The names of results that aren't those of their items, and don't count.
+        damaged: The names of results that are damaged or copied, and don't count.
 
     Raises:
         ConfigurationError: If the outcomes were made by versions that don't fit each other.

@@ -36,13 +36,14 @@ class Budget:
     """A limit in US dollars. The call that would exceed it is not made: its session fails, its cassette stays.
 
     A call is assumed to cost the price of its recorded tokens with the model that is called, or the cost of the most
-    expensive call so far. That much is reserved before it begins, and settled after. A call that has too little money
-    as long as calls of other runs have reserved it waits until these end. So does one of which nothing is known: it
-    runs alone. A run that has a call in flight doesn't wait, since that one may be waiting for it.
+    expensive call so far. That much is reserved before it begins, and settled after. A call without counted tokens, or
+    without a record, is assumed to have cost the reserved amount.
 
-    A call without counted tokens, or without a record, is assumed to have cost what was reserved. With `shared`, other
-    processes spend from the same limit. Raises `ConfigurationError` if there are no prices, or the limit isn't an
-    amount.
+    A call waits while calls of other runs have reserved the money that it needs. A call with an unknown cost runs
+    alone. A run that has a call in flight doesn't wait, since that one may be waiting for it.
+
+    With `shared`, other processes spend from the same limit. Raises `ConfigurationError` if there are no prices, or the
+    limit isn't an amount.
     """
 
     def __init__(self, dollars: float, prices: Prices, shared: Purse | None = None) -> None:
@@ -190,7 +191,7 @@ def refuse_no_amount(dollars: float) -> None:
 
 
 class _Reserved:
-    """A call without a record, and the money that is reserved for it; `None` if nothing is known of its cost."""
+    """A call without a record, and the money that is reserved for it; `None` if its cost is unknown."""
 
     def __init__(self, call: ExecutedCall, cost: float | None) -> None:
         self.call, self.cost, self.thread = call, cost, get_ident()

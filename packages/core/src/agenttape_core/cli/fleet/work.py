@@ -88,7 +88,7 @@ def _expect_revision(plan: Plan) -> None:
 
 
 def _pin_hash_seed(items: list[Item], file: str, plan: Plan) -> None:
-    """Continue only with the hash seed of the recordings, which is that of the first one. A command gets it anyway."""
+    """Continue only with the hash seed of the first recording. Each process of a command gets its own anyway."""
     if not items or items[0].experiment == "check" or is_command(items[0].program):
         return
     try:
