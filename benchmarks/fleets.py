@@ -107,12 +107,15 @@ def runs_of_talk(folder: Path, count: int, turns: int = CALLS // 2) -> Path:
     return folder / "talks"
 
 
-def plan_for(runs: Path, experiment: Experiment, candidate: str = "") -> Plan:
+def plan_for(runs: Path, experiment: Experiment, candidate: str = "", samples: int = 1) -> Plan:
     """Return the plan of an experiment on all runs; rules are checked, and the program begins each run again."""
     settings = {"checks": {"rules.yaml": RULES}} if experiment == "check" else {}
     program = "" if experiment == "check" else f"--app {__name__}:talk"
     made = planned([str(runs)], experiment, program=program, settings=settings)
-    return plan_of((replace(item, candidate=candidate, sample=int(bool(candidate))) for item in made.items), settings)
+    numbers = range(1, samples + 1) if candidate else [0]
+    return plan_of(
+        (replace(item, candidate=candidate, sample=number) for item in made.items for number in numbers), settings
+    )
 
 
 def work(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
@@ -189,8 +192,9 @@ def model_on_loopback() -> Iterator[None]:
 
 def waiting(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     """Measure samples of a model that are taken in parallel, against the time that the model takes."""
-    parallel, turns = (64, 20) if scale is FULL else (2, 1)
-    plan = plan_for(runs_of_talk(folder, parallel, turns), "model", "own")
+    runs, samples, turns = (8, 8, 20) if scale is FULL else (1, 2, 1)
+    parallel = runs * samples
+    plan = plan_for(runs_of_talk(folder, runs, turns), "model", "own", samples)
     work_all(plan.items[:1], output=folder / "first")  # which imports the program's parts
     with model_on_loopback():
         began, used = time.perf_counter(), time.process_time()

@@ -45,6 +45,7 @@ from agenttape_core.storage import Cassette, Location, open_cassette
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reading.provider_calls import MODELS
 from agenttape_core.tools.reading.summary import overview_of
+from agenttape_core.tools.report.trajectory import Trajectory
 from agenttape_core.tools.report.trajectory import trajectory_of as path_of_run
 from agenttape_core.tools.target import load_program
 
@@ -75,12 +76,12 @@ def outcome_of(item: Item, location: Location, settings: Mapping[str, Any]) -> O
     about = Outcome(item.id, item.cassette, item.experiment, "unreadable", item.candidate, item.sample, item.weight)
     try:
         cassette = open_cassette(location)
-        about = _with_figures(replace(about, trajectory=trajectory_of(_calls(cassette))), cassette)
+        about = replace(about, trajectory=trajectory_of(_calls(cassette)))
         rules = _rules(canonical_json(settings.get("checks", {})))
         if item.experiment == "check":
-            return _judged(about, cassette, rules)
+            return _judged(_with_figures(about, cassette), cassette, rules)
         if item.experiment == "replay":
-            return _replayed(item, about, cassette, rules)
+            return _replayed(item, _with_figures(about, cassette), cassette, rules)
         return _sampled(item, about, cassette, rules, settings)
     except CassetteFormatError as error:
         where = "the recording is damaged" + (f" at line {error.line}" if error.line is not None else "")
@@ -199,6 +200,20 @@ def _part(path: str) -> str:
 # -- Other models.
 
 
+class _Recorded:
+    """A recording of which samples are taken in this process: all of them need one replay, and read it once."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.has_begun = False  # true if the program has replayed it
+        self.path: Trajectory | None = None
+
+
+@lru_cache(8)  # a plan has the samples of a recording one after another
+def _recorded(*_: str) -> _Recorded:
+    return _Recorded()
+
+
 def _sampled(
     item: Item, about: Outcome, cassette: Cassette, rules: Sequence[CheckFile], settings: Mapping[str, Any]
 ) -> Outcome:
@@ -206,11 +221,18 @@ def _sampled(
     if not asked_in(cassette):
         return _with_cause(replace(about, verdict="same"), "no model is called")
     path, wanted = _place(item, cassette), Wanted(item.candidate, options=settings.get("options", {}))
+    recorded = _recorded(item.cassette, item.content, item.program, item.settings)
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         target = Path(folder) / path.name
 
         def take(one: ProgramRun | CommandRun) -> Taken:
-            one.begin(wanted.options)
+            with recorded.lock:
+                recorded.path = recorded.path or path_of_run(cassette, _prices())  # also finds damaged records
+                # A replay also finds out whether a coroutine function opens its session in the event loop.
+                is_undecided = isinstance(one, ProgramRun) and getattr(one.program, "is_undecided", False)
+                if is_undecided or not recorded.has_begun:
+                    one.begin(wanted.options)
+                recorded.has_begun = True
             return one.taken(item.candidate, target, wanted, None)
 
         try:
@@ -224,14 +246,16 @@ def _sampled(
             return _with_cause(replace(about, verdict="failed"), "the program doesn't replay the recording")
         if taken.is_over:
             raise BudgetExceededError(0.0, taken.spent, f"a call of {item.cassette}")
-        return _of_sample(item, about, cassette, rules, taken)
+        return _of_sample(item, about, cassette, rules, taken, recorded.path or Trajectory())
 
 
-def _of_sample(item: Item, about: Outcome, cassette: Cassette, rules: Sequence[CheckFile], taken: Taken) -> Outcome:
+def _of_sample(  # noqa: PLR0917 - the facts of one sample
+    item: Item, about: Outcome, cassette: Cassette, rules: Sequence[CheckFile], taken: Taken, path: Trajectory
+) -> Outcome:
     group: Group = "baseline" if item.candidate == OWN else "candidate"
-    sample = sample_of(group, item.sample, taken, path_of_run(cassette, _prices()), _prices(), ())
+    sample = sample_of(group, item.sample, taken, path, _prices(), ())
     made = open_cassette(taken.derived) if taken.derived is not None else None
-    about = replace(about, calls=0, tokens=0, dollars=0.0) if made is None else _with_figures(about, made)
+    about = replace(about, dollars=0.0) if made is None else _with_figures(about, made)
     passed = None if sample.left_out else sample.passed
     about = replace(about, verdict="same", passed=passed, seconds=round(sample.seconds, _DIGITS))
     if sample.unrecorded:
