@@ -74,9 +74,25 @@ def slow(prompt: str) -> str:
 sampled = False
 
 
+begun: list[str] = []
+
+
 def talk(city: str) -> str:
     """Ask about a city."""
+    begun.append(city)
     return slow(city)
+
+
+def test_one_replay_for_all_samples(fleet: Command) -> None:
+    """A recording is replayed once before its samples are taken in a process, however many they are."""
+    with use_cassette("runs/one.jsonl", mode="record") as cassette:
+        cassette.note_input({"city": "Oslo"})
+        talk("Oslo")
+    words = ("--experiment", "model", "--model", "own", "--app", f"{__name__}:talk", "--revision", "r1")
+    items = plan(fleet, "runs", *words, "--samples", "3")
+    begun.clear()
+    assert fleet("work", items, "--output", "out", "--json").json["verdicts"] == {"same": 3}
+    assert len(begun) == 1 + 3
 
 
 def test_in_parallel(fleet: Command, monkeypatch: pytest.MonkeyPatch) -> None:
