@@ -201,6 +201,21 @@ def test_two_guards_must_both_allow(port: int) -> None:
     assert told == ["inner", "outer", "inner"]
 
 
+def test_one_guard_answers_alone(port: int) -> None:
+    """While a session answers for the caller alone, the guards of other sessions aren't asked."""
+    own, asked = Guard(name="own", allow_hosts=("loopback",)), list[str]()
+
+    def exempt() -> bool:
+        asked.append("other")
+        return False
+
+    with guarding(Guard(name="other"), exempt, lambda: own), guarding(own, lambda: False, lambda: own):
+        by_socket(port)
+        with socket.socket() as sock:
+            assert "replay of own\n" in str(blocked(lambda: sock.connect(OUTSIDE)))
+    assert not asked
+
+
 @pytest.mark.parametrize(
     "attempt",
     [
