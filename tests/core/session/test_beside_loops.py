@@ -260,3 +260,42 @@ def test_calls_that_connect_as_they_begin(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert asyncio.run(program()) == recorded
     assert replay.report.nondeterminism == ()
+
+
+def test_reentrant_locks_of_calls(tmp_path: Path) -> None:
+    """A thread that waits for a lock that code of a call took twice, and released once, is in no other order."""
+    lock = threading.RLock()
+    out: list[str] = []
+
+    @boundary("call")
+    def ask_long(question: str) -> str:
+        with lock:
+            with lock:
+                pass
+            time.sleep(0.03)
+        return f"{question}!"
+
+    @boundary("call")
+    def ask_short(question: str) -> str:
+        time.sleep(0.01)
+        return f"{question}?"
+
+    def waits() -> None:
+        out.append(ask_short("b"))
+        with lock:
+            out.append("b")
+
+    def program() -> list[str]:
+        out.clear()
+        threads = [threading.Thread(target=lambda: out.append(ask_long("a"))), threading.Thread(target=waits)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return out[:]
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = program()
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert program() == recorded
+    assert replay.report.nondeterminism == ()

@@ -226,10 +226,24 @@ class _Locks:
         self._release(lock)
         return True
 
+    def _releasing(self) -> Callable[..., None]:
+        """Return the method that releases a lock."""
+        real_release, is_owned = self._release, vars(self.owner).get("_is_owned")
+
+        def release(lock: Any, *_: object) -> None:  # of a block, too: so each costs one call
+            taker = _takers.pop(id(lock), None)
+            real_release(lock)
+            if is_owned is not None and is_owned(lock):  # by a block around this one
+                if taker is not None:
+                    _takers[id(lock)] = taker
+            elif WAITING:
+                released(id(lock))
+
+        return release
+
     def methods(self) -> list[_Method]:
         """Return the methods that are exchanged, but for `acquire`."""
-        acquire, real_acquire, real_release = self.acquire, self._acquire, self._release
-        is_owned = vars(self.owner).get("_is_owned")
+        acquire, real_acquire, release = self.acquire, self._acquire, self._releasing()
 
         def enter(lock: Any) -> bool:
             participant = HERE.participant
@@ -244,12 +258,6 @@ class _Locks:
                 return acquire(lock)
             _takers[id(lock)] = id(participant.threads)
             return True
-
-        def release(lock: Any, *_: object) -> None:  # of a block, too: so each costs one call
-            _takers.pop(id(lock), None)
-            real_release(lock)
-            if WAITING and not (is_owned is not None and is_owned(lock)):
-                released(id(lock))
 
         def restore(lock: Any, state: tuple[int, int]) -> None:
             for _ in range(state[0]):
