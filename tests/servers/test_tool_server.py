@@ -188,7 +188,7 @@ async def test_a_working_day(desk: Path, call: Call) -> None:
     edit(desk, "two sentences", "three sentences")
     assert (await call("explain", test=TEST)).data["result"]["misses"]
     (desk / "test_other.py").write_text("def test_other():\n    assert 0\n")
-    other = await call("explain", test="test_other.py")
+    other = await call("explain", test="test_other.py", unmarked=True)
     assert "it fails, and pytest has kept no miss of a recording" in other.text
     assert "assert 0" in other.text
     (desk / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
@@ -233,10 +233,10 @@ async def test_what_a_client_may_assume(desk: Path) -> None:
         "update",
         "lab",
     }
-    runs_for_real = {
-        tool["name"] for tool in tools if "one without runs for real" in " ".join(tool["description"].split())
+    assert {tool["name"] for tool in tools if "unmarked" in tool["inputSchema"]["properties"]} == {
+        "explain",
+        "plan_update",
     }
-    assert runs_for_real == {"explain", "plan_update"}
     assert all(
         "he same as `agenttape " in " ".join(tool["description"].split()) or "pytest" in tool["description"]
         for tool in tools
@@ -268,8 +268,9 @@ def test_without_a_cassette():
 
 @pytest.mark.parametrize("tool", ["explain", "plan_update"])
 @pytest.mark.parametrize("test", ["reaching", "without_a_cassette"])
-async def test_what_replayed_tests_reach(desk: Path, call: Call, tool: str, test: str) -> None:
-    """A test with a cassette makes no connection in a plan or an explanation; one without does, as the tools say."""
+@pytest.mark.parametrize("unmarked", [False, True])
+async def test_what_replayed_tests_reach(desk: Path, call: Call, tool: str, test: str, unmarked: bool) -> None:
+    """In plans and explanations, a test with a cassette makes no connection; one without runs only if told to."""
     record(desk)
     (desk / "test_desk.py").write_text(TESTS + REACHING)
     (desk / CASSETTE).with_name("test_reaching.yaml").write_bytes((desk / CASSETTE).read_bytes())
@@ -284,8 +285,10 @@ async def test_what_replayed_tests_reach(desk: Path, call: Call, tool: str, test
         port = server.sockets[0].getsockname()[1]
         (desk / "url").write_text(f"http://127.0.0.1:{port}/")
         name = f"test_desk.py::test_{test}"
-        await call(tool, **({"test": name} if tool == "explain" else {"tests": [name]}))
-    assert len(reached) == (0 if test == "reaching" else 1)
+        told = await call(tool, **({"test": name} if tool == "explain" else {"tests": [name]}), unmarked=unmarked)
+    is_run = unmarked and test == "without_a_cassette"
+    assert len(reached) == is_run
+    assert ("with unmarked=true" in told.text) is (test == "without_a_cassette" and not unmarked)
 
 
 REFUSED = [

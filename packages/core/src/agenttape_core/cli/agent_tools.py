@@ -26,6 +26,7 @@ from agenttape_core.cli.cassettes import found_in
 from agenttape_core.cli.hash_seed import command_line
 from agenttape_core.cli.labs import EXPERIMENTS
 from agenttape_core.cli.output import printable
+from agenttape_core.cli.running import NO_TESTS
 from agenttape_core.errors import AgentTapeError, ConfigurationError
 from agenttape_core.locks import Lock, cached_property
 from agenttape_core.named_tuples import NamedTuple
@@ -46,6 +47,8 @@ _NOT_OPTIONS = frozenset(
 _PATH_OPTIONS = frozenset({"checks", "source"})
 _CALLING = frozenset({"flaky", "model"})  # the experiments that call tools or models for real without another option
 _NEXT = "\n\nTo record only what changed, with these tools: plan_update, then update"
+_MARKED = "-m cassette"  # what makes pytest run only tests with the marker
+_UNMARKED = "no test here has the marker cassette; with unmarked=true, others run too, and what isn't recorded is real"
 _PRINTING = Lock()  # held while standard output is caught
 
 
@@ -57,9 +60,17 @@ class Command(NamedTuple):
     data: Literal["", "too", "only", "report"] = ""
     executes: bool = False  # it runs programs of the project, so it gets its own process
     fails_from: int = USAGE  # the first exit code that is an error
+    only_marked: bool = False  # of the tests, only those with the marker `cassette` run
 
     def __str__(self) -> str:
-        return shlex.join(self.words if self.words[0] == "pytest" else ("agenttape", *self.words))
+        line = shlex.join(self.words if self.words[0] == "pytest" else ("agenttape", *self.words))
+        return f"PYTEST_ADDOPTS='{_MARKED}' {line}" if self.only_marked else line
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of its process."""
+        given = os.environ.get("PYTEST_ADDOPTS", "")
+        return {**os.environ, "PYTEST_ADDOPTS": f"{given} {_MARKED}".strip()} if self.only_marked else {**os.environ}
 
 
 class Answer(NamedTuple):
@@ -143,6 +154,9 @@ class Project:
 
 Paths = Annotated[list[str], Field(description="Cassettes, their names, or folders; by default the whole project.")]
 Tests = Annotated[list[str], Field(min_length=1, description="Files, folders or ids of tests.")]
+Unmarked = Annotated[
+    bool, Field(description="Run tests without the marker `cassette` too: what they don't record or replay is real.")
+]
 Keys = Annotated[
     list[str], Field(min_length=1, description="Keys from `review`; a cassette or a folder means all that waits there.")
 ]
@@ -187,24 +201,26 @@ def diff(
 def explain(
     project: Project,
     test: Annotated[str | None, Field(description="A test to replay offline first.")] = None,
+    unmarked: Unmarked = False,
 ) -> Command:
     """Explain why calls had no recording: the nearest recording, the words that differ, and the remedies.
 
-    Without `test`, explains the misses of the last test run, and executes no test. With it, the same as
-    `pytest TEST --cassette-mode=replay`: a test with a cassette makes no connection, and one without runs for real.
+    Without `test`, explains the misses of the last test run, and executes no test. With it, replays a test with the
+    marker `cassette`, which makes no connection. The same as `pytest TEST --cassette-mode=replay`.
     """
     if test is None:
         return Command(("pytest", "--cassette-mode=replay"), fails_from=FINDINGS)
-    return Command(("pytest", *project.tests([test]), "--cassette-mode=replay"), executes=True)
+    words = ("pytest", *project.tests([test]), "--cassette-mode=replay")
+    return Command(words, executes=True, only_marked=not unmarked)
 
 
-def plan_update(project: Project, tests: Tests) -> Command:
+def plan_update(project: Project, tests: Tests, unmarked: Unmarked = False) -> Command:
     """Replay tests offline after an edit, and show which calls would be recorded again and their cost.
 
-    A test with a cassette calls no recorded model or tool and makes no connection; one without runs for real. The same
-    as `agenttape update --dry-run`.
+    Runs tests with the marker `cassette`, which make no connection. The same as `agenttape update --dry-run`.
     """
-    return Command(("update", "--dry-run", *project.tests(tests)), "only", executes=True)
+    words = ("update", "--dry-run", *project.tests(tests))
+    return Command(words, "only", executes=True, only_marked=not unmarked)
 
 
 def update(
@@ -354,8 +370,8 @@ _ALL = (
     Tool(ls, reads=True),
     Tool(show, reads=True),
     Tool(diff, reads=True),
-    # A guard around whole tests would fail those that pass in the project: with a local database, for example. And it
-    # couldn't hold files and commands back. So these two are marked instead.
+    # With `unmarked`. A guard around whole tests would fail those that pass in the project: with a local database, for
+    # example. And it couldn't hold files and commands back.
     Tool(explain, reaches_out=True),
     Tool(plan_update, reaches_out=True),
     Tool(update, destroys=True, reaches_out=True),
@@ -406,6 +422,8 @@ class Running:
             plain = _loaded((await self._ended(command, ["--json"])).out)
         text = _of_update(plain) if command.data == "only" and isinstance(plain, dict) else ended.out
         said = "\n".join(filter(None, (text.rstrip(), _USAGE.sub("", ended.err).rstrip())))
+        if command.only_marked and "pytest found no tests" in said:
+            said = _UNMARKED
         return _bounded(command, said, ended.code, plain if command.data else None)
 
     async def _explained(self, command: Command) -> Answer:
@@ -416,7 +434,9 @@ class Running:
             ended = await self._ended(command, ["-q", "-o", cache])
             code, out = ended.code, ended.out
             if code not in {OK, FINDINGS}:
-                return _bounded(command, f"{ended.out}\n{ended.err}".strip(), code, None)
+                is_none_marked = code == NO_TESTS and command.only_marked
+                said = _UNMARKED if is_none_marked else f"{ended.out}\n{ended.err}".strip()
+                return _bounded(command, said, code, None)
         misses = self._project.misses() if not command.executes or file.exists() else {}
         if not misses:
             why = (
@@ -432,12 +452,11 @@ class Running:
         words = [*command.words, *hidden]
         if not command.executes:
             return await asyncio.to_thread(_printed, words)
-        environment: Mapping[str, str] = os.environ
-        line = command_line(words)
+        environment, line = command.environment, command_line(words)
         if words[0] == "pytest":
             line = [sys.executable, "-m", *words]
             tests = [word for word in words[1:] if not word.startswith("-")]
-            environment = {**os.environ, **with_seed(seed_of_tests(tests))}
+            environment |= with_seed(seed_of_tests(tests))
         return await self._executed(line, environment)
 
     async def _executed(self, line: Sequence[str], environment: Mapping[str, str]) -> _Ended:
