@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import thread as pools
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from agenttape_core import Variation, boundary, use_cassette
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments import drive, faults, flaky, independent, orders, program_of, shrink, why
+from agenttape_core.scheduling.threads import Waits
 
 THREADS: set[str] = set()
 """The names of the threads that have run a program."""
@@ -91,6 +93,22 @@ def test_same(program: Callable[[], Any], experiment: Callable[..., Any], tmp_pa
     assert len(THREADS) > 2
     assert together.to_dict() == alone.to_dict()
     assert str(together) == str(alone)
+
+
+def test_the_lock_of_all_pools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No replay waits in its own order for the lock of all pools, which another replay has taken."""
+    waited_for: list[int] = []
+    real = Waits.wait
+
+    def wait(self: Waits, one: Any, wait: Any) -> bool | None:
+        waited_for.append(wait.key)
+        return real(self, one, wait)
+
+    path = recorded(in_threads, tmp_path)
+    monkeypatch.setattr(Waits, "wait", wait)
+    faults(in_threads, path, jobs=4)
+    assert waited_for
+    assert id(pools._global_shutdown_lock) not in waited_for
 
 
 def test_interrupted(tmp_path: Path) -> None:

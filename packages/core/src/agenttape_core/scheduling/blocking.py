@@ -18,8 +18,9 @@ import functools
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import thread as pools
 from contextlib import ExitStack
-from threading import Thread
+from threading import Thread, get_ident
 from time import monotonic
 from typing import Any
 
@@ -157,6 +158,10 @@ _NO_TURN = 0
 """In the place of a session: code took the lock that takes no turns, so it's waited for as usual."""
 _takers: dict[int, int] = {}
 """The locks that are taken, with the session whose threads took each: none, if code without a turn did."""
+_awaited: dict[int, int] = {}
+"""The locks that threads wait for as usual, by thread: one that has got its lock may not have noted that yet."""
+_OF_ALL_POOLS: Any = getattr(pools, "_global_shutdown_lock", None)
+"""A session takes it only after its turns have begun: if nobody has noted that it's taken, another's code took it."""
 
 
 _left_out: set[tuple[int, int]] = set()
@@ -191,27 +196,42 @@ class _Locks:
         if _is_outside():
             if timeout:
                 _takers[id(lock)] = _NO_TURN  # also before: whoever has the turn may look for it as soon as it's taken
-            if not self._acquire(lock, bool(timeout), timeout or -1):
-                return False
-            _takers[id(lock)] = _NO_TURN
-            return True
+                return self._take_as_usual(lock, timeout, _NO_TURN)
+            return self._take(lock, _NO_TURN)
         here = id(HERE.participant.threads) if HERE.participant is not None else _NO_TURN
         attempt = functools.partial(self._take, lock, here)
         if attempt():
             return True
         if not timeout:
             return False
-        participant = taking_part() if _takers.get(id(lock), here) == here else None
+        unknown = _NO_TURN if lock is _OF_ALL_POOLS or id(lock) in list(_awaited.values()) else here
+        participant = taking_part() if _takers.get(id(lock), unknown) == here else None
         if participant is None:
-            is_acquired = self._acquire(lock, True, timeout)
+            is_acquired = self._take_as_usual(lock, timeout, here)
             has_waited()
             return is_acquired
         wait = Wait(attempt, functools.partial(self._is_free, lock), id(lock), timeout if timeout >= 0 else None)
         is_found: bool | None = participant.threads.waits.wait(participant, wait)
         if is_found is None:
             left = wait.left
-            return self._acquire(lock, True, -1 if left is None else left)
+            return self._take_as_usual(lock, -1 if left is None else left, here)
         return is_found
+
+    def _take_as_usual(self, lock: Any, timeout: float, taker: int) -> bool:
+        """Wait for a lock without turns; false if it isn't to be had before a time has passed, in seconds."""
+        thread = get_ident()
+        before = _awaited.get(thread)  # that of code which a signal handler interrupted
+        _awaited[thread] = id(lock)
+        try:
+            if not self._acquire(lock, True, timeout):
+                return False
+            _takers[id(lock)] = taker
+            return True
+        finally:
+            if before is None:
+                del _awaited[thread]
+            else:
+                _awaited[thread] = before
 
     def _take(self, lock: Any, taker: int) -> bool:
         """Take a lock, in turn; false if it isn't free."""
