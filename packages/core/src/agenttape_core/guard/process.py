@@ -178,7 +178,7 @@ def _objecting(attempt: Attempt) -> list[Guard]:
     """Return the guards that don't accept an attempt. If one answers for the caller alone, the others aren't asked."""
     every = _guards.all
     if len(every) > 1 and (alone := every[0].answering()) is not None:
-        every = tuple(opened for opened in every if opened.guard is alone)
+        every = tuple(opened for opened in every if opened.guard is alone) or every
     return [opened.guard for opened in every if not attempt.allowed(opened.guard) and not opened.exempt()]
 
 
@@ -330,7 +330,9 @@ def guarding(
     Guards may nest and overlap in any threads. What is tried must be acceptable to every open guard, because a guard
     cannot know to which session a thread without context belongs. `exempt`, called at each attempt, returns True if the
     guard leaves the caller alone, as another session answers for it; `answering` returns the guard of that session, so
-    that an attempt takes as long with many open guards as with one. Raises `NetworkBlockedError` inside the block,
-    where something is tried; where that is telemetry, `ConnectionRefusedError`.
+    that many open guards take no longer than one.
+
+    Raises `NetworkBlockedError` inside the block, where something is tried; where that is telemetry,
+    `ConnectionRefusedError`.
     """
     return _guards.including(_Opened(guard, exempt, answering))

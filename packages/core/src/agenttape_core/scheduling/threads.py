@@ -369,7 +369,7 @@ class Threads:
     def reaches_outside(self) -> None:
         """Let others have the turn: the call has a side effect, so a replay answers it.
 
-        In an event loop, the thread goes on with steps of the program, and keeps the turn.
+        In an event loop, the thread continues with steps of the program, and keeps the turn.
         """
         one = self.mine() if not in_loop() else None
         if one is not None and not one.is_out:
