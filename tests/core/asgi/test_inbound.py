@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -224,7 +225,7 @@ def test_the_server_keeps_its_own_context(tmp_path: Path) -> None:
         where.set("in the server")
         await taped({"type": "http", "method": "GET", "path": "/", "headers": []}, receive, send)
 
-    taped = TapeInbound(app, tmp_path, patience=0)
+    taped = TapeInbound(app, tmp_path, patience=0)  # the exception that is kept here keeps the context
     (found,) = run(taped, request)
     assert isinstance(found, TimeoutError)
     assert seen == ["in the server", "in the server", "cancelled"]
@@ -362,6 +363,59 @@ def test_what_an_application_raises_is_raised(tmp_path: Path) -> None:
     assert (type(error), str(error)) == (LookupError, "no more cities")
     cassette = only(tmp_path)
     assert (len(list(cassette.interactions())), next(cassette.steps()).error.type) == (1, "builtins:LookupError")
+
+
+async def times_out() -> None:
+    """Wait in vain."""
+    async with asyncio.timeout(0.01):
+        await asyncio.Event().wait()
+
+
+async def gives_up() -> None:
+    """Wait in vain for a task."""
+    await asyncio.wait_for(asyncio.Event().wait(), 0.01)
+
+
+async def fails_after_a_task() -> None:
+    """Fail when a task has ended that a frame still has."""
+    task = asyncio.create_task(asyncio.sleep(0))
+    await task
+    raise LookupError("no more cities")
+
+
+@pytest.mark.parametrize("fails", [times_out, gives_up, fails_after_a_task])
+def test_a_failure_is_written_at_once(fails: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the frames of an exception hold outlives no answer: no request waits for its patience or a collection."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await fails()
+
+    async def request() -> None:
+        with pytest.raises((TimeoutError, LookupError)):
+            await taped({"type": "http", "method": "GET", "path": "/", "headers": []}, nothing, nothing)
+
+    async def nothing(_: Any = None) -> Any:
+        return {"type": "http.request"}
+
+    ends: list[bool] = []
+    real = TapeInbound._outlived
+
+    async def outlived(self: TapeInbound, gone: asyncio.Event, hurry: asyncio.Event) -> None:
+        for _ in range(20):  # rounds of the loop, in which the server drops the exception
+            await asyncio.sleep(0)
+        ends.append(gone.is_set())
+        hurry.set()
+        await real(self, gone, hurry)
+
+    monkeypatch.setattr(TapeInbound, "_outlived", outlived)
+    taped = TapeInbound(app, tmp_path)
+    gc.disable()
+    try:
+        run(taped, request)
+    finally:
+        gc.enable()
+    assert ends == [True]
+    assert next(only(tmp_path).steps()).error is not None
 
 
 def test_recording_never_reaches_the_server(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
 
 from agenttape_core.asgi.exchange import KIND, App, Exchange, Message, Receive, Scope, Send, reading, writing
-from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
+from agenttape_core.errors import CassetteNotFoundError, ConfigurationError, halt_in
 from agenttape_core.lifecycle.observed import RECORDS_NO_MORE, Pause, is_of_disk
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.shape_only import Payload
@@ -150,7 +150,7 @@ class TapeInbound:
         request = _Request(scope, _in_context(server, receive), _in_context(server, send))
         task = loop.create_task(self._answer(request, answered, hurry))
         self._open[task] = hurry
-        task.add_done_callback(functools.partial(self._forget, answered))
+        task.add_done_callback(functools.partial(self._forget, weakref.ref(answered)))
         try:
             await asyncio.shield(answered)
         except asyncio.CancelledError:
@@ -160,10 +160,14 @@ class TapeInbound:
             if not answered.cancelled():
                 answered.exception()
             raise
+        finally:
+            del answered  # it has the exception, whose traceback has this frame
 
-    def _forget(self, answered: asyncio.Future[None], task: asyncio.Task[None]) -> None:
+    def _forget(self, answered: weakref.ref[asyncio.Future[None]], task: asyncio.Task[None]) -> None:
         self._open.pop(task, None)
-        _settle(answered, asyncio.CancelledError() if task.cancelled() else task.exception())
+        failed = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if (waiting := answered()) is not None:
+            _settle(waiting, failed)
 
     async def _answer(self, request: _Request, answered: asyncio.Future[None], hurry: asyncio.Event) -> None:
         run_id = token_hex(16)
@@ -188,6 +192,12 @@ class TapeInbound:
             if token is not None:
                 _here.reset(token)
         _settle(answered, failed)
+        if session is not None:
+            self._record(session, exchange, began, failed)
+        # The frames of a traceback have tasks, and these the context: it would live as long as the exception does here.
+        if failed is not None and halt_in(failed) is None:
+            failed = _ApplicationError()
+        del answered
         gone = asyncio.Event()
         loop = asyncio.get_running_loop()
         weakref.finalize(alive, lambda: loop.is_closed() or loop.call_soon_threadsafe(gone.set)).atexit = False
@@ -195,7 +205,6 @@ class TapeInbound:
         with suppress(asyncio.CancelledError):  # the loop ends, and what is recorded is to be written all the same
             await self._outlived(gone, hurry)
         if session is not None:
-            self._record(session, exchange, began, failed)
             await self._closed(block, failed)
 
     async def _opened(self, block: CassetteBlock) -> Session | None:
@@ -298,6 +307,10 @@ class _Request(NamedTuple):
     send: Send
 
 
+class _ApplicationError(Exception):
+    """In the place of what an application has raised, once the server has got that."""
+
+
 class _Alive:
     """Lives as long as a context does in which something runs that a request has started."""
 
@@ -368,6 +381,8 @@ class _Steps(Awaitable[_T]):
             except StopIteration as end:
                 value: _T = end.value
                 return value
+            finally:
+                del given  # an exception, whose traceback may have this frame
             try:
                 step, given = coroutine.send, (yield waits_for)
             except BaseException as error:  # noqa: BLE001 - it is the awaitable's to handle, also a cancellation

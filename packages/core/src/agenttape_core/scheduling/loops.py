@@ -371,15 +371,22 @@ class Room:
             came = self.turn.count
             self.turn.strategy.is_set(key, when - self.loop.time())
 
+        timer: Any = None
+
         def due(*, is_early: bool = False) -> None:
+            nonlocal timer
             self.timers.pop(key, None)
             self.dues.pop(key, None)
             if self.turn.is_over:
+                timer = None
                 handle._run()  # noqa: SLF001
                 return
 
             def resume() -> bool:
-                if (timer.cancelled() and not is_early) or self.loop.is_closed():
+                nonlocal timer
+                # It has this function: each would keep the other, and the context of the callback.
+                ended, timer = timer, None
+                if ended is None or (ended.cancelled() and not is_early) or self.loop.is_closed():
                     return False
                 if self.turn.count > came:  # something came while it was set: each might have been first
                     self.turn.is_needed = True
