@@ -110,9 +110,7 @@ class ExecutedCall(Call):
         whole: ExecutedCall | None = None,
     ) -> None:
         super().__init__(session, boundary, request, position, number=number, owner=owner)
-        self.parent = parent
-        self.found = found
-        self.whole = whole
+        self.parent, self.found, self.whole = parent, found, whole
         self.outcome: Outcome | None = None
         """The outcome of a part, once it has ended: it's held back, and recorded if it becomes the whole's."""
         self.tags: Sequence[str] = ()
@@ -153,8 +151,7 @@ class ExecutedCall(Call):
         self.offsets: list[float] = []
         self.effects: list[Effect] = []
         self.abandoned: int | None = None
-        self._is_kept = False
-        self._side_effects = SideEffectsOfCall()
+        self._is_kept, self._side_effects = False, SideEffectsOfCall()
         self.begin_now()
 
     def begin_now(self) -> None:
@@ -189,12 +186,7 @@ class ExecutedCall(Call):
 
     def reaches_out(self) -> bool:
         """True if its code may reach the outside now: it, or a call around it, is made for real and hasn't ended."""
-        is_real = False
-        for call in self._outwards():
-            if call.has_ended:
-                return False
-            is_real = is_real or call.is_real
-        return is_real
+        return any(call.is_real for call in self._outwards()) and not any(call.has_ended for call in self._outwards())
 
     @property
     def may_be_run_again(self) -> bool:
