@@ -15,10 +15,10 @@ from agenttape_core.storage import open_cassette
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.viewer import page_of
 
-from ...cli.conftest import command, folder, kind, kinds, recorded
+from ...cli.conftest import command, folder, kind, kinds, recorded, weather
 from .showcase import write_showcase
 
-__all__ = ["command", "folder", "kind", "kinds", "recorded"]
+__all__ = ["command", "folder", "kind", "kinds", "recorded", "weather"]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 QUIET = (
