@@ -317,21 +317,52 @@ LOCKS = tuple(
     if owner.__module__ == _thread.__name__
 )
 """The classes of locks for which threads can wait. Those that gevent puts in their place are waited for by its loop."""
-_REAL: dict[type, list[Any]] = {owner: [vars(owner)[name] for name in ("acquire", "release")] for owner in LOCKS}
+_REAL: dict[type, dict[str, Any]] = {
+    owner: {name: vars(owner)[name] for name in ("acquire", "release", "__enter__", "__exit__")} for owner in LOCKS
+}
 _METHODS = Exchange([*map(_acquiring, LOCKS), _getting()])
 _users: set[str] = set()
 
 
-def _spare_coverage() -> None:
-    """Give coverage's tracers the real methods of its locks: they take them at any line, even within a wait.
+def _without_turns(lock: Any) -> Any:
+    """Return an object that takes and releases a lock by its real methods, with none of our code."""
+    if (real := _REAL.get(type(lock))) is None:
+        return lock
+    methods = {name: staticmethod(functools.partial(method, lock)) for name, method in real.items()}
+    return type("Lock", (), methods)()
 
-    A tracer looks the methods up when its thread starts. https://github.com/coveragepy/coveragepy
+
+class _Threading(types.ModuleType):
+    """The module `threading` for a tracer, whose locks have no turns."""
+
+    @staticmethod
+    def Lock() -> Any:  # noqa: N802 - it's used as the one of `threading` is
+        """Make a lock."""
+        return _without_turns(_thread.allocate_lock())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(threading, name)
+
+
+_threading = _Threading(threading.__name__)
+
+
+def _spare_coverage() -> None:
+    """Give coverage's tracers the real methods of their locks: they take them at any line, even within a wait.
+
+    A tracer looks the methods up when its thread starts. With `sys.monitoring`, coverage's callback runs when our
+    `release` is called, and would wait for the lock that is about to be released.
+    https://github.com/coveragepy/coveragepy
     """
     collector = getattr(sys.modules.get("coverage.collector"), "Collector", None)
     for each in getattr(collector, "_collectors", ()):
-        if (real := _REAL.get(type(each.data_lock))) is not None:
-            acquire, release = (functools.partial(method, each.data_lock) for method in real)
-            each.data_lock = types.SimpleNamespace(acquire=acquire, release=release)
+        each.data_lock = _without_turns(each.data_lock)
+        for tracer in each.tracers:
+            if hasattr(tracer, "lock"):
+                tracer.lock = _without_turns(tracer.lock)
+    sysmon: Any = sys.modules.get("coverage.sysmon")
+    if sysmon is not None:
+        sysmon.threading = _threading
 
 
 def use_waits(user: str) -> None:

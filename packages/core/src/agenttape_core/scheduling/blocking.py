@@ -16,6 +16,7 @@ from __future__ import annotations
 import _queue
 import functools
 import math
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import thread as pools
@@ -377,6 +378,7 @@ def take_turns(user: object) -> None:
         if not _users:
             acquires: dict[type, Callable[..., bool]] = {owner: locks.acquire for owner, locks in _LOCKS.items()}
             _seams.enter_context(ordering_waits(acquires, _get, sleep_in_turn))
+            _METHODS.swap_in()  # in a forked child they are out
             _BLOCKS.swap_in()
             _seams.callback(_takers.clear)
             _seams.callback(_left_out.clear)
@@ -387,9 +389,25 @@ def take_turns(user: object) -> None:
 def take_no_turns(user: object) -> None:
     """Note that a user needs it no more."""
     with _guard:
-        _users.remove(user)
+        if user in _users:  # it isn't in a child that was forked since
+            _users.remove(user)
         if not _users:
             _seams.close()
+
+
+def _forget_turns() -> None:
+    """Give locks their real methods in a forked child, which isn't part of the order.
+
+    A tracer that starts there while it holds a lock would be called for our `release`, and wait for that lock.
+    """
+    WAITING.clear()
+    _users.clear()
+    _seams.close()
+    _METHODS.swap_out()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_turns)
 
 
 def _joining(real: Callable[..., None]) -> Callable[..., None]:
