@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import anyio
@@ -21,6 +23,7 @@ import pytest
 from agenttape_core import Variation, boundary, use_cassette
 from agenttape_core.scheduling.clock import real_timer
 from agenttape_core.scheduling.handles import owner_of
+from agenttape_core.scheduling.threads import Waits
 
 from ...kit.serving import Hello, serving
 
@@ -299,3 +302,48 @@ def test_reentrant_locks_of_calls(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert program() == recorded
     assert replay.report.nondeterminism == ()
+
+
+def test_locks_that_calls_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread never waits in order for a lock that code of a call holds, not even one that it's about to release."""
+    lock, is_releasing, is_wanted = threading.Lock(), threading.Event(), threading.Event()
+    waited_for: list[int] = []
+    attempts = 0
+    real = Waits.wait
+
+    def wait(self: Waits, one: Any, wait: Any) -> bool | None:
+        waited_for.append(wait.key)
+        return real(self, one, wait)
+
+    def releases(_: FrameType, event: str, what: Any) -> None:
+        if event == "c_call" and what.__name__ == "release" and what.__self__ is lock:
+            is_releasing.set()
+            is_wanted.wait(LIMIT)
+
+    def wants(_: FrameType, event: str, what: Any) -> None:
+        nonlocal attempts
+        if event == "c_call" and what.__name__ == "acquire" and what.__self__ is lock:
+            attempts += 1
+            if attempts == 3:  # the first ones don't wait
+                is_wanted.set()
+
+    @boundary("call")
+    def ask() -> None:
+        with lock:
+            sys.setprofile(releases)
+        sys.setprofile(None)
+
+    def program() -> None:
+        thread = threading.Thread(target=ask)
+        thread.start()
+        is_releasing.wait(LIMIT)
+        sys.setprofile(wants)
+        with lock:
+            sys.setprofile(None)
+        thread.join()
+
+    monkeypatch.setattr(Waits, "wait", wait)
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        program()
+    assert is_wanted.is_set()
+    assert id(lock) not in waited_for

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import thread as pools
 from contextlib import ExitStack
-from threading import Thread, get_ident
+from threading import Thread
 from time import monotonic
 from typing import Any
 
@@ -159,8 +159,8 @@ _NO_TURN = 0
 """In the place of a session: code took the lock that takes no turns, so it's waited for as usual."""
 _takers: dict[int, int] = {}
 """The locks that are taken, with the session whose threads took each: none, if code without a turn did."""
-_awaited: dict[int, int] = {}
-"""The locks that threads wait for as usual, by thread: one that has got its lock may not have noted that yet."""
+_unnoted: dict[object, int] = {}
+"""The locks that threads take or release without turns now: any of them may be taken though `_takers` lacks it."""
 _OF_ALL_POOLS: Any = getattr(pools, "_global_shutdown_lock", None)
 """A session takes it only after its turns have begun: if nobody has noted that it's taken, another's code took it."""
 
@@ -192,20 +192,17 @@ class _Locks:
         self._acquire: Callable[..., bool] = vars(owner)["acquire"]
         self._release: Callable[..., None] = vars(owner)["release"]
 
-    def acquire(self, lock: Any, timeout: float = -1) -> bool:  # noqa: PLR0911 - a fast way for each case
+    def acquire(self, lock: Any, timeout: float = -1) -> bool:
         """Acquire a lock, in turn; false if it is not to be had before a time has passed, in seconds."""
         if _is_outside():
-            if timeout:
-                _takers[id(lock)] = _NO_TURN  # also before: whoever has the turn may look for it as soon as it's taken
-                return self._take_as_usual(lock, timeout, _NO_TURN)
-            return self._take(lock, _NO_TURN)
+            return self._take_as_usual(lock, timeout, _NO_TURN)
         here = id(HERE.participant.threads) if HERE.participant is not None else _NO_TURN
         attempt = functools.partial(self._take, lock, here)
         if attempt():
             return True
         if not timeout:
             return False
-        unknown = _NO_TURN if lock is _OF_ALL_POOLS or id(lock) in list(_awaited.values()) else here
+        unknown = _NO_TURN if lock is _OF_ALL_POOLS or id(lock) in list(_unnoted.values()) else here
         participant = taking_part() if _takers.get(id(lock), unknown) == here else None
         if participant is None:
             is_acquired = self._take_as_usual(lock, timeout, here)
@@ -220,19 +217,14 @@ class _Locks:
 
     def _take_as_usual(self, lock: Any, timeout: float, taker: int) -> bool:
         """Wait for a lock without turns; false if it isn't to be had before a time has passed, in seconds."""
-        thread = get_ident()
-        before = _awaited.get(thread)  # that of code which a signal handler interrupted
-        _awaited[thread] = id(lock)
+        _unnoted[token := object()] = id(lock)
         try:
             if not self._acquire(lock, True, timeout):
                 return False
             _takers[id(lock)] = taker
             return True
         finally:
-            if before is None:
-                del _awaited[thread]
-            else:
-                _awaited[thread] = before
+            del _unnoted[token]
 
     def _take(self, lock: Any, taker: int) -> bool:
         """Take a lock, in turn; false if it isn't free."""
@@ -252,12 +244,19 @@ class _Locks:
         real_release, is_owned = self._release, vars(self.owner).get("_is_owned")
 
         def release(lock: Any, *_: object) -> None:  # of a block, too: so each costs one call
-            taker = _takers.pop(id(lock), None)
-            real_release(lock)
-            if is_owned is not None and is_owned(lock):  # by a block around this one
-                if taker is not None:
+            taker, token = _takers.get(id(lock)), None
+            if taker == _NO_TURN:
+                _unnoted[token := object()] = id(lock)
+            _takers.pop(id(lock), None)
+            try:
+                real_release(lock)
+                is_kept = is_owned is not None and is_owned(lock)  # by a block around this one
+                if is_kept and taker is not None:
                     _takers[id(lock)] = taker
-            elif WAITING:
+            finally:
+                if token is not None:
+                    del _unnoted[token]
+            if WAITING and not is_kept:
                 released(id(lock))
 
         return release
@@ -294,8 +293,14 @@ class _Locks:
         real_save = vars(self.owner)["_release_save"]
 
         def save(lock: Any) -> Any:
+            if (taker := _takers.get(id(lock))) == _NO_TURN:
+                _unnoted[token := object()] = id(lock)
             _takers.pop(id(lock), None)
-            state = real_save(lock)
+            try:
+                state = real_save(lock)
+            finally:
+                if taker == _NO_TURN:
+                    del _unnoted[token]
             released(id(lock))
             return state
 
