@@ -308,7 +308,7 @@ class _Request(NamedTuple):
 
 
 class _ApplicationError(Exception):
-    """In the place of what an application has raised, once the server has got that."""
+    """Replaces an exception of the application, once the server has it."""
 
 
 class _Alive:

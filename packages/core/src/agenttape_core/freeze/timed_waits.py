@@ -324,7 +324,7 @@ _METHODS = Exchange([*map(_acquiring, LOCKS), _getting()])
 _users: set[str] = set()
 
 
-def _without_turns(lock: Any) -> Any:
+def _with_real_methods(lock: Any) -> Any:
     """Return an object that takes and releases a lock by its real methods, with none of our code."""
     if (real := _REAL.get(type(lock))) is None:
         return lock
@@ -333,12 +333,12 @@ def _without_turns(lock: Any) -> Any:
 
 
 class _Threading(types.ModuleType):
-    """The module `threading` for a tracer, whose locks have no turns."""
+    """The module `threading` for a tracer, whose locks have their real methods."""
 
     @staticmethod
     def Lock() -> Any:  # noqa: N802 - it's used as the one of `threading` is
         """Make a lock."""
-        return _without_turns(_thread.allocate_lock())
+        return _with_real_methods(_thread.allocate_lock())
 
     def __getattr__(self, name: str) -> Any:
         return getattr(threading, name)
@@ -356,10 +356,10 @@ def _spare_coverage() -> None:
     """
     collector = getattr(sys.modules.get("coverage.collector"), "Collector", None)
     for each in getattr(collector, "_collectors", ()):
-        each.data_lock = _without_turns(each.data_lock)
+        each.data_lock = _with_real_methods(each.data_lock)
         for tracer in each.tracers:
             if hasattr(tracer, "lock"):
-                tracer.lock = _without_turns(tracer.lock)
+                tracer.lock = _with_real_methods(tracer.lock)
     sysmon: Any = sys.modules.get("coverage.sysmon")
     if sysmon is not None:
         sysmon.threading = _threading
