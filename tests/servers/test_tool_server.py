@@ -270,7 +270,7 @@ def test_without_a_cassette():
 @pytest.mark.parametrize("test", ["reaching", "without_a_cassette"])
 @pytest.mark.parametrize("unmarked", [False, True])
 async def test_what_replayed_tests_reach(desk: Path, call: Call, tool: str, test: str, unmarked: bool) -> None:
-    """In plans and explanations, a test with a cassette makes no connection; one without runs only if told to."""
+    """In plans and explanations, a test with a cassette makes no connection; one without runs only with `unmarked`."""
     record(desk)
     (desk / "test_desk.py").write_text(TESTS + REACHING)
     (desk / CASSETTE).with_name("test_reaching.yaml").write_bytes((desk / CASSETTE).read_bytes())

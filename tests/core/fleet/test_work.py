@@ -259,7 +259,7 @@ def test_another_revision(fleet: Command, runs: Path) -> None:
 
 
 def test_revisions_by_name(fleet: Command, runs: Path) -> None:
-    """A branch is the commit that it names when it's planned; a name that can't be compared is told."""
+    """A branch is resolved to its commit when planning; a name that can't be compared is reported."""
     words = (str(runs), "--experiment", "replay", "--app", APP, "--revision")
     told = fleet("work", plan(fleet, *words, "r1"), "--output", "out")
     assert (told.code, "revision r1 of the plan can't be compared" in told.err) == (0, True)

@@ -141,7 +141,7 @@ def test_a_run_does_not_wait_for_itself(tmp_path: Path) -> None:
 
 
 def test_a_call_that_is_given_up(tmp_path: Path) -> None:
-    """A call that was canceled holds up no other run, though its session goes on."""
+    """A canceled call holds up no other run, even while its session continues."""
 
     async def canceled() -> None:
         call = asyncio.ensure_future(ask("0", [], asyncio.Event()))

@@ -30,7 +30,7 @@ LANGCHAIN = {
     "total_tokens": ALL + 1,
     "input_token_details": {
         "cache_read": READ,
-        "cache_creation": 0,  # LangChain leaves out those that it tells apart
+        "cache_creation": 0,  # LangChain doesn't count those here that it lists by lifetime
         "ephemeral_5m_input_tokens": SHORT,
         "ephemeral_1h_input_tokens": LONG,
     },

@@ -112,7 +112,7 @@ class SharedLimit:
 def limited(
     output: str | Path, plan: str, dollars: float | None, shard: tuple[int, int]
 ) -> AbstractContextManager[object]:
-    """Return the limit on a plan with the prices of this project, as `limit_over_shards`; `None` for no limit."""
+    """Return `limit_over_shards` with the prices of this project; a block without a limit if `dollars` is `None`."""
     if dollars is None:
         return nullcontext()
     return limit_over_shards(location_of(output), plan, dollars, load_prices(project_settings().prices), shard)

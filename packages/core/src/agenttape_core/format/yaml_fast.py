@@ -89,7 +89,7 @@ def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:  # no
                 if text[-1:] != ":":
                     raise NotCanonical
                 value = _BELOW
-            # A plain text is what most values are; the conditions are those of `_scalar`.
+            # Most values are plain text; the conditions are those of `_scalar`.
             elif rest[0] in _LETTERS and rest[-1] not in ": " and rest not in _WORDS:
                 value = rest if ": " not in rest and " #" not in rest and "\t" not in rest else _scalar(rest)
             elif rest[0] == '"' and "\\" not in rest and _match_quoted(rest):

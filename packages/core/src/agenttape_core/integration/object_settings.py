@@ -118,7 +118,7 @@ def _settings(value: Any, known: _Known) -> dict[str, Any]:
     state = getattr(value, "__dict__", {})
     found = {}
     here = known.wanted.intersection(state)
-    for name in known.of_class | here if known.of_class else here:  # few of the names are those of an attribute
+    for name in known.of_class | here if known.of_class else here:  # few of them name an attribute
         setting = state[name] if name in state else getattr(type(value), name, None)
         if isinstance(setting, _PLAIN) and setting not in _EMPTY:
             found[name] = setting

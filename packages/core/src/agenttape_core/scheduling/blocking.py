@@ -162,7 +162,7 @@ _takers: dict[int, int] = {}
 _unnoted: dict[object, int] = {}
 """The locks that threads take or release without turns now: any of them may be taken though `_takers` lacks it."""
 _OF_ALL_POOLS: Any = getattr(pools, "_global_shutdown_lock", None)
-"""A session takes it only after its turns have begun: if nobody has noted that it's taken, another's code took it."""
+"""A session takes it only once its threads take turns: if no taker is noted, other code has it."""
 
 
 _left_out: set[tuple[int, int]] = set()
