@@ -17,7 +17,7 @@ import pytest
 from agenttape_core import boundary, open_cassette, returns, use_cassette
 from agenttape_core.errors import CassetteMissError, NetworkBlockedError, UnusedInteractionsError
 from agenttape_core.integration.cassettes import deriving
-from agenttape_core.session import side_effects_skipped
+from agenttape_core.session.report import side_effects_skipped
 
 RAN: list[str] = []
 """The calls whose code really ran."""

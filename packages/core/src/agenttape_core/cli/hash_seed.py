@@ -40,7 +40,7 @@ def pin_hash_seed(cassette: str | Path) -> None:
     """
     if not _Process.begins_anew:
         return
-    from agenttape_core.session import hash_seed  # most commands need none of it
+    from agenttape_core.session.hash_seed import hash_seed  # most commands need none of it
     from agenttape_core.storage import open_cassette
 
     recorded = open_cassette(cassette).preface.volatile.hash_seed

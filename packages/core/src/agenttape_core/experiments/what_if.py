@@ -14,7 +14,8 @@ from agenttape_core.experiments.result import cut
 from agenttape_core.interventions import Changes, OnNewCall
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.schema import PURE_KINDS
-from agenttape_core.session import CallRecord, Divergence, ReachedChange, Report
+from agenttape_core.session import CallRecord, Report
+from agenttape_core.session.report import Divergence, ReachedChange
 
 _SHOWN = 10
 _LONG = 200

@@ -150,51 +150,45 @@ from agenttape_core.scheduling import (
 from agenttape_core.schema import Outcome, Plain, TypeCodec, Usage, class_name, loaded_class
 from agenttape_core.session import (
     Boundary,
-    CandidateModel,
     ExecutedCall,
     FirstInput,
-    ProgramCall,
-    RecordedRuns,
     Session,
     SessionCall,
     Slot,
     StepEvent,
     aintercept,
     aintercept_stream,
-    anotified_outside,
     areplay_call,
     areplay_stream,
-    awaited,
-    below,
-    candidate_of,
     context_session,
     current_session,
     executing,
-    forking_pools,
-    here,
     intercept,
     intercept_stream,
-    is_passed_on,
-    model_over_http,
-    note_side_effect,
-    notified_outside,
-    passing_on,
     plain_value,
-    program_call,
     record_step,
-    refuse_tools,
-    register_address_reader,
-    register_candidates,
-    register_codecs,
-    register_position,
-    register_run_reader,
-    register_scope,
     replay_call,
     replay_stream,
     value_codec,
-    without_ids,
 )
+from agenttape_core.session.candidates import (
+    CandidateModel,
+    candidate_of,
+    model_over_http,
+    refuse_tools,
+    register_candidates,
+)
+from agenttape_core.session.codecs import register_codecs
+from agenttape_core.session.conditional_boundary import ProgramCall, program_call
+from agenttape_core.session.context import is_passed_on, passing_on
+from agenttape_core.session.executed_call import anotified_outside, notified_outside
+from agenttape_core.session.intercept import awaited
+from agenttape_core.session.miss import register_address_reader, register_run_reader
+from agenttape_core.session.positions import below, here, register_position, register_scope
+from agenttape_core.session.recorded_runs import RecordedRuns, without_ids
 from agenttape_core.session.runs import outcomes_of, times_left, times_recorded
+from agenttape_core.session.side_effects import note_side_effect
+from agenttape_core.session.thread_pools import forking_pools
 
 __all__ = [
     "EMBEDDING_SETTINGS",

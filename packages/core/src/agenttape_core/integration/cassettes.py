@@ -16,7 +16,8 @@ from agenttape_core.matching import (
 )
 from agenttape_core.redaction import Redactor
 from agenttape_core.redaction.pseudonyms import holds_pseudonym
-from agenttape_core.session import CallRecord, why_not_run
+from agenttape_core.session import CallRecord
+from agenttape_core.session.report import why_not_run
 from agenttape_core.storage import Cassette, Location, write_cassette
 
 __all__ = [

@@ -32,7 +32,8 @@ from agenttape_core.integration.stand_ins.stand_in import StandIn
 from agenttape_core.matching import Position
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling import taking_part
-from agenttape_core.session import Boundary, Session, SessionCall, below, current_session, executing
+from agenttape_core.session import Boundary, Session, SessionCall, current_session, executing
+from agenttape_core.session.positions import below
 
 ObjectT = TypeVar("ObjectT")
 

@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from agenttape_core.schema import class_name
-from agenttape_core.session import Boundary, Session, Slot, is_written_in_requests, runs
+from agenttape_core.session import Boundary, Session, Slot, runs
+from agenttape_core.session.codecs import is_written_in_requests
 
 _SCALARS = (str, int, float)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.schema import Outcome
-from agenttape_core.session import RecordedCall
+from agenttape_core.session.sources import RecordedCall
 
 _SHOWN = 60
 

@@ -11,7 +11,7 @@ from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.lifecycle.entry_points import installed_names, load_integration
 from agenttape_core.matching import Selector, refuse_unselected
 from agenttape_core.schema import MODEL_KINDS, OWN, IndexRow, asks_model
-from agenttape_core.session import HTTP, Candidates, made_candidate, why_not_exchanged
+from agenttape_core.session.candidates import HTTP, Candidates, made_candidate, why_not_exchanged
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Cassette, Location
 

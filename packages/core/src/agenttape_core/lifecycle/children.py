@@ -24,7 +24,8 @@ from agenttape_core.guard import SUBPROCESS
 from agenttape_core.lifecycle.failures_of_children import FAILURES, FailuresOfChildren
 from agenttape_core.lifecycle.patched_on_import import PatchedOnImport
 from agenttape_core.lifecycle.start_session import Opened
-from agenttape_core.session import Session, Slot, current_session, executing_of
+from agenttape_core.session import Session, Slot, current_session
+from agenttape_core.session.context import executing_of
 from agenttape_core.settings import TRACING
 
 _CHILD = "agenttape_core.lifecycle.open_cassette"

@@ -16,7 +16,8 @@ from agenttape_core.redaction.detection.encoded import tells_pseudonym
 from agenttape_core.redaction.path_placeholders import Places
 from agenttape_core.redaction.rules import keeping
 from agenttape_core.schema import Freeze, Header, Plain, Redaction, Volatile
-from agenttape_core.session import hash_seed, zone_at
+from agenttape_core.session.hash_seed import hash_seed
+from agenttape_core.session.time_zones import zone_at
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Location, stem_of
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from agenttape_core.redaction import Redactor
     from agenttape_core.scheduling import Order
     from agenttape_core.schema import Scheduled, StepTiming, Timing
-    from agenttape_core.session import RunInput
+    from agenttape_core.session.run_input import RunInput
 
 
 class _LateRedactor:

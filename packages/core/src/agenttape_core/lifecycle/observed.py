@@ -28,7 +28,8 @@ from agenttape_core.lifecycle.start_session import Opened, start
 from agenttape_core.locks import Lock
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Header, Interaction, Plain, Scheduled, Step
-from agenttape_core.session import Events, FirstInput, Session, context_session
+from agenttape_core.session import FirstInput, Session, context_session
+from agenttape_core.session.events import Events
 from agenttape_core.settings import explicit
 from agenttape_core.storage import Cassette, Location, open_cassette, real_location, recording_process
 

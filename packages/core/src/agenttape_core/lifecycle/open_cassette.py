@@ -37,7 +37,8 @@ from agenttape_core.lifecycle.session_stack import SessionStack
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import asks_model
-from agenttape_core.session import NAMES, Session, Source, runs
+from agenttape_core.session import Session, Source, runs
+from agenttape_core.session.listeners import NAMES
 from agenttape_core.settings import Settings
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # most sessions change nothing, and no run was cut off before
     from agenttape_core.lifecycle.request import SessionRequest
     from agenttape_core.redaction import Redactor
     from agenttape_core.schema import Header, Timing
-    from agenttape_core.session import Candidates
+    from agenttape_core.session.candidates import Candidates
     from agenttape_core.settings import Settings
     from agenttape_core.storage import Cassette, LeftOver, Location
 

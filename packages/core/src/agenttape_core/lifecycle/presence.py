@@ -12,7 +12,8 @@ from agenttape_core.guard import note_after_replay
 from agenttape_core.matching import Branch, current_branch, enter_branch, new_branch
 from agenttape_core.scheduling import SCOPES, UNREAD, Membership, collections
 from agenttape_core.schema import GAP
-from agenttape_core.session import LateCalls, Session, Slot, runs
+from agenttape_core.session import Session, Slot, runs
+from agenttape_core.session.listeners import LateCalls
 
 
 class Aftermath:

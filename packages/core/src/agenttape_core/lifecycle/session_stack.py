@@ -30,15 +30,10 @@ from agenttape_core.lifecycle.presence import PRESENCE
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling import REMEMBERED_THREADS, SCOPES, UNREAD, session_of_bare_thread
-from agenttape_core.session import (
-    REMEMBERING_POOLS,
-    Session,
-    context_session,
-    executing_of,
-    frozen_of_bare_thread,
-    owning_session,
-    recording_side_effects,
-)
+from agenttape_core.session import Session, context_session
+from agenttape_core.session.context import executing_of, frozen_of_bare_thread, owning_session
+from agenttape_core.session.side_effects import recording_side_effects
+from agenttape_core.session.thread_pools import REMEMBERING_POOLS
 
 # -- Names the real values that a replay draws, which differ each time.
 

@@ -22,7 +22,8 @@ from typing import Any
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.guard import exempt_thread
-from agenttape_core.session import Event, EventSink
+from agenttape_core.session import Event
+from agenttape_core.session.events import EventSink
 from agenttape_core.settings import STDERR
 
 _log = logging.getLogger("agenttape")

@@ -28,25 +28,15 @@ from agenttape_core.matching import NOTHING, Ignored, Position
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling import Choices, Order, Scheduler, Times
 from agenttape_core.schema import GAP, IndexRow, Timing
-from agenttape_core.session import (
-    EMPTY,
-    Edited,
-    Events,
-    Extended,
-    RunInput,
-    Session,
-    Setup,
-    Sink,
-    Source,
-    Tempo,
-    another_zone,
-    call_is_under_way,
-    compared_by,
-    context_session,
-    current_scope,
-    listen,
-    scope_seen,
-)
+from agenttape_core.session import Session, Setup, Sink, Source, context_session
+from agenttape_core.session.context import call_is_under_way
+from agenttape_core.session.events import Events
+from agenttape_core.session.listeners import listen
+from agenttape_core.session.pacing import Tempo
+from agenttape_core.session.positions import current_scope, scope_seen
+from agenttape_core.session.run_input import RunInput
+from agenttape_core.session.sources import EMPTY, Edited, Extended, compared_by
+from agenttape_core.session.time_zones import another_zone
 from agenttape_core.storage import Location, derived_path, is_pending, pending_path
 from agenttape_core.storage.location import refuse_read_only
 

@@ -12,7 +12,8 @@ import pytest
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, shown_path
 from agenttape_core.lifecycle.running_test import this_test
-from agenttape_core.session import current_session, not_as_recorded, side_effects_skipped
+from agenttape_core.session import current_session
+from agenttape_core.session.report import not_as_recorded, side_effects_skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ from agenttape_core.lifecycle.project import replaying_only
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.pytest_plugin.failures import ours_in, place_of
 from agenttape_core.pytest_plugin.rerun import Excinfo, run_again
-from agenttape_core.session import NO_SIDE_EFFECTS
+from agenttape_core.session.report import NO_SIDE_EFFECTS
 
 if TYPE_CHECKING:
     from agenttape_core.session import Report

@@ -335,7 +335,7 @@ def remedies(verdicts: Sequence[Verdict], again: Callable[[str], str]) -> list[s
 
 
 def _not_run(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
-    from agenttape_core.session import NO_SIDE_EFFECTS, side_effects_skipped
+    from agenttape_core.session.report import NO_SIDE_EFFECTS, side_effects_skipped
 
     every = dict.fromkeys(tool for verdict in verdicts for tool in verdict.not_run.split("; ") if tool)
     tools = [tool for tool in every if everything or not tool.endswith(NO_SIDE_EFFECTS)]

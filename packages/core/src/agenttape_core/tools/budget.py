@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from agenttape_core.errors import BudgetExceededError, ConfigurationError
 from agenttape_core.locks import Lock
 from agenttape_core.schema import Interaction, model_path
-from agenttape_core.session import ExecutedCall, Session, stop_watching, watch_calls
+from agenttape_core.session import ExecutedCall, Session
+from agenttape_core.session.call import stop_watching, watch_calls
 from agenttape_core.tools.reading.prices import INSTALL, Prices
 from agenttape_core.tools.reading.provider_calls import MODELS, is_refused, model_call
 from agenttape_core.tools.reading.summary import cost_of, tried_with

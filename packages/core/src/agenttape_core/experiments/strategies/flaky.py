@@ -22,7 +22,7 @@ from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.matching import Key, Selector, refuse_unselected
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.session import why_not_run
+from agenttape_core.session.report import why_not_run
 from agenttape_core.storage import Cassette
 from agenttape_core.storage.names import stem_of
 from agenttape_core.tools.budget import Budget

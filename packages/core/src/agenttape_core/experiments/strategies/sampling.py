@@ -31,7 +31,7 @@ from agenttape_core.lifecycle.candidates import asked_in
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import OWN, Interaction
-from agenttape_core.session import HTTP, Candidates
+from agenttape_core.session.candidates import HTTP, Candidates
 from agenttape_core.storage import Cassette, open_cassette
 from agenttape_core.tools.reading.answer import last_answer
 from agenttape_core.tools.reading.prices import Prices, how_to_price, load_prices

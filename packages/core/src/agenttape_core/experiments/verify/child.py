@@ -40,7 +40,8 @@ from agenttape_core.lifecycle.variation import Variation, varying
 from agenttape_core.matching import Difference, differences
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Plain
-from agenttape_core.session import value_codec, watch_answers, watch_calls
+from agenttape_core.session import value_codec
+from agenttape_core.session.call import watch_answers, watch_calls
 from agenttape_core.tools.target import Target, awaited, load, run_to_end
 
 _THRESHOLDS = (10, 100, 5_000, 50_000)

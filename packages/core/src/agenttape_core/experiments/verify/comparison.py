@@ -21,7 +21,7 @@ from agenttape_core.matching.difference import differing_words
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Plain
-from agenttape_core.session import not_as_recorded
+from agenttape_core.session.report import not_as_recorded
 from agenttape_core.tools.reporting.findings import Finding
 
 ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")

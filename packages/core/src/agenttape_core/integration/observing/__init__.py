@@ -17,7 +17,7 @@ from agenttape_core.integration.observing.runs import (
     output_facts,
 )
 from agenttape_core.schema.late_names import late_names as _late_names
-from agenttape_core.session import as_observed
+from agenttape_core.session.context import as_observed
 
 if TYPE_CHECKING:
     from agenttape_core.integration.observing.observer import Observer, Unseen

@@ -32,8 +32,9 @@ from agenttape_core.lifecycle.remedy import is_ours
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.lifecycle.running_test import FailedBlock, this_test
 from agenttape_core.schema import asks_model
-from agenttape_core.session import NAMES, Session
+from agenttape_core.session import Session
 from agenttape_core.session.executed_call import executing
+from agenttape_core.session.listeners import NAMES
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig, RunFolder, part_of
 from agenttape_core.tools.processes.startup.agenttape_commands import what_runs
 

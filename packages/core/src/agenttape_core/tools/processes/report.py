@@ -14,7 +14,7 @@ from agenttape_core.errors import counted
 from agenttape_core.lifecycle.missing import explain
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Header, Step, Timing
-from agenttape_core.session import not_as_recorded, side_effects_skipped
+from agenttape_core.session.report import not_as_recorded, side_effects_skipped
 from agenttape_core.settings import OnUnrecorded, OnUnused
 from agenttape_core.storage import (
     Carried,

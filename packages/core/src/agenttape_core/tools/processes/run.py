@@ -32,7 +32,7 @@ from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import new_key
 from agenttape_core.schema import HASH_SEED
-from agenttape_core.session import hash_seed
+from agenttape_core.session.hash_seed import hash_seed
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import Cassette, cassette_path, open_cassette, real_location, stem_of
 from agenttape_core.storage.lock import WriterLock, prepare_beside

@@ -17,7 +17,7 @@ from agenttape_core.redaction.detection.encoded import Data, has_pseudonym, sub_
 from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.pseudonyms import kind_of_whole, kinds_in
 from agenttape_core.schema import Header, Interaction, Outcome, Plain, RecordedError, SideEffect, Step
-from agenttape_core.session import redacted_effects
+from agenttape_core.session.recording import redacted_effects
 
 # -- The places in which two versions of plain data differ by pseudonyms, and the kinds of these.
 
