@@ -22,16 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from agenttape_core.errors import CassetteMissError, SessionStateError
-from agenttape_core.integration import (
-    Boundary,
-    Position,
-    Slot,
-    current_session,
-    executing,
-    intercept,
-    task_branch,
-    times_left,
-)
+from agenttape_core.integration import Boundary, Position, Slot, current_session, executing, intercept, times_left
+from agenttape_core.integration.threads import task_branch
 from agenttape_core.session.session import SCOPES
 from agenttape_core.testing import IntegrationConformance, ScriptedError, Shape, run_conformance
 from agenttape_core.testing.running import checks_of

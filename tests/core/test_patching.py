@@ -11,7 +11,7 @@ import pytest
 
 from agenttape_core import use_cassette
 from agenttape_core.errors import NetworkBlockedError
-from agenttape_core.integration import Wrappers
+from agenttape_core.integration.patching import Wrappers
 
 from ..kit.foreign_wrappers import frames_in_sessions
 

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agenttape_core import boundary, open_cassette, record_call, use_cassette
-from agenttape_core.integration import current_session, executing, holding_in_memory
+from agenttape_core.integration import current_session, executing
+from agenttape_core.integration.automatic import holding_in_memory
 from agenttape_core.session.side_effects import attributing_side_effects
 from agenttape_core.side_effects import INTERFACES, Interface, UnwatchedCode
 

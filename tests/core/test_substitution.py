@@ -29,9 +29,7 @@ from agenttape_core.integration import (
     async_generator,
     begin,
     coroutine,
-    forking_pools,
     generator,
-    is_alias,
     leaf_call,
     named_arguments,
     original_of,
@@ -41,8 +39,10 @@ from agenttape_core.integration import (
     value_codec,
     wrapping,
 )
+from agenttape_core.integration.alias import is_alias
 from agenttape_core.integration.codecs import VECTORS
 from agenttape_core.integration.stand_ins import StandIn
+from agenttape_core.integration.threads import forking_pools
 
 
 class Base:

@@ -12,7 +12,7 @@ import pytest
 from agenttape_core import use_cassette
 from agenttape_core.errors import NetworkBlockedError
 from agenttape_core.guard import Guard, tracers
-from agenttape_core.integration import register_tracer
+from agenttape_core.integration.patching import register_tracer
 
 if TYPE_CHECKING:
     from pathlib import Path

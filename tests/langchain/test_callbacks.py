@@ -28,7 +28,8 @@ from pydantic import BaseModel
 
 from agenttape_core import Interaction, open_cassette, use_cassette
 from agenttape_core.errors import AgentTapeError, ConfigurationError
-from agenttape_core.integration import Branch, enter_branch
+from agenttape_core.integration.threads import enter_branch
+from agenttape_core.matching import Branch
 from agenttape_langchain import TapeCallbackHandler
 
 from .fakes import FakeChat, NativeChat, PlainChat, StreamingChat, World, calling, numbered

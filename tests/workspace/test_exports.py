@@ -33,7 +33,9 @@ CORE_FACES = [
     "agenttape_core.integration.codecs",
     "agenttape_core.integration.importing",
     "agenttape_core.integration.observing",
+    "agenttape_core.integration.patching",
     "agenttape_core.integration.stand_ins",
+    "agenttape_core.integration.threads",
     "agenttape_core.readers",
     "agenttape_core.results",
 ]

@@ -261,7 +261,7 @@ def test_a_baseline_does_not_pass_what_is_not_counted(capsys: pytest.CaptureFixt
 
 def test_an_object_with_usage_counts() -> None:
     """The usage of an SDK's object is read as that of a mapping is."""
-    from agenttape_core.integration import usage_in
+    from agenttape_core.integration.answers import usage_in
 
     usage = SimpleNamespace(prompt_tokens=20, completion_tokens=3)
     assert usage_in(SimpleNamespace(usage=usage)) == Usage(input_tokens=20, output_tokens=3)

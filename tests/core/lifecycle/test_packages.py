@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from agenttape_core.integration import register_packages
+from agenttape_core.integration.patching import register_packages
 from agenttape_core.lifecycle import packages
 from agenttape_core.lifecycle.packages import package_versions
 

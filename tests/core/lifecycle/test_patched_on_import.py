@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from agenttape_core.integration import ConnectedOnImport, PatchedOnImport
+from agenttape_core.integration.patching import ConnectedOnImport, PatchedOnImport
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agenttape_core import boundary, use_cassette
-from agenttape_core.integration import register_backoff
+from agenttape_core.integration.patching import register_backoff
 
 FRAMEWORK = """
 import asyncio

@@ -20,7 +20,8 @@ import pytest
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.errors import CassetteFormatError
 from agenttape_core.freeze import backoff
-from agenttape_core.integration import ExecutedCall, current_session, intercept, visible
+from agenttape_core.integration import ExecutedCall, current_session, intercept
+from agenttape_core.integration.threads import visible
 
 from .world import CASSETTE, call, session_call_for, stream
 

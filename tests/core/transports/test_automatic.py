@@ -22,7 +22,8 @@ import urllib3
 
 from agenttape_core import Session, open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError, NetworkBlockedError, UnrecordedConnectionWarning
-from agenttape_core.integration import Boundary, intercept, register_tracer
+from agenttape_core.integration import Boundary, intercept
+from agenttape_core.integration.patching import register_tracer
 from agenttape_core.transports.httpx import TapeTransport
 
 from ...kit.installed import install

@@ -28,31 +28,35 @@ from langsmith.run_trees import RunTree
 from agenttape_core.integration import (
     Boundary,
     Call,
-    ConnectedOnImport,
     Family,
-    PatchedOnImport,
     SessionCall,
     Source,
-    Wrappers,
     anotified_outside,
     begin,
     current_session,
-    enter_branch,
-    forking_pools,
     here,
-    in_order,
-    is_notified_directly,
-    limiter_leaves,
     notified_outside,
     plain,
-    register_backoff,
     register_restart,
+    wrapping,
+)
+from agenttape_core.integration.leaves import limiter_leaves
+from agenttape_core.integration.patching import (
+    ConnectedOnImport,
+    PatchedOnImport,
+    Wrappers,
+    register_backoff,
     register_run_ids,
     register_seam,
     register_tracer,
+)
+from agenttape_core.integration.threads import (
+    enter_branch,
+    forking_pools,
+    in_order,
+    is_notified_directly,
     steps_in_order,
     task_branch,
-    wrapping,
 )
 from agenttape_langchain import checkpoint_ids, configured_chains, tracing
 from agenttape_langchain._compat import (

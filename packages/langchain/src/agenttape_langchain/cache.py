@@ -18,8 +18,9 @@ from langchain_core.caches import RETURN_VAL_TYPE, BaseCache
 import agenttape_langchain._compat  # noqa: F401 - a miss is then raised where LangChain gathers exceptions
 from agenttape_core import Mode, Report, Rule
 from agenttape_core.errors import SessionStateError
-from agenttape_core.integration import Boundary, RLock, SessionCall, replay_call
+from agenttape_core.integration import Boundary, SessionCall, replay_call
 from agenttape_core.integration.stand_ins import Recording
+from agenttape_core.integration.threads import RLock
 
 CACHE = Boundary("memory")
 """Look-ups in a cache: the answer is a list of generations."""

@@ -23,7 +23,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from agenttape_core.integration import Session, Slot, current_session, register_seam
+from agenttape_core.integration import Session, Slot, current_session
+from agenttape_core.integration.patching import register_seam
 from agenttape_langchain._compat import CHECKPOINT_SEAMS
 from agenttape_langchain.recorded_runs import goes_on
 from agenttape_langchain.session_tree import tree_of

@@ -10,7 +10,6 @@ from typing import Any
 from langchain_core.documents import BaseDocumentCompressor
 
 from agenttape_core.integration import (
-    SEARCH_SETTINGS,
     Family,
     Leaf,
     SessionCall,
@@ -21,6 +20,7 @@ from agenttape_core.integration import (
     plain,
     settings_of,
 )
+from agenttape_core.integration.object_settings import SEARCH_SETTINGS
 from agenttape_langchain.requests import SEARCH, method_body
 
 _METHOD = "compress_documents"

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from agenttape_core.integration import alias_class, alias_of
+from agenttape_core.integration.alias import alias_class, alias_of
 from agenttape_langchain._compat import configurable_model_class, configured_model
 from agenttape_langchain.chat_models import CHAT_MODELS
 

@@ -6,17 +6,8 @@ from typing import Any
 
 from langchain_core.cross_encoders import BaseCrossEncoder
 
-from agenttape_core.integration import (
-    SEARCH_SETTINGS,
-    Family,
-    Leaf,
-    SessionCall,
-    begin,
-    model_of,
-    named_arguments,
-    plain,
-    settings_of,
-)
+from agenttape_core.integration import Family, Leaf, SessionCall, begin, model_of, named_arguments, plain, settings_of
+from agenttape_core.integration.object_settings import SEARCH_SETTINGS
 from agenttape_langchain.requests import RETRIEVAL, method_body
 
 _SCORE = "score"

@@ -11,18 +11,18 @@ from typing import Any
 from langchain_core.decisions.base import BaseDecisionModel
 
 from agenttape_core.integration import (
-    MODEL_SETTINGS,
     Family,
     Leaf,
     Session,
     SessionCall,
-    as_recorded,
     begin,
     coroutine,
     named_arguments,
     plain,
     settings_of,
 )
+from agenttape_core.integration.object_settings import MODEL_SETTINGS
+from agenttape_core.integration.request_values import as_recorded
 from agenttape_langchain.decision_requests import DECISION, decision_body, position_of_run
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from langchain_core.indexing.base import DocumentIndex
 
 from agenttape_core.integration import (
-    STORE_SETTINGS,
     Family,
     InMemoryClasses,
     Leaf,
@@ -22,6 +21,7 @@ from agenttape_core.integration import (
     plain,
     settings_of,
 )
+from agenttape_core.integration.object_settings import STORE_SETTINGS
 from agenttape_langchain.requests import MEMORY, RETRIEVAL, method_body
 
 _METHODS = {"upsert": (MEMORY, "items"), "delete": (MEMORY, "ids"), "get": (RETRIEVAL, "ids")}

@@ -14,7 +14,6 @@ from typing import Any
 from langchain_core.embeddings import Embeddings
 
 from agenttape_core.integration import (
-    EMBEDDING_SETTINGS,
     Boundary,
     Family,
     Leaf,
@@ -28,12 +27,11 @@ from agenttape_core.integration import (
     named_arguments,
     note_side_effect,
     plain,
-    public_fields,
     settings_of,
     state_of,
-    warn_unless_identified,
 )
 from agenttape_core.integration.codecs import packed
+from agenttape_core.integration.object_settings import EMBEDDING_SETTINGS, public_fields, warn_unless_identified
 from agenttape_langchain.requests import embedding_body
 
 EMBEDDING = Boundary("embeddings")

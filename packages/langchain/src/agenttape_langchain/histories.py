@@ -14,7 +14,6 @@ from langchain_core.chat_history import BaseChatMessageHistory
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import (
-    STORE_SETTINGS,
     Family,
     InMemoryClasses,
     Leaf,
@@ -25,6 +24,7 @@ from agenttape_core.integration import (
     plain,
     settings_of,
 )
+from agenttape_core.integration.object_settings import STORE_SETTINGS
 from agenttape_langchain.requests import MEMORY, method_body
 
 WRITES = frozenset({"add_messages", "clear"})

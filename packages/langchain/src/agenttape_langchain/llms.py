@@ -29,12 +29,12 @@ from agenttape_core.integration import (
     candidate_of,
     coroutine,
     generator,
-    kept,
     named_arguments,
     original_of,
     plain,
     state_of,
 )
+from agenttape_core.integration.leaves import kept
 from agenttape_langchain._compat import completion_params
 from agenttape_langchain.answers import chosen_texts, text_of
 from agenttape_langchain.candidates import FRAMEWORK, Asked

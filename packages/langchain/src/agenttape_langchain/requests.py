@@ -12,16 +12,10 @@ from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from agenttape_core.integration import (
-    Boundary,
-    KeyedItems,
-    Session,
-    as_recorded,
-    public_fields,
-    request_value,
-    warn_unless_identified,
-)
+from agenttape_core.integration import Boundary, KeyedItems, Session, request_value
 from agenttape_core.integration.codecs import Floats, packed
+from agenttape_core.integration.object_settings import public_fields, warn_unless_identified
+from agenttape_core.integration.request_values import as_recorded
 from agenttape_langchain._compat import is_document
 
 RETRIEVAL = Boundary("retrieval")

@@ -14,7 +14,6 @@ from typing import Any
 from langchain_core.retrievers import BaseRetriever
 
 from agenttape_core.integration import (
-    SEARCH_SETTINGS,
     Family,
     InMemoryClasses,
     Leaf,
@@ -29,6 +28,7 @@ from agenttape_core.integration import (
     times_left,
     times_recorded,
 )
+from agenttape_core.integration.object_settings import SEARCH_SETTINGS
 from agenttape_langchain.requests import SEARCH, retrieval_body
 from agenttape_langchain.session_tree import position_of
 

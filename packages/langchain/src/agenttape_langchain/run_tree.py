@@ -12,12 +12,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import ref
 
-from agenttape_core.integration import (
-    FirstInput,
-    Position,
-    RecordedRuns,
-    task_branch,
-)
+from agenttape_core.integration import FirstInput, Position, RecordedRuns
+from agenttape_core.integration.threads import task_branch
 from agenttape_langchain._compat import BeginningTool, InlineHandler, beginning_tool
 from agenttape_langchain.address import model_name, placement, run_name
 from agenttape_langchain.configurables import begun_with

@@ -6,15 +6,9 @@ from collections.abc import Callable, Iterator
 from operator import methodcaller
 from typing import Any
 
-from agenttape_core.integration import (
-    Lock,
-    Position,
-    Session,
-    Slot,
-    register_address_reader,
-    register_position,
-    was_observed,
-)
+from agenttape_core.integration import Position, Session, Slot, register_address_reader, register_position
+from agenttape_core.integration.request_values import was_observed
+from agenttape_core.integration.threads import Lock
 from agenttape_langchain._compat import enclosing_run_id
 from agenttape_langchain.address import place_in_words
 from agenttape_langchain.recorded_runs import recorded_runs

@@ -11,12 +11,10 @@ from typing import Any
 from langchain_core.stores import BaseStore
 
 from agenttape_core.integration import (
-    STORE_SETTINGS,
     Family,
     InMemoryClasses,
     Leaf,
     SessionCall,
-    Shape,
     async_generator,
     begin,
     coroutine,
@@ -25,6 +23,8 @@ from agenttape_core.integration import (
     plain,
     settings_of,
 )
+from agenttape_core.integration.object_settings import STORE_SETTINGS
+from agenttape_core.integration.shapes import Shape
 from agenttape_langchain.requests import MEMORY, method_body
 
 METHODS: dict[str, tuple[str, ...]] = {

@@ -22,18 +22,16 @@ from agenttape_core.integration import (
     Leaf,
     Session,
     SessionCall,
-    as_recorded,
-    changing_arguments,
     coroutine,
-    note_text,
     original_of,
     outcomes_of,
     plain,
-    recorded_text,
     session_of_call,
     state_of,
-    that_may_change,
 )
+from agenttape_core.integration.answers import note_text, recorded_text
+from agenttape_core.integration.changed_arguments import changing_arguments, that_may_change
+from agenttape_core.integration.request_values import as_recorded
 from agenttape_langchain.answers import chosen_output
 from agenttape_langchain.effects import aapply, apply, depends_on_run, noting_effects, request_of_run
 from agenttape_langchain.requests import tool_body

@@ -14,7 +14,6 @@ from typing import Any
 from langchain_core.vectorstores import VectorStore
 
 from agenttape_core.integration import (
-    STORE_SETTINGS,
     Family,
     InMemoryClasses,
     Leaf,
@@ -25,6 +24,7 @@ from agenttape_core.integration import (
     plain,
     settings_of,
 )
+from agenttape_core.integration.object_settings import STORE_SETTINGS
 from agenttape_langchain.requests import MEMORY, RETRIEVAL, method_body
 
 READS: dict[str, tuple[str, ...]] = {

@@ -10,17 +10,10 @@ from typing import Any
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.pregel import Pregel
 
-from agenttape_core.integration import (
-    Session,
-    Source,
-    Stored,
-    Wrappers,
-    holding_in_memory,
-    register_lazy_stream,
-    register_restart,
-    register_thread_files,
-    wrapping,
-)
+from agenttape_core.integration import Session, Source, register_restart, wrapping
+from agenttape_core.integration.automatic import holding_in_memory
+from agenttape_core.integration.patching import Stored, Wrappers, register_thread_files
+from agenttape_core.integration.threads import register_lazy_stream
 from agenttape_langchain.integration import position_of
 from agenttape_langgraph._compat import searching_in_context
 from agenttape_langgraph.node_steps import track_tasks

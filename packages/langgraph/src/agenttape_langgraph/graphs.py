@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 
-from agenttape_core.integration import alias_class, current_session, is_alias, taking_part
+from agenttape_core.integration import current_session, taking_part
+from agenttape_core.integration.alias import alias_class, is_alias
 from agenttape_langgraph._compat import twin_of
 from agenttape_langgraph.node_boundary import ReplayNodes
 from agenttape_langgraph.replayed_nodes import with_replayed_nodes

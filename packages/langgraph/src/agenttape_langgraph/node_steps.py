@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import UnrecordableValueError
-from agenttape_core.integration import Session, Slot, Wrappers, current_session, record_step
+from agenttape_core.integration import Session, Slot, current_session, record_step
+from agenttape_core.integration.patching import Wrappers
 from agenttape_langchain.integration import is_graph, plain_without_run_ids, register_follower
 from agenttape_langgraph._compat import is_internal_channel, retry, route_of, runner
 from agenttape_langgraph.stable_ids import ids_of_runs, stable_ids
@@ -43,7 +44,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.types import Command, Send
 from pydantic import BaseModel
 
-from agenttape_core.integration import Lock
+from agenttape_core.integration.threads import Lock
 
 # -- The changes in the input of a node: its state repeats a whole conversation, and a recording needs each part once.
 #

@@ -1,6 +1,7 @@
 """The registrations of LangGraph's values, packages and effects, imported when a session or a reader needs them."""
 
-from agenttape_core.integration import register_codecs, register_packages
+from agenttape_core.integration import register_codecs
+from agenttape_core.integration.patching import register_packages
 from agenttape_langchain.integration import register_effects, register_tape
 from agenttape_langgraph.codec import CODECS
 from agenttape_langgraph.effects import EFFECTS

@@ -23,7 +23,6 @@ from agenttape_core.integration import (
     Family,
     Leaf,
     SessionCall,
-    alias_class,
     async_generator,
     coroutine,
     current_session,
@@ -31,6 +30,7 @@ from agenttape_core.integration import (
     original_of,
     plain,
 )
+from agenttape_core.integration.alias import alias_class
 from agenttape_langchain.integration import aapply, apply, noting_effects
 from agenttape_langgraph._compat import RunnableCallable, is_function_node, is_sequence, twin_of
 from agenttape_langgraph.node_boundary import ReplayNodes, cross_node, is_replayed, with_config

@@ -33,18 +33,10 @@ from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphInterrupt
 
-from agenttape_core.integration import (
-    Session,
-    Slot,
-    Wrappers,
-    current_branch,
-    current_session,
-    enter_branch,
-    here,
-    in_order,
-    register_scope,
-    was_observed,
-)
+from agenttape_core.integration import Session, Slot, current_session, here, register_scope
+from agenttape_core.integration.patching import Wrappers
+from agenttape_core.integration.request_values import was_observed
+from agenttape_core.integration.threads import current_branch, enter_branch, in_order
 from agenttape_langchain.integration import RAISED, placement
 from agenttape_langgraph._compat import (
     EXECUTORS,

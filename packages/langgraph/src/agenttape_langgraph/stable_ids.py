@@ -15,8 +15,9 @@ from typing import Any
 from langgraph.errors import GraphInterrupt, ParentCommand
 from langgraph.types import Interrupt
 
-from agenttape_core.integration import Lock, Session, Slot
+from agenttape_core.integration import Session, Slot
 from agenttape_core.integration.cassettes import IdMap
+from agenttape_core.integration.threads import Lock
 
 _TASK = "<task>"
 _ID = r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"

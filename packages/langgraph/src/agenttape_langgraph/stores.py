@@ -24,22 +24,20 @@ from langgraph.store.memory import InMemoryStore
 from agenttape_core.integration import (
     Call,
     Cross,
-    DescribeLeaf,
     Family,
     InMemoryClasses,
     Leaf,
     SessionCall,
-    Shape,
-    alias_class,
     begin,
     coroutine,
     current_session,
     executing,
-    is_alias,
     plain,
     state_of,
-    taking_part_while,
 )
+from agenttape_core.integration.alias import alias_class, is_alias
+from agenttape_core.integration.leaves import DescribeLeaf, taking_part_while
+from agenttape_core.integration.shapes import Shape
 from agenttape_langchain.integration import MEMORY, current_config, method_body
 from agenttape_langgraph._compat import store_of
 

@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 import agenttape_core
-from agenttape_core.integration import register_packages
+from agenttape_core.integration.patching import register_packages
 from agenttape_llamaindex.tape import tape
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from workflows.runtime.control_loop.runner import _ControlLoopRunner
 from workflows.runtime.types.results import StepWorkerStateContextVar
 from workflows.runtime.types.ticks import TickIdleCheck, TickWaiterTimeout, TickWakeup
 
-from agenttape_core.integration import FuturesInOrder
+from agenttape_core.integration.threads import FuturesInOrder
 
 RUN_IDS_OF = (
     "llama_index.core.callbacks",

@@ -12,15 +12,10 @@ from llama_index.core.indices.keyword_table.retrievers import BaseKeywordTableRe
 from llama_index.core.rate_limiter import BaseRateLimiter
 from llama_index.core.storage.chat_store import sql
 
-from agenttape_core.integration import (
-    Family,
-    Wrappers,
-    forking_pools,
-    limiter_leaves,
-    register_restart,
-    register_run_ids,
-    wrapping,
-)
+from agenttape_core.integration import Family, register_restart, wrapping
+from agenttape_core.integration.leaves import limiter_leaves
+from agenttape_core.integration.patching import Wrappers, register_run_ids
+from agenttape_core.integration.threads import forking_pools
 from agenttape_llamaindex import keyword_tables, property_graphs
 from agenttape_llamaindex._compat import CONTROL_LOOP, RUN_IDS_OF, hook_span_handler
 from agenttape_llamaindex.clocks import RUNNER_METHODS, OrderedTime

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from agenttape_core.integration import Lock, Slot, current_session, is_sleep_ordered
+from agenttape_core.integration import Slot, current_session
+from agenttape_core.integration.threads import Lock, is_sleep_ordered
 from agenttape_llamaindex._compat import buffered, is_at_rest, is_retry, scheduled
 
 _STEP_NS = 1_000_000

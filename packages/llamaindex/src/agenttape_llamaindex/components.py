@@ -13,7 +13,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from agenttape_core.integration import Cross, InMemoryClasses, Leaf, Shape
+from agenttape_core.integration import Cross, InMemoryClasses, Leaf
+from agenttape_core.integration.shapes import Shape
 from agenttape_llamaindex._compat import within_decorators
 
 _CORE = "llama_index.core"

@@ -26,13 +26,8 @@ from llama_index.core.schema import TransformComponent
 from llama_index.core.types import BasePydanticProgram
 from llama_index.core.workflow import Workflow
 
-from agenttape_core.integration import (
-    alias_class,
-    alias_of,
-    async_stream_taking_part,
-    stream_taking_part,
-    taking_part_here,
-)
+from agenttape_core.integration.alias import alias_class, alias_of
+from agenttape_core.integration.leaves import async_stream_taking_part, stream_taking_part, taking_part_here
 from agenttape_llamaindex._compat import is_step, static, within_decorators
 
 CONTAINERS: tuple[type, ...] = (

@@ -18,7 +18,6 @@ from llama_index.core.base.embeddings.base_sparse import BaseSparseEmbedding
 from llama_index.core.embeddings.multi_modal_base import MultiModalEmbedding
 
 from agenttape_core.integration import (
-    EMBEDDING_SETTINGS,
     Boundary,
     Family,
     Leaf,
@@ -33,12 +32,11 @@ from agenttape_core.integration import (
     named_arguments,
     note_side_effect,
     plain,
-    public_fields,
     settings_of,
     state_of,
-    warn_unless_identified,
 )
 from agenttape_core.integration.codecs import packed
+from agenttape_core.integration.object_settings import EMBEDDING_SETTINGS, public_fields, warn_unless_identified
 from agenttape_llamaindex._compat import within_decorators
 from agenttape_llamaindex.requests import embedding_body, image_embedding_body
 from agenttape_llamaindex.run_tree import own_span

@@ -35,14 +35,13 @@ from agenttape_core.integration import (
     Usage,
     begin,
     below,
-    field_of,
-    kept,
     named_arguments,
     register_damage,
     state_of,
-    tokens_in,
-    warn_unless_identified,
 )
+from agenttape_core.integration.answers import field_of, tokens_in
+from agenttape_core.integration.leaves import kept
+from agenttape_core.integration.object_settings import warn_unless_identified
 from agenttape_llamaindex._compat import within_decorators
 from agenttape_llamaindex.candidates import asked_instead
 from agenttape_llamaindex.codec import CHATS, TEXTS

@@ -39,8 +39,6 @@ from agenttape_core.integration import (
     areplay_stream,
     begin,
     coroutine,
-    is_alias,
-    kept,
     named_arguments,
     original_of,
     plain,
@@ -49,6 +47,8 @@ from agenttape_core.integration import (
     session_of_call,
     state_of,
 )
+from agenttape_core.integration.alias import is_alias
+from agenttape_core.integration.leaves import kept
 from agenttape_llamaindex._compat import static, within_decorators
 from agenttape_llamaindex.components import is_boundary_but
 from agenttape_llamaindex.containers import tape_container

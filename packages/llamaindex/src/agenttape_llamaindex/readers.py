@@ -11,7 +11,6 @@ from typing import Any
 from llama_index.core.readers.base import BasePydanticReader, BaseReader
 
 from agenttape_core.integration import (
-    STORE_SETTINGS,
     Call,
     Cross,
     Family,
@@ -25,6 +24,7 @@ from agenttape_core.integration import (
     plain,
     settings_of,
 )
+from agenttape_core.integration.object_settings import STORE_SETTINGS
 from agenttape_llamaindex._compat import static
 from agenttape_llamaindex.components import is_boundary_but
 from agenttape_llamaindex.requests import method_body

@@ -13,7 +13,8 @@ from llama_index.core.llms.llm import LLM
 from llama_index.core.tools import ToolMetadata
 from pydantic import BaseModel
 
-from agenttape_core.integration import MODEL_SETTINGS, model_of, public_fields, request_value, settings_of
+from agenttape_core.integration import model_of, request_value, settings_of
+from agenttape_core.integration.object_settings import MODEL_SETTINGS, public_fields
 from agenttape_llamaindex.request_values import keyed_messages, plain_argument, plain_field
 
 _TRANSPORT = frozenset({"stream", "streaming", "stream_options"})

@@ -9,7 +9,6 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import QueryBundle
 
 from agenttape_core.integration import (
-    SEARCH_SETTINGS,
     Boundary,
     Family,
     SessionCall,
@@ -19,6 +18,7 @@ from agenttape_core.integration import (
     plain,
     settings_of,
 )
+from agenttape_core.integration.object_settings import SEARCH_SETTINGS
 from agenttape_llamaindex._compat import static
 from agenttape_llamaindex.components import is_boundary, spanned
 from agenttape_llamaindex.requests import retrieval_body

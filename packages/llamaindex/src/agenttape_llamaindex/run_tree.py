@@ -26,8 +26,8 @@ from agenttape_core.integration import (
     here,
     plain_value,
     register_position,
-    task_branch,
 )
+from agenttape_core.integration.threads import task_branch
 from agenttape_llamaindex._compat import current_span_id, span_name
 from agenttape_llamaindex.span_listeners import SpanListener
 

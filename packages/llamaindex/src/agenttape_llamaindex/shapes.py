@@ -13,17 +13,8 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from typing import Any, cast
 
-from agenttape_core.integration import (
-    Call,
-    Describe,
-    SessionCall,
-    achunks_of,
-    areplay_call,
-    awaiting_first,
-    chunks_of,
-    replay_call,
-    waiting_first,
-)
+from agenttape_core.integration import Call, SessionCall, areplay_call, replay_call
+from agenttape_core.integration.shapes import Describe, achunks_of, awaiting_first, chunks_of, waiting_first
 from agenttape_llamaindex.codec.streams import Sort
 from agenttape_llamaindex.delegation import LeafCall, running_call, was_answered
 

@@ -20,7 +20,6 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import (
-    STORE_SETTINGS,
     Boundary,
     Family,
     Leaf,
@@ -31,6 +30,7 @@ from agenttape_core.integration import (
     plain,
     settings_of,
 )
+from agenttape_core.integration.object_settings import STORE_SETTINGS
 from agenttape_llamaindex._compat import is_in_process, static
 from agenttape_llamaindex.components import is_boundary, is_boundary_but, spanned
 from agenttape_llamaindex.containers import tape_container

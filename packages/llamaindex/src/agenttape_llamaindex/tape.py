@@ -19,7 +19,7 @@ def _taped_by() -> tuple[tuple[type, Callable[[Any], Any]], ...]:
     """
     from llama_index.core.base.llms.base import BaseLLM
 
-    from agenttape_core.integration import as_it_is
+    from agenttape_core.integration.shapes import as_it_is
     from agenttape_core.integration.stand_ins import StandIn
     from agenttape_llamaindex.containers import CONTAINERS, tape_container
     from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS

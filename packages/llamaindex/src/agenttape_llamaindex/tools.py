@@ -25,16 +25,14 @@ from agenttape_core.integration import (
     SessionCall,
     aintercept,
     begin,
-    changing_arguments,
     coroutine,
     intercept,
     named_arguments,
-    note_text,
     original_of,
     plain,
-    recorded_text,
-    that_may_change,
 )
+from agenttape_core.integration.answers import note_text, recorded_text
+from agenttape_core.integration.changed_arguments import changing_arguments, that_may_change
 from agenttape_llamaindex._compat import functions_of, static, with_functions, within_decorators
 from agenttape_llamaindex.components import is_boundary_but, is_function_of_core, spanned
 from agenttape_llamaindex.effects import Effects, effects_of

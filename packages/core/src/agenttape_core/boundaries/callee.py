@@ -13,15 +13,9 @@ from weakref import WeakKeyDictionary
 
 from agenttape_core.boundaries.streams import joined, split
 from agenttape_core.errors import ConfigurationError, UnrecordableValueError
-from agenttape_core.integration import (
-    Boundary,
-    SessionCall,
-    below,
-    current_session,
-    state_of,
-    that_may_change,
-    usage_in,
-)
+from agenttape_core.integration import Boundary, SessionCall, below, current_session, state_of
+from agenttape_core.integration.answers import usage_in
+from agenttape_core.integration.changed_arguments import that_may_change
 from agenttape_core.schema import KINDS, MODEL_KINDS, Kind
 
 _MESSAGES = "messages"

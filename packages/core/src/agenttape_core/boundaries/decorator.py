@@ -11,16 +11,8 @@ from typing import Any, ParamSpec, TypeVar, overload
 from agenttape_core.boundaries.callee import Callee
 from agenttape_core.boundaries.streams import one_way, one_way_async, with_return_value
 from agenttape_core.errors import ConfigurationError, UnrecordableValueError
-from agenttape_core.integration import (
-    Call,
-    SessionCall,
-    async_generator,
-    changing_arguments,
-    coroutine,
-    generator,
-    plain,
-    value_codec,
-)
+from agenttape_core.integration import Call, SessionCall, async_generator, coroutine, generator, plain, value_codec
+from agenttape_core.integration.changed_arguments import changing_arguments
 from agenttape_core.schema import Kind
 from agenttape_core.side_effects import mark_boundary
 

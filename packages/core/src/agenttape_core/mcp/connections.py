@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any
 
-from agenttape_core.integration import passing_on
 from agenttape_core.mcp.wire import answer_of, id_of, plain_of, way_of
+from agenttape_core.session.context import passing_on
 
 Connect = Callable[[], AbstractAsyncContextManager[Any]]
 CLOSED = {"closed": True}  # the answer of a server that has gone away

@@ -14,11 +14,11 @@ from agenttape_core.integration import (
     below,
     current_session,
     intercept_stream,
-    is_passed_on,
-    model_over_http,
 )
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Plain
+from agenttape_core.session.candidates import model_over_http
+from agenttape_core.session.context import is_passed_on
 from agenttape_core.transports.bodies import BodyReader, BodyWriter
 from agenttape_core.transports.requests import ASKED_HEADERS, Destination, Request, joined
 from agenttape_core.transports.responses import Head

@@ -8,7 +8,8 @@ from types import ModuleType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.integration import Session, current_session, register_backoff
+from agenttape_core.integration import Session, current_session
+from agenttape_core.integration.patching import register_backoff
 from agenttape_core.locks import Lock
 from agenttape_core.schema import Plain
 from agenttape_core.transports.clients import Client

@@ -13,15 +13,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from agenttape_core import Rule
 from agenttape_core.errors import UnrecordableValueError
-from agenttape_core.integration import (
-    EMBEDDING_SETTINGS,
-    Boundary,
-    ExecutedCall,
-    importing,
-    model_of,
-    settings_of,
-    value_codec,
-)
+from agenttape_core.integration import Boundary, ExecutedCall, importing, model_of, settings_of, value_codec
 from agenttape_core.integration.codecs import packed
 from agenttape_core.integration.importing import (
     AS_JSON,
@@ -35,6 +27,7 @@ from agenttape_core.integration.importing import (
     is_scalar,
     provider_class,
 )
+from agenttape_core.integration.object_settings import EMBEDDING_SETTINGS
 from agenttape_langchain._compat import as_provider_sees, invocation_params
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.codec import join_chunks

@@ -7,7 +7,8 @@ from typing import Any
 
 from langchain_core.runnables.config import get_config_list
 
-from agenttape_core.integration import Boundary, SessionCall, kept, named_arguments
+from agenttape_core.integration import Boundary, SessionCall, named_arguments
+from agenttape_core.integration.leaves import kept
 from agenttape_core.integration.stand_ins import Recorded, RecordedPart, StandIn, replayed_method
 from agenttape_langchain.requests import method_body
 

@@ -23,7 +23,7 @@ from agenttape_core.errors import (
     CassetteWriteError,
     SessionStateError,
 )
-from agenttape_core.integration import Lock, RLock
+from agenttape_core.integration.threads import Lock, RLock
 from agenttape_langgraph.saver.schema import VERSION, add_part, bring_up_to_date, found_version
 
 # -- SQLite's errors as errors of ours.

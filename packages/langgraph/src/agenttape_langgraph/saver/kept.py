@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from agenttape_core.integration import Lock
+from agenttape_core.integration.threads import Lock
 from agenttape_langgraph.saver.encoding import Typed
 
 _MOST = 16 << 20

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core import Rule
-from agenttape_core.integration import Lock, value_codec
+from agenttape_core.integration import value_codec
 from agenttape_core.integration.cassettes import Redactor, project_settings, redactor_for
+from agenttape_core.integration.threads import Lock
 
 
 class Redacted:

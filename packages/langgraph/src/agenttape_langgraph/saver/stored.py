@@ -9,7 +9,8 @@ from pathlib import Path
 
 from langgraph.checkpoint.serde import jsonplus
 
-from agenttape_core.integration import Stored, value_codec
+from agenttape_core.integration import value_codec
+from agenttape_core.integration.patching import Stored
 from agenttape_langgraph.saver.tape_saver import TapeSaver
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from agenttape_core.integration import Wrappers
+from agenttape_core.integration.patching import Wrappers
 from agenttape_langgraph._compat import BEGINNING
 from agenttape_langgraph.time_travel.script import Graph
 

@@ -27,8 +27,8 @@ from pydantic import PrivateAttr
 
 from agenttape_core import Rule
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.integration import Lock
 from agenttape_core.integration.observing import EventsOption, Payload
+from agenttape_core.integration.threads import Lock
 from agenttape_llamaindex.callbacks.observing import Observing
 from agenttape_llamaindex.effect_hooks import EFFECTS_NOTED
 from agenttape_llamaindex.span_listeners import SpanListener

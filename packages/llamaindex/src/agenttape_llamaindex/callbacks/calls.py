@@ -9,7 +9,8 @@ from typing import Any
 from llama_index.core.tools import FunctionTool, ToolOutput
 
 from agenttape_core.errors import AgentTapeError
-from agenttape_core.integration import ExecutedCall, note_text
+from agenttape_core.integration import ExecutedCall
+from agenttape_core.integration.answers import note_text
 from agenttape_core.integration.codecs import packed
 from agenttape_core.integration.observing import ObservedCall, ObservedStream, Unrecorded
 from agenttape_llamaindex.codec import CHATS, TEXTS

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-from agenttape_core.integration import Boundary, SessionCall, kept, named_arguments
+from agenttape_core.integration import Boundary, SessionCall, named_arguments
+from agenttape_core.integration.leaves import kept
 from agenttape_core.integration.stand_ins import Options, RecordedPart, replayed_method
 from agenttape_llamaindex.requests import method_body
 from agenttape_llamaindex.stores import ASYNC_NAMES, MEMORY, Methods

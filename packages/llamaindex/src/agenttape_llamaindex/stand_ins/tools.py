@@ -13,7 +13,8 @@ from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from pydantic import BaseModel
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.integration import Session, SessionCall, areplay_call, recorded_text, replay_call
+from agenttape_core.integration import Session, SessionCall, areplay_call, replay_call
+from agenttape_core.integration.answers import recorded_text
 from agenttape_core.integration.stand_ins import Options, RecordedPart, StandIn
 from agenttape_llamaindex.effects import effects_of
 from agenttape_llamaindex.llms import CHAT

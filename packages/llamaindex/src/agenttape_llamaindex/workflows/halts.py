@@ -17,7 +17,8 @@ from pydantic import PrivateAttr
 from workflows.events import StopEvent
 
 from agenttape_core.errors import AgentTapeHalt
-from agenttape_core.integration import Lock, register_seam
+from agenttape_core.integration.patching import register_seam
+from agenttape_core.integration.threads import Lock
 from agenttape_llamaindex._compat import CONTROL_LOOP, OUTER_CONTEXT, forget_run, keep_workers_in_order
 
 

@@ -19,7 +19,9 @@ from workflows.runtime.types.plugin import InternalRunAdapter, WaitForNextTaskRe
 from workflows.runtime.types.ticks import TickStepResult, WorkflowTick
 
 from agenttape_core import Step
-from agenttape_core.integration import Session, Slot, comes_yet, current_session, was_observed
+from agenttape_core.integration import Session, Slot, current_session
+from agenttape_core.integration.request_values import was_observed
+from agenttape_core.integration.threads import comes_yet
 from agenttape_llamaindex._compat import around_processing, current_span_id, ends_a_wait, scheduled
 from agenttape_llamaindex.run_tree import spans_of
 from agenttape_llamaindex.workflows.reading import Tick, runs_in

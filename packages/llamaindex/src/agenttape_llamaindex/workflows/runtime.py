@@ -17,7 +17,8 @@ from workflows.runtime.types.plugin import InternalRunAdapter, Runtime, as_snaps
 from workflows.runtime.types.results import AddWaiter
 from workflows.runtime.types.ticks import TickAddEvent, TickStepResult, WorkflowTick
 
-from agenttape_core.integration import RLock, Wrappers
+from agenttape_core.integration.patching import Wrappers
+from agenttape_core.integration.threads import RLock
 from agenttape_llamaindex._compat import decorated_by
 from agenttape_llamaindex.workflows.memories import messages_of
 from agenttape_llamaindex.workflows.recording import ReceivedTick, TickRecorder
