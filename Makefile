@@ -45,7 +45,7 @@ TOOLS := --upgrade -c constraints.txt pip hatchling editables
 IN_PLACE := --no-deps --no-build-isolation
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test again quick coverage night matrix ahead upgrade oldest newest openai identical orders drawn imports servers stores suites frameworks check lint types docs site bench ceilings compatible build reproducible viewer clean
+.PHONY: help demo test again quick coverage night matrix ahead upgrade oldest newest openai identical orders drawn imports servers stores suites frameworks check lint types docs site bench ceilings compatible build reproducible wheels viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -238,6 +238,9 @@ reproducible: build ## Build again, as on another machine: the distributions hav
 	rm -rf .venv-again
 	umask 077 && export TZ=Asia/Tokyo LC_ALL=C; $(call BUILD,.venv-again)
 	diff -r dist .venv-again
+
+wheels: build ## Install the wheels in an empty environment of each Python, and run the README's commands. OF="3.14" chooses.
+	$(BIN)/python -m tests.matrix.wheels $(filter-out tests/%,$(OF))
 
 viewer: ## Build the page of `agenttape show --html` anew; needs Node.js 20 or later, and npm.
 	cd packages/core/viewer && npm install --no-package-lock --ignore-scripts --no-audit --no-fund && npm run build
