@@ -60,11 +60,11 @@ def _options() -> dict[str, int]:
     """Return how many options you can give: in code, in settings, to the command and to pytest."""
     from agenttape_core import use_cassette
     from agenttape_core.cli.app import COMMANDS, agenttape
-    from agenttape_core.cli.labs import EXPERIMENTS
+    from agenttape_core.cli.commands.lab import lab
     from agenttape_core.pytest_plugin import pytest_addoption
     from agenttape_core.settings import Settings
 
-    commands = [_command(agenttape, name.split()) for name in (*COMMANDS, *(f"lab {name}" for name in EXPERIMENTS))]
+    commands = [_command(agenttape, name.split()) for name in (*COMMANDS, *(f"lab {name}" for name in lab.commands))]
     # One that several commands share counts once, as you learn it once: it must mean the same in all of them.
     given = {
         each.opts[-1]

@@ -15,7 +15,8 @@ import pytest
 
 from agenttape_core import convert, use_cassette
 from agenttape_core.cli.app import COMMANDS, GROUPS, MEANT, OF_CASSETTES
-from agenttape_core.cli.labs import EXPERIMENTS
+from agenttape_core.cli.commands.cassette import cassette
+from agenttape_core.cli.commands.lab import lab
 
 from .conftest import look_up, record
 
@@ -31,25 +32,26 @@ def test_help(command: Any, subcommand: str) -> None:
     assert f"Example: agenttape {subcommand}" in ended.out
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", lab.commands)
 def test_help_of_experiments(command: Any, name: str) -> None:
     """Each experiment says what it does in the words of the list, takes --json and --report, and shows an example."""
     ended = command("lab", name, "--help")
     assert ended.code == 0
     assert "--json" in ended.out
     assert "--report FILE" in ended.out
-    assert EXPERIMENTS[name] in " ".join(ended.out.split())
+    assert lab.summaries[name] in " ".join(ended.out.split())
     assert f"Example: agenttape lab {name}" in ended.out
 
 
 def test_the_list_of_commands(command: Any) -> None:
     """The help lists the commands in groups, each with its first sentence, whole on a line of 80 columns."""
-    summaries = {name: said for group in (*GROUPS.values(), OF_CASSETTES) for name, said in group.items()}
-    for subcommand in COMMANDS:
-        word = subcommand.rpartition(" ")[2]
+    assert tuple(cassette.commands) == OF_CASSETTES
+    summaries = {name: said for group in GROUPS.values() for name, said in group.items()}
+    for word, summary in summaries.items():
         name = f"{word}_" if iskeyword(word) else word
         said = getattr(import_module(f"agenttape_core.cli.commands.{name}"), name).help
-        assert " ".join(said.split("\n\n")[0].split()) == summaries[word]
+        assert " ".join(said.split("\n\n")[0].split()) == summary
+    summaries |= cassette.summaries
     shown = (command("--help").out + command("cassette", "--help").out).splitlines()
     for name, said in summaries.items():
         (line,) = [line for line in shown if line.split()[:1] == [name]]
@@ -82,7 +84,7 @@ def test_words_of_other_tools(command: Any, word: str) -> None:
     assert ended.code == 2
     assert WORDS[word] in ended.err
     meant = {command.partition(" --")[0] for command in MEANT.values() if not command.startswith("review ")}
-    assert meant <= {*COMMANDS, *(f"lab {name}" for name in EXPERIMENTS)}
+    assert meant <= {*COMMANDS, *(f"lab {name}" for name in lab.commands)}
 
 
 @pytest.mark.parametrize(

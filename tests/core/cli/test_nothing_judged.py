@@ -11,7 +11,7 @@ import pytest
 
 from agenttape_core import use_cassette
 from agenttape_core.cli.app import COMMANDS, run
-from agenttape_core.cli.labs import EXPERIMENTS
+from agenttape_core.cli.commands.lab import lab
 
 NOTHING = "nothing/empty.yaml"
 IDLE = ["program.py:idle", "--cassette", NOTHING]
@@ -57,7 +57,7 @@ WITHOUT_VERDICT = {
 
 def test_each_command_is_listed() -> None:
     """A new command says here what it does where there is nothing to judge."""
-    experiments = [f"lab {name}" for name in EXPERIMENTS]
+    experiments = [f"lab {name}" for name in lab.commands]
     assert sorted([*{subcommand.partition(" --")[0] for subcommand in REFUSED}, *WITHOUT_VERDICT]) == sorted(
         [*(set(COMMANDS) - {"lab", "fleet"}), *experiments]
     )

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agenttape_core import convert, open_cassette
-from agenttape_core.cli.commands.schema import json_schema
+from agenttape_core.cli.commands.cassette import json_schema
 from agenttape_core.errors import CassetteError
 
 GOLDEN = sorted((Path(__file__).resolve().parents[2] / "golden").rglob("*.yaml"))

@@ -23,8 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from agenttape_core.cli.app import FINDINGS, OK, USAGE, run
 from agenttape_core.cli.cassettes import found_in
+from agenttape_core.cli.commands.lab import lab as experiments
 from agenttape_core.cli.hash_seed import command_line
-from agenttape_core.cli.labs import EXPERIMENTS
 from agenttape_core.cli.output import printable
 from agenttape_core.cli.running import NO_TESTS
 from agenttape_core.errors import AgentTapeError, ConfigurationError
@@ -271,8 +271,8 @@ def reject(project: Project, keys: Keys) -> Command:
 def lab(  # noqa: PLR0917 - the tool's arguments, which come by name
     project: Project,
     experiment: Annotated[
-        Literal[tuple(EXPERIMENTS)],  # type: ignore[valid-type] # mypy wants them spelled out
-        Field(description=" ".join(f"{name}: {text}" for name, text in EXPERIMENTS.items())),
+        Literal[tuple(experiments.commands)],  # type: ignore[valid-type] # mypy wants them spelled out
+        Field(description=" ".join(f"{name}: {summary}" for name, summary in experiments.summaries.items())),
     ],
     target: Annotated[str, Field(description="A test, a file of tests, or path/to/file.py:function.")],
     cassette: Annotated[str | None, Field(description="The recording of a function.")] = None,

@@ -50,15 +50,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Each command is a function in a module of its name, imported when it is used (`import_` for `import`)."""
-OF_CASSETTES: Mapping[str, str] = {
-    "checksum": "Keep a checksum of each recorded call in a file for git.",
-    "convert": "Convert a cassette to another format or compression.",
-    "migrate": "Upgrade cassettes of older formats in place.",
-    "prune": "Delete leftover files next to cassettes.",
-    "recover": "Recover recordings that were cut off.",
-    "redact": "Replace secrets in cassettes with pseudonyms.",
-    "schema": "Print the JSON Schema of a record.",
-}
+OF_CASSETTES = ("checksum", "convert", "migrate", "prune", "recover", "redact", "schema")
 """The commands of `agenttape cassette`."""
 MEANT: Mapping[str, str] = {
     "compare": "diff",
@@ -109,33 +101,28 @@ COMMANDS = (
 
 
 class Commands(click.Group):
-    """Commands, imported when used: a module of `package` each, with summaries below the headings of help."""
+    """A group of commands, listed with their summaries below headings.
 
-    def __init__(
-        self,
-        *args: Any,
-        groups: Mapping[str, Mapping[str, str]],
-        package: str = "agenttape_core.cli.commands",
-        **kwargs: Any,
-    ) -> None:
+    Without `groups`, its commands are given; with it, each is a function in a module of its name, imported when used.
+    """
+
+    def __init__(self, *args: Any, groups: Mapping[str, Mapping[str, str]] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._package = package
-        self._groups = groups
-        self._names = [name for group in groups.values() for name in group]
+        own = {name: (command.help or "").partition("\n")[0] for name, command in self.commands.items()}
+        self._groups = groups if groups is not None else {"Commands": own}
+        self.summaries = {name: summary for group in self._groups.values() for name, summary in group.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of the commands, in the order of the help."""
-        return list(self._names)
+        return list(self.summaries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, and import it for that."""
-        if cmd_name not in self._names:
-            return None
-        if (own := super().get_command(ctx, cmd_name)) is not None:
-            return own
+        if cmd_name in self.commands or cmd_name not in self.summaries:
+            return super().get_command(ctx, cmd_name)
         name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
         try:
-            command: click.Command = getattr(import_module(f"{self._package}.{name}"), name)
+            command: click.Command = getattr(import_module(f"agenttape_core.cli.commands.{name}"), name)
         except ImportError as error:
             raise ConfigurationError(broken_by(error)) from error
         return command
@@ -144,7 +131,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that is named. Another word is refused with the command that was most likely meant."""
-        if args and args[0] not in self._names and not args[0].startswith("-"):
+        if args and args[0] not in self.summaries and not args[0].startswith("-"):
             raise click.UsageError(f"there is no command {args[0]!r}{self._advice(args[0], ctx.command_path)}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -152,13 +139,13 @@ class Commands(click.Group):
         if (instead := _INSTEAD.get(word)) is not None:
             return f"; {instead}"
         meant = MEANT.get(word)
-        if meant is None and (alike := get_close_matches(word, self._names, n=1)):
+        if meant is None and (alike := get_close_matches(word, self.summaries, n=1)):
             return f"; did you mean: {command} {alike[0]}?"
-        return f"; did you mean: agenttape {meant}?" if meant else f"; commands are {', '.join(self._names)}"
+        return f"; did you mean: agenttape {meant}?" if meant else f"; commands are {', '.join(self.summaries)}"
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - likewise
         """List the commands in their groups, without importing any of them."""
-        width = max(map(len, self._names))
+        width = max(map(len, self.summaries))
         for heading, group in self._groups.items():
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(width), said) for name, said in group.items()])
@@ -175,7 +162,7 @@ class Commands(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the names of commands, without their help: importing all of them takes too long between two keys."""
-        names = [CompletionItem(name) for name in self._names if name.startswith(incomplete)]
+        names = [CompletionItem(name) for name in self.summaries if name.startswith(incomplete)]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
 
@@ -193,11 +180,6 @@ def agenttape() -> None:
     Exits with 0 if all is well, 1 if something was found, 2 if the command is wrong,
     3 if a cassette cannot be read or written.
     """  # noqa: D301 - click wants the character itself
-
-
-@agenttape.group("cassette", cls=Commands, groups={"Commands": OF_CASSETTES}, context_settings=_SETTINGS)
-def _cassette() -> None:
-    """Convert, migrate, redact, recover, clean up or checksum files."""
 
 
 def run(args: Sequence[str] | None = None) -> int:

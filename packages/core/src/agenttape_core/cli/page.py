@@ -112,7 +112,7 @@ def _write_ours(target: Path, page: str) -> None:
 
 def _flow(found: Found, program: str, text: str | None, advance: Callable[[], object]) -> dict[str, Any]:
     """Return the edges between the calls of a cassette, as the page needs them."""
-    from agenttape_core.cli.programs import with_program
+    from agenttape_core.cli.labs import with_program
     from agenttape_core.experiments.strategies.why import why
 
     path = found.path if found.path is not None else found.shown

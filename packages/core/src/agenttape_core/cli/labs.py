@@ -1,25 +1,29 @@
-"""The experiments of `agenttape lab`, a module each, and their shared parts: the target, its recording, the report."""
+"""Shared by the commands that replay a program: the target, its recording, the common options, the report."""
 
 from __future__ import annotations
 
 import functools
 import json
+import os
 import shlex
+import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from agenttape_core.cli.app import FINDINGS, INTERRUPTED, OK
 from agenttape_core.cli.cassettes import STDIN, found_one
+from agenttape_core.cli.hash_seed import pin_hash_seed
 from agenttape_core.cli.output import cli_command, print_json, print_text, progress_bar
-from agenttape_core.cli.programs import with_program
 from agenttape_core.cli.running import NO_TESTS, run_pytest
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.experiments.program import COMMAND, is_command
+from agenttape_core.experiments.program import COMMAND, Program, is_command, is_test, program_of
+from agenttape_core.experiments.targets import with_test
 from agenttape_core.tools.reporting.findings import Checked, Judged
 from agenttape_core.tools.reporting.forms import WRITTEN, write_report
 
@@ -28,25 +32,13 @@ if TYPE_CHECKING:
 
 Function = Callable[..., Any]
 Option = Callable[[Function], Function]
+Returned = TypeVar("Returned")
 
 _STOPPED = 2  # the exit code of pytest after Ctrl-C
 _OF_COMMANDS = frozenset(
     {"target", "targets", "cassette", "cassettes", "jobs", "resume", "reports", "as_json", "no_test_file"}
 )
 """The parameters of commands that aren't options of `--cassette-lab`."""
-
-EXPERIMENTS: Mapping[str, str] = {
-    "bisect": "Find the first commit whose program doesn't replay its recording.",
-    "change": "Replay recordings with two revisions, and show which ones the change affects.",
-    "faults": "Make each recorded call fail once in each way, offline, and show the outcomes.",
-    "flaky": "Find the part of a flaky program that makes it so: code, order, a tool, the model, or the judge.",
-    "model": "Try another model on recordings, and compare it with the program's own.",
-    "mutants": "Edit prompts, tools and schemas, one at a time, and list the edits that no test catches.",
-    "orders": "Answer recorded calls in other orders, and show which of them change the outcome.",
-    "shrink": "Find the smallest cassette with which a program still fails the same way.",
-    "why": "Find which recorded answers have changed a call, each link tested by a replay.",
-}
-"""Each is a function in a module of its name, imported when it's used; with the first sentence of its help."""
 
 
 def experiment(example: str, *options: Option) -> Callable[[Function], click.Command]:
@@ -222,3 +214,40 @@ def finished_tests(tests: Sequence[str], reports: tuple[str, ...], *, as_json: b
     if code == INTERRUPTED:
         return code
     return OK if results and all(one["ok"] for one in results) else FINDINGS
+
+
+# -- The program that a command replays: a function, or a test.
+
+
+def with_program(target: str, work: Callable[[Program], Returned], *, cassette: str | Path | None = None) -> Returned:
+    """Do something with the program that a command line names, with the hash seed of its recording.
+
+    `target` is `module:function`, `path/to/file.py:function`, the id of a test, or a command, `-- python agent.py`;
+    `work` runs the program as often as it likes. The recording is by default the program's own. Raises
+    `ConfigurationError` if the program doesn't exist, and `AnotherSeedError` if the command has to start again, with
+    another hash seed.
+    """
+    if is_command(target):  # each process gets the recorded seed
+        return work(program_of(target))
+    if cassette is not None:
+        pin_hash_seed(cassette)
+
+    def with_its_seed(program: Program) -> Returned:
+        if cassette is None and program.cassette is not None and program.cassette.exists():
+            pin_hash_seed(program.cassette)
+        return work(program)
+
+    with from_here():
+        if is_test(target):
+            return with_test(target, with_its_seed)
+        return with_its_seed(program_of(target))
+
+
+@contextmanager
+def from_here() -> Iterator[None]:
+    """Find modules from the current folder for the duration of a block."""
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - an entry of the path is a text
+    try:
+        yield
+    finally:
+        sys.path.pop(0)
