@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from agenttape_core.cli.agent_tools import TOOLS, Answer, Project, Running
+from agenttape_core.cli.commands.agent_tools import TOOLS, Answer, Project, Running
 from agenttape_core.cli.output import cli_command, print_json
 from agenttape_core.errors import ConfigurationError
 
