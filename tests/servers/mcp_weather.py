@@ -59,6 +59,16 @@ async def plan(days: int, ctx: Context) -> str:  # type: ignore[type-arg]
 
 
 @server.tool()
+async def rain(days: int, ctx: Context) -> str:  # type: ignore[type-arg]
+    """Tell how it rains, with progress after each random while."""
+    for day in range(days):
+        await ctx.report_progress(day, days, f"day {day}")
+        await ctx.info(f"day {day} of {days}: {os.urandom(4).hex()}")
+        await anyio.sleep(os.urandom(1)[0] / 20_000)
+    return f"rain, says {os.getpid()}"
+
+
+@server.tool()
 async def wait() -> str:
     """Wait longer than anybody does."""
     note("wait")

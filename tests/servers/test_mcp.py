@@ -174,6 +174,34 @@ def test_all_of_a_server_is_replayed_without_it(server: Server, tmp_path: Path, 
     assert "http" not in {kind for kind, _ in calls}
 
 
+def test_messages_during_requests_that_overlap(stdio: Server, tmp_path: Path) -> None:
+    """Progress and logs of parallel calls reach the client in their order, each between two steps of the program."""
+
+    async def program() -> list[Any]:
+        heard: list[Any] = []
+
+        async def logged(params: Any) -> None:
+            heard.append(params.data)
+            await asyncio.sleep(0)
+            heard.append("went on")
+
+        async def progressed(*progress: Any) -> None:
+            heard.append(progress)
+
+        async with stdio.connected(logging_callback=logged) as session:
+            rains = [session.call_tool("rain", {"days": days}, progress_callback=progressed) for days in range(4)]
+            heard += map(told, await asyncio.gather(*rains, session.call_tool("read_weather", {"city": "A"})))
+            await session.send_ping()
+        return heard
+
+    with use_cassette(tmp_path / "rain.yaml", mode="all"):
+        first = asyncio.run(program())
+    for _ in range(2):
+        with use_cassette(tmp_path / "rain.yaml") as cassette:
+            assert asyncio.run(program()) == first
+        assert cassette.report.nondeterminism == ()
+
+
 def test_a_server_that_dies_dies_again(stdio: Server, tmp_path: Path) -> None:
     """A client whose server has gone away gets the same error in a replay."""
 

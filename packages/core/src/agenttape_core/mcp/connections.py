@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any
@@ -20,11 +20,11 @@ _GREETING = frozenset({"initialize", "notifications/initialized", "logging/setLe
 class Connection:
     """A connection to a server.
 
-    `arrived` is called with each message of the server that isn't an awaited answer, and `ended` when the server has
-    gone away.
+    `arrived` is awaited with each message of the server that isn't an awaited answer, and `ended` is called when the
+    server has gone away.
     """
 
-    def __init__(self, connect: Connect, arrived: Callable[[Any], None], ended: Callable[[], None]) -> None:
+    def __init__(self, connect: Connect, arrived: Callable[[Any], Awaitable[None]], ended: Callable[[], None]) -> None:
         self._connect = connect
         self._arrived = arrived
         self._ended = ended
@@ -129,7 +129,7 @@ class Connection:
                 if not isinstance(message, Exception) and way_of(message) == "response":
                     answer = self._awaited.get(id_of(message))
                 if answer is None:
-                    self._arrived(message)
+                    await self._arrived(message)
                 elif not answer.done():
                     answer.set_result(answer_of(message))
         finally:

@@ -94,7 +94,7 @@ class _Link:
         self._server = server
         self._to_client, self.read = anyio.create_memory_object_stream[Any](math.inf)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._calls: dict[Any, ExecutedCall] = {}  # the calls that the server is working on, by the ids of the requests
+        self._calls: dict[Any, _Sent] = {}  # the requests that the server is working on, by their ids
         self._early: list[dict[str, Any]] = []
         """Messages that the server sent while no request was open: the next call gets them."""
         self._of_recording: set[Any] = set()  # the ids of recorded requests of the server, whose answers are dropped
@@ -139,10 +139,7 @@ class _Link:
     async def _execute(self, session_call: ExecutedCall, message: Any) -> None:
         """Send a request; who has made it gets what goes wrong then."""
         request_id = id_of(message)
-        for early in self._early:
-            session_call.effected(early)
-        self._early.clear()
-        self._calls[request_id] = session_call
+        self._calls[request_id] = _Sent(session_call)
         self.connection.awaits(request_id)
         try:
             with session_call.executing():
@@ -158,6 +155,7 @@ class _Link:
 
         async def execute() -> dict[str, Any]:
             try:
+                await self._awaits(request_id)
                 return await self.connection.answer(request_id)
             finally:
                 self._forget(request_id)
@@ -172,26 +170,44 @@ class _Link:
             answer = await aintercept(session_call, execute, again)
         except Exception as error:  # noqa: BLE001 - of a function of the user's that stands for the server
             answer = _failed(str(error), of_tool=method == _CALL_TOOL)
+        finally:
+            self._forget(request_id)
         if answer == CLOSED:
             self._to_client.close()
         else:
             tools.learn(method, answer)
             self._deliver(response(answer, request_id))
 
+    async def _awaits(self, request_id: Any) -> None:
+        """Let effects of a call come from now on: first the messages that came before it."""
+        sent = self._calls[request_id]
+        early, self._early = self._early, []
+        for effect in early:
+            await sent.call.effect_comes(effect)
+        sent.is_awaited.set()
+
     def _forget(self, request_id: Any) -> None:
         self.connection.forget(request_id)
-        self._calls.pop(request_id, None)
+        if (sent := self._calls.pop(request_id, None)) is not None:
+            sent.is_awaited.set()
 
-    def _arrived(self, message: Any) -> None:
+    async def _arrived(self, message: Any) -> None:
         """Pass on the server's unsolicited messages, and record them with the call that they belong to."""
         if not isinstance(message, Exception) and way_of(message) != "response":
             token = (plain_of(message).get("params") or {}).get("progressToken")
-            number = token if token in self._calls else next(reversed(self._calls), None)
-            if number is None:
-                self._early.append(without_token(message, None))
-            else:
-                self._calls[number].effected(without_token(message, number))
+            while not await self._comes(message, token):
+                pass
         self._deliver(message)
+
+    async def _comes(self, message: Any, token: Any) -> bool:
+        """Wait until a message may reach the client, as an effect of a call; return false if that has ended before."""
+        request_id = token if token in self._calls else next(reversed(self._calls), None)
+        if request_id is None:
+            self._early.append(without_token(message, None))
+            return True
+        sent = self._calls[request_id]
+        await sent.is_awaited.wait()
+        return request_id in self._calls and await sent.call.effect_comes(without_token(message, request_id))
 
     def _ended(self) -> None:
         if not self._calls:  # else the calls say so, each in its turn
@@ -210,6 +226,14 @@ class _Link:
             await asyncio.wait(waiting)
         self._to_client.close()
         await self.connection.close()
+
+
+class _Sent:
+    """A request that the server works on: its call, and whether effects of the call can have their place yet."""
+
+    def __init__(self, call: ExecutedCall) -> None:
+        self.call = call
+        self.is_awaited = asyncio.Event()
 
 
 class _Writer:

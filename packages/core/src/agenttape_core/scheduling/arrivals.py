@@ -49,6 +49,10 @@ class Awaited:
     def effected(self) -> None:
         """Note that the call has just had an effect. Thread-safe."""
 
+    async def effect_comes(self) -> bool:
+        """Wait until an effect may reach the program that comes from outside; return false if the call ends before."""
+        return True
+
     async def callback_event(self) -> None:
         """Wait for the moment at which a chunk may reach a callback of the program, before the call returns it."""
 
@@ -414,7 +418,7 @@ class ExecutedPlace(Awaited):
         scheduler: The scheduler of its session.
     """
 
-    __slots__ = ("_base", "_call", "_is_outside", "_is_told", "_room", "_scheduler", "_unless")
+    __slots__ = ("_base", "_call", "_coming", "_is_outside", "_is_told", "_room", "_scheduler", "_unless")
 
     def __init__(self, room: Room, base: str, call: Any, scheduler: Any) -> None:
         self._room = room
@@ -423,6 +427,7 @@ class ExecutedPlace(Awaited):
         self._scheduler = scheduler
         self._is_outside = is_outside_program(call)
         self._is_told = False
+        self._coming: asyncio.Future[None] | None = None  # an effect that waits until it may reach the program
         self._unless: Callable[[], bool] | None = None
 
     def arriving(self, unless: Callable[[], bool] | None = None, /) -> Any:
@@ -442,6 +447,8 @@ class ExecutedPlace(Awaited):
             self._room.turn.outside -= self._is_outside
         self._room.code.pop(id(self._call), None)
         self._room.ends_call(self._base)
+        if self._coming is not None:
+            self._coming.cancel()
         if self._unless is not None and self._unless():
             return
         was_told, self._is_told = self._is_told, False
@@ -463,6 +470,15 @@ class ExecutedPlace(Awaited):
     def effected(self) -> None:
         """See `Awaited`."""
         self._room.effected(self._base)
+
+    async def effect_comes(self) -> bool:
+        """See `Awaited`."""
+        coming = self._coming = self._room.answered(self._base)
+        try:
+            await asyncio.wait([coming])
+        finally:
+            coming.cancel()  # if the caller has been cancelled
+        return not coming.cancelled()
 
     async def callback_event(self) -> None:
         """See `Awaited`. If several handlers see a chunk, it comes for the first."""

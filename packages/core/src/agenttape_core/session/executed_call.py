@@ -276,10 +276,23 @@ class ExecutedCall(Call):
             UnrecordableValueError: If the value has no codec.
         """
         self.arrivals.effect()
+        self._keep_effect(value)
+        (self.whole or self).arrivals.awaited.effected()  # the whole call is awaited, and not its part
+
+    async def effect_comes(self, value: Any) -> bool:
+        """Record a side effect that comes from outside, as `effected` does, once it may reach the program.
+
+        Return false if the awaited call has ended before.
+        """
+        comes = await self.arrivals.awaited.effect_comes()
+        if comes:
+            self._keep_effect(value)
+        return comes
+
+    def _keep_effect(self, value: Any) -> None:
         with self.session.latch:
             effect = Effect.model_construct(value=self.session.codec.encode(value), after=len(self.offsets))
         self.effects.append(effect)
-        (self.whole or self).arrivals.awaited.effected()  # the whole call is awaited, and not its part
 
     @property
     def is_abandoned(self) -> bool:
