@@ -29,6 +29,7 @@ from agenttape_core.integration import (
     async_generator,
     begin,
     coroutine,
+    forking_pools,
     generator,
     leaf_call,
     named_arguments,
@@ -42,7 +43,6 @@ from agenttape_core.integration import (
 from agenttape_core.integration.alias import is_alias
 from agenttape_core.integration.codecs import VECTORS
 from agenttape_core.integration.stand_ins import StandIn
-from agenttape_core.integration.threads import forking_pools
 
 
 class Base:

@@ -114,7 +114,7 @@ DEFECTS: dict[str, Defect] = {
         "text_of_a_set",
     ),
     "triplets of a graph come in the order of a set": Defect(
-        _put("agenttape_llamaindex.property_graphs", "in_order", lambda real: real),
+        _put("agenttape_llamaindex.automatic", "_triplets_in_order", lambda real: real),
         "tests/llamaindex/test_property_graphs.py",
     ),
     "agents within tools are replayed as a block": Defect(

@@ -14,26 +14,23 @@ if TYPE_CHECKING:
     from agenttape_langchain.callbacks import TapeCallbackHandler
     from agenttape_langchain.middleware import TapeMiddleware
     from agenttape_langchain.stand_ins.chat_models import ReplayChatModel
-    from agenttape_langchain.stand_ins.compressors import ReplayDocumentCompressor
     from agenttape_langchain.stand_ins.embeddings import ReplayEmbeddings
-    from agenttape_langchain.stand_ins.histories import ReplayChatMessageHistory
     from agenttape_langchain.stand_ins.llms import ReplayLLM
-    from agenttape_langchain.stand_ins.retrievers import ReplayRetriever
-    from agenttape_langchain.stand_ins.stores import ReplayStore
+    from agenttape_langchain.stand_ins.retrievers import ReplayDocumentCompressor, ReplayRetriever
+    from agenttape_langchain.stand_ins.stores import ReplayChatMessageHistory, ReplayStore, ReplayVectorStore
     from agenttape_langchain.stand_ins.tools import ReplayTool
-    from agenttape_langchain.stand_ins.vector_stores import ReplayVectorStore
     from agenttape_langchain.tape import tape
 
 _LATE = {
     "ReplayChatModel": "stand_ins.chat_models",
-    "ReplayChatMessageHistory": "stand_ins.histories",
-    "ReplayDocumentCompressor": "stand_ins.compressors",
+    "ReplayChatMessageHistory": "stand_ins.stores",
+    "ReplayDocumentCompressor": "stand_ins.retrievers",
     "ReplayEmbeddings": "stand_ins.embeddings",
     "ReplayLLM": "stand_ins.llms",
     "ReplayRetriever": "stand_ins.retrievers",
     "ReplayStore": "stand_ins.stores",
     "ReplayTool": "stand_ins.tools",
-    "ReplayVectorStore": "stand_ins.vector_stores",
+    "ReplayVectorStore": "stand_ins.stores",
     "TapeCache": "cache",
     "TapeCallbackHandler": "callbacks",
     "TapeMiddleware": "middleware",

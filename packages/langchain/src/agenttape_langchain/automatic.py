@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from contextvars import Context
+from pathlib import PurePath
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from langchain_core.callbacks import (
     AsyncCallbackManager,
@@ -29,14 +32,18 @@ from agenttape_core.integration import (
     Boundary,
     Call,
     Family,
+    Session,
     SessionCall,
     Source,
     anotified_outside,
     begin,
+    context_session,
     current_session,
+    forking_pools,
     here,
     notified_outside,
     plain,
+    record_step,
     register_restart,
     wrapping,
 )
@@ -50,15 +57,8 @@ from agenttape_core.integration.patching import (
     register_seam,
     register_tracer,
 )
-from agenttape_core.integration.threads import (
-    enter_branch,
-    forking_pools,
-    in_order,
-    is_notified_directly,
-    steps_in_order,
-    task_branch,
-)
-from agenttape_langchain import checkpoint_ids, configured_chains, tracing
+from agenttape_core.integration.threads import enter_branch, in_order, is_notified_directly, steps_in_order, task_branch
+from agenttape_langchain import checkpoint_ids
 from agenttape_langchain._compat import (
     BACKOFFS,
     EVENTS,
@@ -70,12 +70,19 @@ from agenttape_langchain._compat import (
     STREAMING,
     streaming_besides_ours,
 )
+from agenttape_langchain.address import is_graph
 from agenttape_langchain.chat_models import CHAT_MODELS
 from agenttape_langchain.configurables import atelling, noting, telling
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.run_tree import RunTree as OurTree
-from agenttape_langchain.session_tree import tree_of
+from agenttape_langchain.session_tree import register_follower, tree_of
 from agenttape_langchain.tape import LATE, late_family
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from agenttape_langchain.callbacks.runs import ObservedRun
+    from agenttape_langchain.run_tree import ChainFacts, Run
 
 # -- Rate limiters, which wait as a part of the calls that they let through.
 
@@ -205,16 +212,6 @@ def _ordered(items: list[ItemT], order: list[ItemT]) -> list[ItemT]:
     return list(dict.fromkeys([*(item for item in order if item in kept), *items]))
 
 
-for module in RUN_ID_MODULES:
-    register_seam(module, "uuid7", "uuid", lambda frozen, _: functools.partial(frozen.next_uuid, "uuid7", 7))
-register_run_ids(*RUN_IDS_OF, makers=ID_MAKERS)
-checkpoint_ids.register()
-for module, functions in BACKOFFS.items():
-    register_backoff(module, functions)
-register_tracer(tracing.hosts)
-configured_chains.follow()
-
-
 @functools.cache
 def _late(module: str) -> AbstractContextManager[None]:
     return wrapping(late_family(module))
@@ -232,7 +229,6 @@ def _steps(module: ModuleType) -> Wrappers:
 
 
 _STEPS = ConnectedOnImport(*MODULES_WITH_STEPS, connect=_steps)
-register_restart(restart)
 
 
 def _install(wrappers: Wrappers) -> None:
@@ -252,9 +248,9 @@ def _install(wrappers: Wrappers) -> None:
     wrappers.patch(EVENTS, "handle_event", _telling_outside)
     wrappers.patch(EVENTS, "ahandle_event", _atelling_outside)
     wrappers.patch(*STREAMING, streaming_besides_ours)
-    wrappers.patch(langsmith, "tracing_is_enabled", tracing.enabling)
+    wrappers.patch(langsmith, "tracing_is_enabled", enabling)
     for name in ("post", "patch"):
-        wrappers.patch(RunTree, name, tracing.posting)
+        wrappers.patch(RunTree, name, posting)
     wrappers.enter(forking_pools(ContextThreadPoolExecutor))
     for patched in (record_managers_in_order, *SHELLS_TAPED):
         wrappers.enter(patched)
@@ -325,3 +321,113 @@ def _atelling_outside(handle: Callable[..., Any]) -> Callable[..., Any]:
             await handle(handlers, event_name, ignore_condition_name, *args, **kwargs)
 
     return told
+
+
+# -- Steps of outermost chains with a configurable part, such as the `session_id` of a `RunnableWithMessageHistory`.
+#
+# They tell a replay which recorded run such a chain is; see `recorded_runs`. The steps of graphs have it already.
+
+
+class ConfiguredChains:
+    """Records the outermost chains of one session that have a configurable part. Thread-safe. The session records."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._open: dict[UUID, ObservedRun] = {}
+
+    def began(self, run_id: UUID, parent_run_id: UUID | None, run: Run, facts: ChainFacts) -> None:
+        """Note the beginning of a chain."""
+        if facts.configurable and parent_run_id is None and self._session.auto and not is_graph(facts.metadata):
+            from agenttape_langchain.callbacks.runs import ObservedRun  # a replay observes none
+
+            self._open[run_id] = ObservedRun(
+                key=run_id,
+                position=run.position,
+                name=facts.name,
+                above=None,
+                run=run,
+                tags=facts.tags,
+                metadata={**facts.configurable, **facts.metadata},
+            )
+
+    def ended(self, run_id: UUID, output: Any) -> None:
+        """Record the step."""
+        run = self._open.pop(run_id, None)
+        if run is not None:
+            run.kind = run.chain_kind()
+            record_step(self._session, run.as_step())
+
+    def failed(self, run_id: UUID, error: BaseException) -> None:
+        """Record the step with its error."""
+        run = self._open.pop(run_id, None)
+        if run is not None:
+            run.kind = run.chain_kind()
+            record_step(self._session, run.as_step(status="failed", error=error))
+
+
+def _chains_of(session: Session) -> ConfiguredChains | None:
+    return ConfiguredChains(session) if session.keeps_steps else None
+
+
+# -- Keep replays out of LangSmith by default, and mark those that are traced.
+#
+# All runs reach LangSmith through `RunTree`: those from the environment, from `tracing_v2_enabled`, from a
+# `LangChainTracer` among the callbacks, and from `@traceable` functions.
+
+MARK = "agenttape:replay"
+"""The tag of a replayed run; its metadata has the name of the cassette as `agenttape_cassette`."""
+
+_ENDPOINTS = ("LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT")
+_DEFAULT_ENDPOINT = "https://api.smith.langchain.com"
+
+
+def hosts() -> list[str]:
+    """Return the host that runs are posted to. LangSmith's own function would cache it for the whole process."""
+    endpoint = next(filter(None, map(os.environ.get, _ENDPOINTS)), _DEFAULT_ENDPOINT)
+    host = urlsplit(endpoint.strip("\"' ")).hostname
+    return [host] if host else []
+
+
+def enabling(tracing_is_enabled: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `tracing_is_enabled`: it is False in a replay that is not traced."""
+
+    @functools.wraps(tracing_is_enabled)
+    def is_enabled(*args: Any, **kwargs: Any) -> Any:
+        session = context_session()
+        return False if session is not None and not session.tracing else tracing_is_enabled(*args, **kwargs)
+
+    return is_enabled
+
+
+def posting(post: Callable[..., None]) -> Callable[..., None]:
+    """Wrap `RunTree.post` or `RunTree.patch`: a replay posts no runs, or posts marked runs if it's traced."""
+
+    @functools.wraps(post)
+    def posted(run: Any, *args: Any, **kwargs: Any) -> None:
+        session = context_session()
+        if session is not None and not session.policy.records:
+            if not session.tracing:
+                return
+            _mark(run, session)
+        post(run, *args, **kwargs)
+
+    return posted
+
+
+def _mark(run: Any, session: Session) -> None:
+    """Add the mark to copies of tags and metadata: they may be the user's own objects."""
+    extra = run.extra or {}
+    metadata = {**extra.get("metadata", {}), "agenttape_cassette": PurePath(str(session.path)).name}
+    run.tags = [*(tag for tag in run.tags or () if tag != MARK), MARK]
+    run.extra = {**extra, "metadata": metadata}
+
+
+for module in RUN_ID_MODULES:
+    register_seam(module, "uuid7", "uuid", lambda frozen, _: functools.partial(frozen.next_uuid, "uuid7", 7))
+register_run_ids(*RUN_IDS_OF, makers=ID_MAKERS)
+checkpoint_ids.register()
+for module, functions in BACKOFFS.items():
+    register_backoff(module, functions)
+register_tracer(hosts)
+register_follower(_chains_of)
+register_restart(restart)

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_langchain._compat import current_config, in_config
 from agenttape_langchain.address import is_graph, placement
-from agenttape_langchain.bindings import tape_within
-from agenttape_langchain.calls import CALL
 from agenttape_langchain.effects import (
     Effects,
     NoteEffect,
@@ -19,9 +17,10 @@ from agenttape_langchain.effects import (
 )
 from agenttape_langchain.graphs import register_tape
 from agenttape_langchain.inputs import plain_without_run_ids
-from agenttape_langchain.requests import MEMORY, method_body, runnable_body
+from agenttape_langchain.requests import CALL, MEMORY, method_body, runnable_body
 from agenttape_langchain.run_tree import ChainFacts, Run
 from agenttape_langchain.session_tree import position_of, register_follower
+from agenttape_langchain.tape import tape_within
 
 if TYPE_CHECKING:
     from agenttape_langchain.callbacks.runs import RAISED, ObservedRun

@@ -18,6 +18,22 @@ from agenttape_core.integration.object_settings import public_fields, warn_unles
 from agenttape_core.integration.request_values import as_recorded
 from agenttape_langchain._compat import is_document
 
+# -- The boundary of calls that are replayed as a whole: runnables, and objects built on them.
+
+
+def _joined(chunks: list[Any]) -> Any:
+    """Return what LangChain makes of a stream: the sum of its chunks, or the last one if they cannot be added."""
+    whole = chunks[0] if chunks else None
+    for chunk in chunks[1:]:
+        try:
+            whole = whole + chunk
+        except TypeError:
+            whole = chunk
+    return whole
+
+
+CALL = Boundary("call", join=_joined, split=lambda value: [value])
+
 RETRIEVAL = Boundary("retrieval")
 SEARCH = Boundary("retrieval", is_program=True)
 """A search by code of the program: a replay steps into it where it only asked other boundaries."""

@@ -22,8 +22,7 @@ from agenttape_core.integration import (
     generator,
     plain,
 )
-from agenttape_langchain.calls import CALL
-from agenttape_langchain.requests import runnable_body
+from agenttape_langchain.requests import CALL, runnable_body
 
 # -- how a call is replayed: as one run, with the name and the tags of the runnable ------------------------------------
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable
+from langchain_core.runnables.base import RunnableBindingBase, RunnableEachBase
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import Family
-from agenttape_langchain.bindings import tape_within
+from agenttape_core.integration.alias import alias_class, alias_of
+from agenttape_langchain._compat import configurable_model_class, configured_model
 from agenttape_langchain.chat_models import CHAT_MODELS
-from agenttape_langchain.configurable_models import is_configurable_model, tape_configurable_model
 from agenttape_langchain.graphs import tape_graph
 
 T = TypeVar("T")
@@ -31,7 +33,7 @@ _LATE_OTHERS = {
     "langchain_core.embeddings.embeddings": ("agenttape_langchain.embeddings", "EMBEDDINGS"),
     "langchain_core.vectorstores.base": ("agenttape_langchain.vector_stores", "VECTOR_STORES"),
     "langchain_core.documents.compressor": ("agenttape_langchain.compressors", "COMPRESSORS"),
-    "langchain_core.cross_encoders": ("agenttape_langchain.cross_encoders", "CROSS_ENCODERS"),
+    "langchain_core.cross_encoders": ("agenttape_langchain.compressors", "CROSS_ENCODERS"),
     "langchain_core.stores": ("agenttape_langchain.stores", "STORES"),
     _HISTORIES: ("agenttape_langchain.histories", "HISTORIES"),
 }
@@ -102,3 +104,92 @@ def _imported(modules: Iterable[str]) -> Iterator[Family]:
 
 def _family_of(obj: Any, families: tuple[Family, ...]) -> Family | None:
     return next((family for family in families if isinstance(obj, family.base)), None)
+
+
+# -- Tape the configurable models of `init_chat_model`, which make a model of the configuration for each call.
+
+_OPERATIONS = frozenset({"bind_tools", "with_structured_output"})
+"""Operations that a configurable model queues until it has a model."""
+
+
+def is_configurable_model(value: object) -> bool:
+    """Return whether an object is a configurable model."""
+    cls = configurable_model_class()
+    return cls is not None and isinstance(value, cls)
+
+
+def tape_configurable_model(model: Any) -> Any:
+    """Return the taped alias of a configurable model: every model that it makes is taped."""
+    return alias_of(model, _configurable_alias)
+
+
+@functools.cache
+def _configurable_alias(cls: Any) -> type:
+    def _model(self: Any, config: Any = None) -> Any:
+        return configured_model(cls, self, config, CHAT_MODELS.tape)
+
+    def with_config(self: Any, config: Any = None, **kwargs: Any) -> Any:
+        return tape_configurable_model(cls.with_config(self, config, **kwargs))
+
+    def __getattr__(self: Any, name: str) -> Any:  # noqa: N807 - it becomes the method of that name
+        value = cls.__getattr__(self, name)
+        return _taping(value) if name in _OPERATIONS else value
+
+    methods = {"_model": _model, "with_config": with_config, "__getattr__": __getattr__}
+    return alias_class(cls, methods, _configurable_alias)
+
+
+def _taping(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap an operation, which returns another configurable model."""
+
+    @functools.wraps(operation)
+    def taping(*args: Any, **kwargs: Any) -> Any:
+        return tape_configurable_model(operation(*args, **kwargs))
+
+    return taping
+
+
+# -- Tape models, tools and retrievers inside the runnables that LangChain wraps around them.
+
+TapeLeaf = Callable[[Any], Any]
+"""Tapes a model, a tool or a retriever; returns None for anything else."""
+
+
+def tape_within(runnable: Runnable[Any, Any], tape_leaf: TapeLeaf) -> Any:
+    """Return a runnable with the model, tool or retriever inside it taped; None if there is none in its core.
+
+    Args:
+        runnable: A leaf, or one inside `bind`, `with_config`, `with_retry`, `map`, `with_fallbacks`,
+            `configurable_fields`, `configurable_alternatives`, in any order.
+        tape_leaf: Tapes a leaf.
+    """
+    # Imported here, as a session needs none of them: LangChain imports them late, too.
+    from langchain_core.runnables.configurable import DynamicRunnable, RunnableConfigurableAlternatives
+    from langchain_core.runnables.fallbacks import RunnableWithFallbacks
+
+    within = functools.partial(tape_within, tape_leaf=tape_leaf)
+    if (leaf := tape_leaf(runnable)) is not None:
+        return leaf
+    if isinstance(runnable, RunnableBindingBase | RunnableEachBase):
+        return _with(runnable, bound=within(runnable.bound))
+    if isinstance(runnable, RunnableConfigurableAlternatives):
+        alternatives = {key: _alternative(each, within) for key, each in runnable.alternatives.items()}
+        return _with(runnable, default=within(runnable.default), alternatives=alternatives)
+    if isinstance(runnable, DynamicRunnable):
+        return _with(runnable, default=within(runnable.default))
+    if isinstance(runnable, RunnableWithFallbacks):
+        fallbacks = [within(fallback) or fallback for fallback in runnable.fallbacks]
+        return _with(runnable, runnable=within(runnable.runnable), fallbacks=fallbacks)
+    return None
+
+
+def _with(whole: Any, /, **parts: Any) -> Any:
+    """Return a copy of a runnable with other parts; None if a part is None."""
+    return None if any(part is None for part in parts.values()) else whole.model_copy(update=parts)
+
+
+def _alternative(alternative: Any, within: Callable[[Any], Any]) -> Any:
+    """Return an alternative with the leaf inside it taped, even if it is made only when it is chosen."""
+    if isinstance(alternative, Runnable):
+        return within(alternative) or alternative
+    return lambda: _alternative(alternative(), within)

@@ -10,34 +10,35 @@ from agenttape_llamaindex.tape import tape
 if TYPE_CHECKING:
     from agenttape_core import boundary, use_cassette
     from agenttape_llamaindex.callbacks import TapeEventHandler
-    from agenttape_llamaindex.stand_ins.chat_stores import ReplayChatStore, ReplayMemory
     from agenttape_llamaindex.stand_ins.embeddings import ReplayEmbedding, ReplaySparseEmbedding
-    from agenttape_llamaindex.stand_ins.kv_stores import ReplayKVStore
     from agenttape_llamaindex.stand_ins.llms import ReplayLLM
-    from agenttape_llamaindex.stand_ins.postprocessors import ReplayNodePostprocessor
-    from agenttape_llamaindex.stand_ins.property_graph_stores import ReplayPropertyGraphStore
-    from agenttape_llamaindex.stand_ins.readers import ReplayReader
-    from agenttape_llamaindex.stand_ins.retrievers import ReplayRetriever
+    from agenttape_llamaindex.stand_ins.retrievers import ReplayNodePostprocessor, ReplayReader, ReplayRetriever
+    from agenttape_llamaindex.stand_ins.stores import (
+        ReplayChatStore,
+        ReplayKVStore,
+        ReplayMemory,
+        ReplayPropertyGraphStore,
+        ReplayVectorStore,
+    )
     from agenttape_llamaindex.stand_ins.tools import ReplayTool
-    from agenttape_llamaindex.stand_ins.vector_stores import ReplayVectorStore
     from agenttape_llamaindex.threads import ThreadReplay, areplay_thread, export_thread, replay_thread
     from agenttape_llamaindex.workflows import RecordedEvent, RecordedStep, TapeRuntime, context_at, steps_of
 
 _LATE = {
     "RecordedEvent": "workflows",
     "RecordedStep": "workflows",
-    "ReplayChatStore": "stand_ins.chat_stores",
+    "ReplayChatStore": "stand_ins.stores",
     "ReplayEmbedding": "stand_ins.embeddings",
-    "ReplayKVStore": "stand_ins.kv_stores",
+    "ReplayKVStore": "stand_ins.stores",
     "ReplayLLM": "stand_ins.llms",
-    "ReplayMemory": "stand_ins.chat_stores",
-    "ReplayNodePostprocessor": "stand_ins.postprocessors",
-    "ReplayPropertyGraphStore": "stand_ins.property_graph_stores",
-    "ReplayReader": "stand_ins.readers",
+    "ReplayMemory": "stand_ins.stores",
+    "ReplayNodePostprocessor": "stand_ins.retrievers",
+    "ReplayPropertyGraphStore": "stand_ins.stores",
+    "ReplayReader": "stand_ins.retrievers",
     "ReplayRetriever": "stand_ins.retrievers",
     "ReplaySparseEmbedding": "stand_ins.embeddings",
     "ReplayTool": "stand_ins.tools",
-    "ReplayVectorStore": "stand_ins.vector_stores",
+    "ReplayVectorStore": "stand_ins.stores",
     "TapeEventHandler": "callbacks",
     "TapeRuntime": "workflows",
     "ThreadReplay": "threads",

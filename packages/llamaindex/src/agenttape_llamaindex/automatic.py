@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,29 +13,83 @@ from llama_index.core.graph_stores.types import LabelledPropertyGraph
 from llama_index.core.indices.keyword_table.retrievers import BaseKeywordTableRetriever
 from llama_index.core.rate_limiter import BaseRateLimiter
 from llama_index.core.storage.chat_store import sql
+from workflows import Workflow
+from workflows.events import StartEvent
 
-from agenttape_core.integration import Family, register_restart, wrapping
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.integration import Family, Source, current_session, forking_pools, register_restart, wrapping
 from agenttape_core.integration.leaves import limiter_leaves
 from agenttape_core.integration.patching import Wrappers, register_run_ids
-from agenttape_core.integration.threads import forking_pools
-from agenttape_llamaindex import keyword_tables, property_graphs
-from agenttape_llamaindex._compat import CONTROL_LOOP, RUN_IDS_OF, hook_span_handler
+from agenttape_llamaindex._compat import CONTROL_LOOP, RUN_IDS_OF, answered_steps, hook_span_handler
 from agenttape_llamaindex.clocks import RUNNER_METHODS, OrderedTime
 from agenttape_llamaindex.effect_hooks import EFFECTS_NOTED
 from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
 from agenttape_llamaindex.llms import LLMS
-from agenttape_llamaindex.postprocessors import POSTPROCESSORS
 from agenttape_llamaindex.program_parts import PROGRAM_PARTS
 from agenttape_llamaindex.readers import READERS
-from agenttape_llamaindex.restarting import restart
-from agenttape_llamaindex.retrievers import RETRIEVERS
+from agenttape_llamaindex.retrievers import POSTPROCESSORS, RETRIEVERS
 from agenttape_llamaindex.run_tree import SpanTree
 from agenttape_llamaindex.steps import SessionSteps
 from agenttape_llamaindex.stores import STORES
 from agenttape_llamaindex.streamed_chats import following
+from agenttape_llamaindex.threads import script_of
 from agenttape_llamaindex.tools import FUNCTION_TOOLS, TOOLS
 from agenttape_llamaindex.workflows.halts import halts_end_streams
 from agenttape_llamaindex.workflows.order import in_recorded_order
+
+# -- The triplets of LlamaIndex's property graph in one order, whatever the hash seed of the process.
+#
+# `LabelledPropertyGraph` keeps them in a set, whose order goes into prompts by way of the retrievers. The relations
+# are in a dict beside it, so the order in which they were added is known.
+
+
+def _triplets_in_order(get_triplets: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Return the method of a graph with its result in the order in which the relations were added, within sessions."""
+
+    @functools.wraps(get_triplets)
+    def ordered(graph: Any) -> list[Any]:
+        triplets = get_triplets(graph)
+        if current_session() is None:
+            return triplets
+        places = {id(relation): place for place, relation in enumerate(graph.relations.values())}
+
+        def place(triplet: Any) -> tuple[int, str, str]:
+            subject, relation, target = triplet
+            return places[id(relation)], subject.id, target.id
+
+        return sorted(triplets, key=place)
+
+    return ordered
+
+
+# -- The nodes that LlamaIndex's keyword tables find, in one order, whatever the hash seed of the process.
+#
+# A table keeps the nodes of a keyword in a set, and keywords are extracted as a set. Nodes with equally many keywords
+# of a query come in the order of both, and only the first of them get into the prompt.
+
+
+def _nodes_in_order(retrieve: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Return the method of a retriever with the nodes of a keyword in the order of their ids, within sessions."""
+
+    @functools.wraps(retrieve)
+    def ordered(retriever: Any, *args: Any, **kwargs: Any) -> list[Any]:
+        if current_session() is None:
+            return retrieve(retriever, *args, **kwargs)
+        twin = copy.copy(retriever)
+        twin._get_keywords = lambda query: sorted(retriever._get_keywords(query))
+        twin._index_struct = _InOrder(retriever._index_struct)
+        return retrieve(twin, *args, **kwargs)
+
+    return ordered
+
+
+class _InOrder:
+    """A table of keywords, as a retriever reads it."""
+
+    def __init__(self, table: Any) -> None:
+        self.keywords = table.keywords
+        self.table = {keyword: sorted(nodes) for keyword, nodes in table.table.items()}
+
 
 # Rate limiters, which wait as a part of the calls that they let through.
 
@@ -57,10 +113,6 @@ _FAMILIES = (
 )
 
 
-register_restart(restart)
-register_run_ids(*RUN_IDS_OF)
-
-
 def _install(wrappers: Wrappers) -> None:
     # Each handler is put before the others: the tree, which the steps read, has to see a span first.
     wrappers.hold(lambda: _hooked(SessionSteps()))
@@ -74,8 +126,8 @@ def _install(wrappers: Wrappers) -> None:
     wrappers.hold(halts_end_streams)
     wrappers.patch(sql, "time", OrderedTime)
     wrappers.patch(StreamingAgentChatResponse, "__post_init__", following)
-    wrappers.patch(LabelledPropertyGraph, "get_triplets", property_graphs.in_order)
-    wrappers.patch(BaseKeywordTableRetriever, "_retrieve", keyword_tables.in_order)
+    wrappers.patch(LabelledPropertyGraph, "get_triplets", _triplets_in_order)
+    wrappers.patch(BaseKeywordTableRetriever, "_retrieve", _nodes_in_order)
     wrappers.enter(forking_pools())
 
 
@@ -94,3 +146,69 @@ _wrappers = Wrappers(_install)
 def integration() -> Wrappers:
     """Connect LlamaIndex to the sessions of this process; core enters it with the first and leaves it with the last."""
     return _wrappers
+
+
+# -- Begin a recorded workflow again in the session that is open, as `agenttape replay --run` does.
+#
+# A recording that holds the ticks of the run has the events that came from outside later; another one has the event
+# that the run began with.
+
+_EVENT = "event"
+"""The key of the name of the class, beside the fields of an event."""
+
+
+def restart(app: Any, source: Source) -> Callable[[], Any] | None:
+    """Return a function that runs a workflow again with its recorded events.
+
+    Returns `None` for any other `app`; a recording of a server is left to others. Raises `ConfigurationError` if an
+    event cannot be rebuilt, or the recording has no input.
+    """
+    if not isinstance(app, Workflow) or source.is_request:
+        return None
+    script = None if source.is_replaced else script_of(source.cassette.path, app)
+    if script is not None:
+        return lambda: _played(script, app)
+    _refuse_answers(app, source)
+    event = _begun_with(app, source)
+    return lambda: _run(app, event)
+
+
+async def _played(script: Any, workflow: Workflow) -> Any:
+    result, _ = await script.play(workflow)
+    return result
+
+
+async def _run(workflow: Workflow, event: StartEvent) -> Any:
+    return await workflow.run(start_event=event)
+
+
+def _refuse_answers(workflow: Workflow, source: Source) -> None:
+    """Refuse a run in which a person answered, where the answers are not known: it would wait for them."""
+    answered = answered_steps(workflow) & {step.name for step in source.cassette.steps() if step.kind == "node"}
+    if answered:
+        raise ConfigurationError(
+            f"{source.cassette.path}: step {min(answered)} was given an answer from outside, and the "
+            "recording does not hold it\n  observe the run with TapeEventHandler, which keeps what comes from outside, "
+            "and leave --input out"
+        )
+
+
+def _begun_with(workflow: Workflow, source: Source) -> StartEvent:
+    given = source.given()
+    if not isinstance(given, dict):
+        raise ConfigurationError(
+            f"{source.cassette.path}: expected the fields of an event as the input of a workflow, found "
+            f"a {type(given).__name__}"
+        )
+    fields = {key: value for key, value in given.items() if key != _EVENT}
+    made = workflow.start_event_class
+    try:
+        return made(**fields)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{source.cassette.path}: the recorded input does not fit {made.__name__}: {error}"
+        ) from error
+
+
+register_restart(restart)
+register_run_ids(*RUN_IDS_OF)

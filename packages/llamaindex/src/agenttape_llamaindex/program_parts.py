@@ -53,7 +53,6 @@ from agenttape_llamaindex._compat import static, within_decorators
 from agenttape_llamaindex.components import is_boundary_but
 from agenttape_llamaindex.containers import tape_container
 from agenttape_llamaindex.requests import identity_of, method_body
-from agenttape_llamaindex.stores import Methods
 from agenttape_llamaindex.streamed_chats import Answering, chat_answer
 
 # -- The streamed answers of components that reach outside by themselves: a head without the stream, and its texts.
@@ -197,10 +196,14 @@ def _session_call(method: str, leaf: str, names: tuple[str, ...]) -> Any:
     return lambda self, args, kwargs: _begun(method, leaf, names, self, (args, kwargs))
 
 
-def _family(plain_: Methods, awaited: Methods, base: type, *others: type) -> Family:
+_Names = Mapping[str, tuple[str, ...]]
+"""Methods of an interface, with the names of their positional arguments."""
+
+
+def _family(plain_: _Names, awaited: _Names, base: type, *others: type) -> Family:
     """Return the family of an interface.
 
-    `plain_` methods return, each with the names of its positional arguments. A call of a method that is `awaited` is
+    `plain_` methods return. A call of a method that is `awaited` is
     the same as one of its twin, the method without the `a`. `others` are interfaces of LlamaIndex that derive from
     `base`.
     """

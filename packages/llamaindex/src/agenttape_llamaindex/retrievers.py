@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import QueryBundle
 
 from agenttape_core.integration import (
@@ -14,6 +15,7 @@ from agenttape_core.integration import (
     SessionCall,
     begin,
     coroutine,
+    model_of,
     named_arguments,
     plain,
     settings_of,
@@ -21,7 +23,7 @@ from agenttape_core.integration import (
 from agenttape_core.integration.object_settings import SEARCH_SETTINGS
 from agenttape_llamaindex._compat import static
 from agenttape_llamaindex.components import is_boundary, spanned
-from agenttape_llamaindex.requests import retrieval_body
+from agenttape_llamaindex.requests import method_body, retrieval_body
 
 RETRIEVAL = Boundary("retrieval")
 """A search of a store, whose code is its provider's."""
@@ -66,3 +68,25 @@ RETRIEVERS = Family(
     is_boundary=is_boundary,
 )
 """Every retriever; LlamaIndex's own classes only if they are taped by hand."""
+
+
+POSTPROCESS = "postprocess_nodes"
+"""The one name of both methods of postprocessors."""
+
+
+def _cross_postprocessor(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
+    given = named_arguments(static(type(self), method), ("nodes", "query_bundle"), args, kwargs)
+    arguments = {"nodes": given.pop("nodes", None), "query": query_of(given.pop("query_bundle", None)), **given}
+    settings = {**model_of(self), **search_settings(self)}
+    return begin(SEARCH, self, type(self).__name__, lambda _: method_body(POSTPROCESS, arguments, settings))
+
+
+POSTPROCESSORS = Family(
+    BaseNodePostprocessor,
+    {
+        "_postprocess_nodes": spanned(plain, functools.partial(_cross_postprocessor, "_postprocess_nodes")),
+        "_apostprocess_nodes": spanned(coroutine, functools.partial(_cross_postprocessor, "_apostprocess_nodes")),
+    },
+    is_boundary=is_boundary,
+)
+"""Every node postprocessor; LlamaIndex's own classes only if they are taped by hand."""

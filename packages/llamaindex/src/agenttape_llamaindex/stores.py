@@ -6,9 +6,8 @@ store. The stores that LlamaIndex keeps in the process run.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from llama_index.core.graph_stores.types import PropertyGraphStore
 from llama_index.core.memory import BaseMemory
@@ -21,6 +20,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import (
     Boundary,
+    Cross,
     Family,
     Leaf,
     SessionCall,
@@ -39,115 +39,119 @@ from agenttape_llamaindex.retrievers import RETRIEVAL
 
 MEMORY = Boundary("memory")
 
-Methods = Mapping[str, tuple[str, ...]]
-"""The methods of an interface, with the names of their positional arguments."""
-
 ASYNC_NAMES = {"add": "async_add", "add_message": "async_add_message"}
 """The asynchronous forms whose names have more than an `a` before them."""
 
-VECTOR_SEARCHES: Methods = {"query": ("query",), "get_nodes": ("node_ids", "filters")}
-VECTOR_WRITES: Methods = {
-    "add": ("nodes",),
-    "delete": ("ref_doc_id",),
-    "delete_nodes": ("node_ids", "filters"),
-    "clear": (),
+
+class Method(NamedTuple):
+    """A method of an interface."""
+
+    names: tuple[str, ...]  # the names of its positional arguments
+    boundary: Boundary
+    writes: bool = False
+
+
+Methods = Mapping[str, Method]
+
+
+def _search(*names: str) -> Method:
+    return Method(names, RETRIEVAL)
+
+
+def _read(*names: str) -> Method:
+    return Method(names, MEMORY)
+
+
+def _write(*names: str) -> Method:
+    return Method(names, MEMORY, writes=True)
+
+
+VECTOR_METHODS: Methods = {
+    "query": _search("query"),
+    "get_nodes": _search("node_ids", "filters"),
+    "add": _write("nodes"),
+    "delete": _write("ref_doc_id"),
+    "delete_nodes": _write("node_ids", "filters"),
+    "clear": _write(),
 }
-GRAPH_SEARCHES: Methods = {
-    "get": ("properties", "ids"),
-    "get_triplets": ("entity_names", "relation_names", "properties", "ids"),
-    "get_rel_map": ("graph_nodes", "depth", "limit", "ignore_rels"),
-    "get_llama_nodes": ("node_ids",),
-    "structured_query": ("query", "param_map"),
-    "vector_query": ("query",),
-    "get_schema": ("refresh",),
-    "get_schema_str": ("refresh",),
+GRAPH_METHODS: Methods = {
+    "get": _search("properties", "ids"),
+    "get_triplets": _search("entity_names", "relation_names", "properties", "ids"),
+    "get_rel_map": _search("graph_nodes", "depth", "limit", "ignore_rels"),
+    "get_llama_nodes": _search("node_ids"),
+    "structured_query": _search("query", "param_map"),
+    "vector_query": _search("query"),
+    "get_schema": _search("refresh"),
+    "get_schema_str": _search("refresh"),
+    "upsert_nodes": _write("nodes"),
+    "upsert_relations": _write("relations"),
+    "upsert_llama_nodes": _write("llama_nodes"),
+    "delete": _write("entity_names", "relation_names", "properties", "ids"),
+    "delete_llama_nodes": _write("node_ids", "ref_doc_ids"),
 }
-GRAPH_WRITES: Methods = {
-    "upsert_nodes": ("nodes",),
-    "upsert_relations": ("relations",),
-    "upsert_llama_nodes": ("llama_nodes",),
-    "delete": ("entity_names", "relation_names", "properties", "ids"),
-    "delete_llama_nodes": ("node_ids", "ref_doc_ids"),
+KEY_VALUE_METHODS: Methods = {
+    "get": _read("key", "collection"),
+    "get_all": _read("collection"),
+    "put": _write("key", "val", "collection"),
+    "put_all": _write("kv_pairs", "collection", "batch_size"),
+    "delete": _write("key", "collection"),
 }
-KEY_VALUE_READS: Methods = {
-    "get": ("key", "collection"),
-    "get_all": ("collection",),
+CHAT_METHODS: Methods = {
+    "get_messages": _read("key"),
+    "get_keys": _read(),
+    "set_messages": _write("key", "messages"),
+    "add_message": _write("key", "message"),
+    "delete_messages": _write("key"),
+    "delete_message": _write("key", "idx"),
+    "delete_last_message": _write("key"),
 }
-KEY_VALUE_WRITES: Methods = {
-    "put": ("key", "val", "collection"),
-    "put_all": ("kv_pairs", "collection", "batch_size"),
-    "delete": ("key", "collection"),
-}
-CHAT_READS: Methods = {
-    "get_messages": ("key",),
-    "get_keys": (),
-}
-CHAT_WRITES: Methods = {
-    "set_messages": ("key", "messages"),
-    "add_message": ("key", "message"),
-    "delete_messages": ("key",),
-    "delete_message": ("key", "idx"),
-    "delete_last_message": ("key",),
-}
-DATABASE_READS: Methods = {
-    "get_messages": ("key", "status", "limit", "offset"),
-    "count_messages": ("key", "status"),
-    "get_keys": (),
-}
-DATABASE_WRITES: Methods = {
-    "add_message": ("key", "message", "status"),
-    "add_messages": ("key", "messages", "status"),
-    "set_messages": ("key", "messages", "status"),
-    "delete_message": ("key", "idx"),
-    "delete_messages": ("key", "status"),
-    "delete_oldest_messages": ("key", "n"),
-    "archive_oldest_messages": ("key", "n"),
+DATABASE_METHODS: Methods = {
+    "get_messages": _read("key", "status", "limit", "offset"),
+    "count_messages": _read("key", "status"),
+    "get_keys": _read(),
+    "add_message": _write("key", "message", "status"),
+    "add_messages": _write("key", "messages", "status"),
+    "set_messages": _write("key", "messages", "status"),
+    "delete_message": _write("key", "idx"),
+    "delete_messages": _write("key", "status"),
+    "delete_oldest_messages": _write("key", "n"),
+    "archive_oldest_messages": _write("key", "n"),
 }
 """The methods of a chat store in a database, all of them asynchronous."""
-MEMORY_READS: Methods = {
-    "get": ("input",),
-    "get_all": (),
-}
-MEMORY_WRITES: Methods = {
-    "put": ("message",),
-    "put_messages": ("messages",),
-    "set": ("messages",),
-    "reset": (),
+MEMORY_METHODS: Methods = {
+    "get": _read("input"),
+    "get_all": _read(),
+    "put": _write("message"),
+    "put_messages": _write("messages"),
+    "set": _write("messages"),
+    "reset": _write(),
 }
 
 
-def _cross(  # noqa: PLR0917 - all but the last three are bound for each method
-    boundary: Boundary,
-    names: tuple[str, ...],
-    writes: bool,
-    method: str,
-    self: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> SessionCall | None:
-    if is_in_process(self):
-        return None
-    arguments = named_arguments(static(type(self), method), names, args, kwargs)
-    settings = settings_of(self, STORE_SETTINGS)
-    return begin(boundary, self, type(self).__name__, lambda _: method_body(method, arguments, settings), writes=writes)
+def _crossing(name: str, method: Method) -> Cross:
+    def cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
+        if is_in_process(self):
+            return None
+        arguments = named_arguments(static(type(self), name), method.names, args, kwargs)
+        settings = settings_of(self, STORE_SETTINGS)
+        return begin(
+            method.boundary,
+            self,
+            type(self).__name__,
+            lambda _: method_body(name, arguments, settings),
+            writes=method.writes,
+        )
+
+    return cross
 
 
-def _leaves(boundary: Boundary, reads: Methods, writes: Methods) -> dict[str, Leaf]:
-    """Return the leaves of a kind of store, whose writes are memory."""
+def _leaves(methods: Methods) -> dict[str, Leaf]:
     leaves = {}
-    for method, names in {**reads, **writes}.items():
-        cross = functools.partial(_cross, boundary if method in reads else MEMORY, names, method in writes, method)
-        leaves[method] = spanned(plain, cross)
-        leaves[ASYNC_NAMES.get(method, f"a{method}")] = spanned(coroutine, cross)
+    for name, method in methods.items():
+        cross = _crossing(name, method)
+        leaves[name] = spanned(plain, cross)
+        leaves[ASYNC_NAMES.get(name, f"a{name}")] = spanned(coroutine, cross)
     return leaves
-
-
-def _database_leaves() -> dict[str, Leaf]:
-    methods = {**DATABASE_READS, **DATABASE_WRITES}
-    return {
-        name: spanned(coroutine, functools.partial(_cross, MEMORY, names, name in DATABASE_WRITES, name))
-        for name, names in methods.items()
-    }
 
 
 def _family(base: type, leaves: dict[str, Leaf]) -> Family:
@@ -161,13 +165,15 @@ def _family(base: type, leaves: dict[str, Leaf]) -> Family:
     return Family(base, leaves, defaults=own, is_boundary=is_boundary)
 
 
-VECTOR_STORES = _family(BasePydanticVectorStore, _leaves(RETRIEVAL, VECTOR_SEARCHES, VECTOR_WRITES))
-GRAPH_STORES = _family(PropertyGraphStore, _leaves(RETRIEVAL, GRAPH_SEARCHES, GRAPH_WRITES))
-KEY_VALUE_STORES = _family(BaseKVStore, _leaves(MEMORY, KEY_VALUE_READS, KEY_VALUE_WRITES))
-CHAT_STORES = _family(BaseChatStore, _leaves(MEMORY, CHAT_READS, CHAT_WRITES))
-MEMORIES = _family(BaseMemory, _leaves(MEMORY, MEMORY_READS, MEMORY_WRITES))
+VECTOR_STORES = _family(BasePydanticVectorStore, _leaves(VECTOR_METHODS))
+GRAPH_STORES = _family(PropertyGraphStore, _leaves(GRAPH_METHODS))
+KEY_VALUE_STORES = _family(BaseKVStore, _leaves(KEY_VALUE_METHODS))
+CHAT_STORES = _family(BaseChatStore, _leaves(CHAT_METHODS))
+MEMORIES = _family(BaseMemory, _leaves(MEMORY_METHODS))
 CHAT_DATABASES = Family(
-    AsyncDBChatStore, _database_leaves(), is_boundary=is_boundary_but(AsyncDBChatStore, SQLAlchemyChatStore)
+    AsyncDBChatStore,
+    {name: spanned(coroutine, _crossing(name, method)) for name, method in DATABASE_METHODS.items()},
+    is_boundary=is_boundary_but(AsyncDBChatStore, SQLAlchemyChatStore),
 )
 
 STORES = (VECTOR_STORES, GRAPH_STORES, KEY_VALUE_STORES, CHAT_STORES, CHAT_DATABASES, MEMORIES)

@@ -24,10 +24,9 @@ def _taped_by() -> tuple[tuple[type, Callable[[Any], Any]], ...]:
     from agenttape_llamaindex.containers import CONTAINERS, tape_container
     from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
     from agenttape_llamaindex.llms import tape_llm
-    from agenttape_llamaindex.postprocessors import POSTPROCESSORS
     from agenttape_llamaindex.program_parts import PROGRAM_PARTS, tape_part
     from agenttape_llamaindex.readers import READERS
-    from agenttape_llamaindex.retrievers import RETRIEVERS
+    from agenttape_llamaindex.retrievers import POSTPROCESSORS, RETRIEVERS
     from agenttape_llamaindex.stores import STORES, tape_store
     from agenttape_llamaindex.tools import FUNCTION_TOOLS, TOOLS
 

@@ -29,9 +29,9 @@ call of a component that runs, unless it reaches outside directly; a `ProgramCal
 `model_of` and `settings_of` read the settings of an object.
 
 **Places.** A `Position` is the location of a call in the run; `here` and `below` find it. `register_position`,
-`register_scope` and `register_address_reader` connect the framework's own tree; `register_run_reader` lets a miss say
-how the run around it differs. `RecordedRuns` finds the recorded run that an outermost run is, by its conversation and
-its input (compared `without_ids`), and an address for one that is added.
+`register_scope` and `register_address_reader` connect the framework's own tree, `forking_pools` the work in pools;
+`register_run_reader` lets a miss say how the run around it differs. `RecordedRuns` finds the recorded run that an
+outermost run is, by its conversation and its input (compared `without_ids`), and an address for one that is added.
 
 **Values.** `register_codecs` adds a `TypeCodec` for values of the framework, `register_result_attribute` an attribute
 of its errors. `value_codec` and `plain_value` encode; `class_name` and `loaded_class` name classes without importing
@@ -106,6 +106,7 @@ from agenttape_core.session.positions import below, here, register_position, reg
 from agenttape_core.session.recorded_runs import RecordedRuns, without_ids
 from agenttape_core.session.runs import outcomes_of, times_left, times_recorded
 from agenttape_core.session.side_effects import note_side_effect
+from agenttape_core.session.thread_pools import forking_pools
 
 __all__ = [
     "Boundary",
@@ -146,6 +147,7 @@ __all__ = [
     "coroutine",
     "current_session",
     "executing",
+    "forking_pools",
     "generator",
     "here",
     "intercept",

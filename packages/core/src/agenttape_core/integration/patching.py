@@ -1,4 +1,4 @@
-"""What a framework registers with sessions about its process: functions to patch, hosts, files, packages.
+"""The process of a framework, as sessions have to treat it: functions to patch, hosts, files, packages.
 
 `register_seam` names functions that make ids or tell the time, `register_run_ids` modules that draw ids of runs which
 only handlers see, and `register_backoff` functions that sleep before a retry. `register_tracer` names hosts that a

@@ -5,8 +5,8 @@ event loop. `comes_yet` waits for a task as long as it may still be done, and `F
 an order. `register_lazy_stream` names a stream that works while it is read. `is_sleep_ordered` returns whether a wait
 in an event loop is part of a recorded order, and `is_notified_directly` whether handlers need no order here.
 
-A branch distinguishes concurrent work in addresses: `current_branch`, `enter_branch`, `task_branch`, and
-`forking_pools` for thread pools. `Lock` and `RLock` are like those in `threading`, but free in a forked child.
+A branch distinguishes concurrent work in addresses: `current_branch`, `enter_branch`, `task_branch`. `Lock` and `RLock`
+are like those in `threading`, but free in a forked child.
 """
 
 from agenttape_core.freeze import is_sleep_ordered
@@ -21,7 +21,6 @@ from agenttape_core.scheduling import (
     steps_in_order,
     visible,
 )
-from agenttape_core.session.thread_pools import forking_pools
 
 __all__ = [
     "FuturesInOrder",
@@ -30,7 +29,6 @@ __all__ = [
     "comes_yet",
     "current_branch",
     "enter_branch",
-    "forking_pools",
     "in_order",
     "is_notified_directly",
     "is_sleep_ordered",

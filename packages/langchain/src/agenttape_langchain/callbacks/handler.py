@@ -24,8 +24,7 @@ from agenttape_langchain.callbacks.calls import (
     ObservedModel,
     ObservedTool,
 )
-from agenttape_langchain.callbacks.observing import Observing
-from agenttape_langchain.callbacks.runs import ObservedRun
+from agenttape_langchain.callbacks.runs import ObservedRun, Observing
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.configurables import begun_with
 from agenttape_langchain.decision_requests import DECISION, decision_body, is_decision

@@ -11,7 +11,7 @@ streams: a sum of chunks is given all fields, whatever each was given.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core import messages as lc
 from langchain_core.messages import AIMessageChunk, BaseMessage
@@ -32,7 +32,66 @@ from agenttape_core.integration.codecs import (
     read_fields,
     subclass_name,
 )
-from agenttape_langchain.codec import parsed, tool_calls
+from agenttape_langchain.codec import parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agenttape_core.integration import Plain
+
+# -- Tool calls inside messages, without the keys that all of them have.
+#
+# A call is written as `{name, args, id}`: the constant `type` and keys whose value is None are left out. A dict
+# without exactly the keys that LangChain's factories give it is written pair by pair under `$dict`.
+
+_KEYS = {
+    "tool_call": ("name", "args", "id", "type"),
+    "invalid_tool_call": ("name", "args", "id", "error", "type"),
+    "tool_call_chunk": ("name", "args", "id", "index", "type"),
+}
+
+
+def _writer(kind: str) -> Callable[[Any, Nested], Plain]:
+    keys = _KEYS[kind]
+
+    def write_call(call: dict[str, Any], nested: Nested) -> Plain:
+        if tuple(call) == keys and call["type"] == kind:
+            return {key: nested(call[key]) for key in keys[:-1] if call[key] is not None}
+        return {"$dict": [[nested(key), nested(value)] for key, value in call.items()]}
+
+    return lambda calls, nested: [write_call(call, nested) for call in calls]
+
+
+def _reader(kind: str) -> Callable[[Plain, Nested], Any]:
+    keys = _KEYS[kind]
+
+    def read_call(plain: Plain, nested: Nested) -> Any:
+        if "$dict" in expect_dict(plain, kind):
+            return nested(plain)
+        if unknown := plain.keys() - keys[:-1]:
+            raise UnreadableValueError(kind, f"expected the keys {', '.join(keys[:-1])}, found {sorted(unknown)}")
+        call = {key: nested(plain.get(key)) for key in keys}
+        call["type"] = kind
+        return call
+
+    def read_calls(plain: Plain, nested: Nested) -> Any:
+        if type(plain) is not list:
+            raise UnreadableValueError(f"{kind}s", f"expected a list, found {type(plain).__name__}")
+        return [read_call(item, nested) for item in plain]
+
+    return read_calls
+
+
+_FIELDS_OF_CALLS = {
+    "tool_calls": "tool_call",
+    "invalid_tool_calls": "invalid_tool_call",
+    "tool_call_chunks": "tool_call_chunk",
+}
+
+_CALL_WRITERS = {field: _writer(kind) for field, kind in _FIELDS_OF_CALLS.items()}
+"""Writers of the fields that hold tool calls."""
+_CALL_READERS = {field: _reader(kind) for field, kind in _FIELDS_OF_CALLS.items()}
+"""Readers of the fields that hold tool calls."""
 
 _CLASSES: tuple[type[BaseMessage], ...] = (
     lc.AIMessage,
@@ -52,8 +111,8 @@ _CLASSES: tuple[type[BaseMessage], ...] = (
 _BY_TYPE: dict[str, type[BaseMessage]] = {cls.model_fields["type"].default: cls for cls in _CLASSES}
 _TYPE_OF = {cls: name for name, cls in _BY_TYPE.items()}
 
-_WRITERS = {**tool_calls.WRITERS, "additional_kwargs": parsed.write_additional}
-_READERS = {**tool_calls.READERS, "additional_kwargs": parsed.read_additional}
+_WRITERS = {**_CALL_WRITERS, "additional_kwargs": parsed.write_additional}
+_READERS = {**_CALL_READERS, "additional_kwargs": parsed.read_additional}
 
 _SORTS: dict[str, tuple[type, ...]] = {
     "content": (str, list),

@@ -23,21 +23,44 @@ from agenttape_core.integration.importing import (
     ImportReport,
     NotImportableError,
     Options,
+    Wire,
+    apart_class,
     embedded_texts,
     is_scalar,
     provider_class,
+    wire_of,
 )
 from agenttape_core.integration.object_settings import EMBEDDING_SETTINGS
-from agenttape_langchain._compat import as_provider_sees, invocation_params
+from agenttape_langchain._compat import answered_by, as_provider_sees, invocation_params
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.codec import join_chunks
 from agenttape_langchain.embeddings import EMBEDDING
-from agenttape_langchain.importers.clients import as_constructed, model_on_wire
 from agenttape_langchain.importers.foreign_objects import is_message, read_document, read_message
 from agenttape_langchain.importers.requests import History, ModelCall
 from agenttape_langchain.importers.services import Service, embedding_connection, service_of
 from agenttape_langchain.requests import RETRIEVAL, chat_body, embedding_body, retrieval_body, tool_body
 from agenttape_langchain.tools import TOOL
+
+# -- The provider packages at work: they parse a recorded answer themselves, without any network.
+
+
+def model_on_wire(
+    cls: Any, sdk: str, exchange: Exchange, settings: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[Any, Wire]:
+    """Return a model whose client gets the recorded response, once and without a retry.
+
+    `sdk` is the package that it sends with, `openai` or `anthropic`; `settings` are arguments of the class, and
+    `options` further ones, given by the user.
+    """
+    wire = wire_of(sdk, exchange)
+    return answered_by(apart_class(cls), {**settings, **options, "max_retries": 0}, wire.http_client), wire
+
+
+def as_constructed(model: Any, options: Mapping[str, Any]) -> Any:
+    """Return the program's model: with the retries of the options, or those of the class."""
+    retries = options.get("max_retries", type(model).model_fields["max_retries"].default)
+    return model.model_copy(update={"max_retries": retries})
+
 
 # -- Exchanges with embedding models as interactions.
 

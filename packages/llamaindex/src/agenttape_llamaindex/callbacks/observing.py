@@ -42,8 +42,7 @@ from agenttape_llamaindex.callbacks.runs import HiddenLeaf, OpenSpan, acting_age
 from agenttape_llamaindex.delegation import MethodRun, apart
 from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
 from agenttape_llamaindex.llms import LLMS
-from agenttape_llamaindex.postprocessors import POSTPROCESSORS
-from agenttape_llamaindex.retrievers import RETRIEVERS
+from agenttape_llamaindex.retrievers import POSTPROCESSORS, RETRIEVERS
 from agenttape_llamaindex.run_tree import LEAVES, SPANS, Spans, input_of, is_program, readable, span_label
 from agenttape_llamaindex.tools import FUNCTION_TOOLS, TOOLS
 from agenttape_llamaindex.workflows import RunRecord

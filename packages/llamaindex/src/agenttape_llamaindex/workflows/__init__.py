@@ -21,11 +21,10 @@ from agenttape_llamaindex.workflows.reading import (
     recorded_run,
     steps_of,
 )
-from agenttape_llamaindex.workflows.recording import RunRecord, TickRecorder
+from agenttape_llamaindex.workflows.recording import RunRecord, TickRecorder, shifted
 from agenttape_llamaindex.workflows.runtime import TapeRuntime, subscribe, subscribe_to_taped, unsubscribe
 from agenttape_llamaindex.workflows.serializing import MISSING, ReadingSerializer
 from agenttape_llamaindex.workflows.states import written_state
-from agenttape_llamaindex.workflows.times import shifted
 
 __all__ = [
     "RecordedEvent",

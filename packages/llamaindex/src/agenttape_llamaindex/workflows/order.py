@@ -25,8 +25,8 @@ from agenttape_core.integration.threads import comes_yet
 from agenttape_llamaindex._compat import around_processing, current_span_id, ends_a_wait, scheduled
 from agenttape_llamaindex.run_tree import spans_of
 from agenttape_llamaindex.workflows.reading import Tick, runs_in
+from agenttape_llamaindex.workflows.recording import retry_times
 from agenttape_llamaindex.workflows.runtime import subject_of
-from agenttape_llamaindex.workflows.times import retry_times
 
 _Scheduled = tuple[float, int, WorkflowTick]
 """A tick that a control loop has scheduled: the moment, a number, the tick."""
