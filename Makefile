@@ -71,8 +71,8 @@ test: $(READY) ## Run the tests, the snippets of the docs among them.
 again: $(READY) ## Run the tests that failed last once more, one after another: what passes here is flaky.
 	$(BIN)/python -m pytest -v --exitfirst --last-failed --last-failed-no-failures=none tests
 
-quick: $(READY) ## Run the tests of core that start no processes: the inner loop. OF=tests/langgraph runs others.
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not process" $(OF)
+quick: $(READY) ## Run the short tests of core that start no processes: the inner loop. OF=tests/langgraph runs others.
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not process and not slow" $(OF)
 
 coverage: $(READY) ## Measure which lines of core the tests of the packages run, also in processes that they start; fail below 95 %.
 	$(BIN)/coverage erase

@@ -200,7 +200,7 @@ def ahead() -> int:
     except subprocess.CalledProcessError:
         print(f"Our packages could not be installed for Python {AHEAD}: its tests are skipped.")
         return 0
-    options = ["-q", "-p", "no:cacheprovider", "-n", "auto", "--dist", "worksteal", "-m", "not process"]
+    options = ["-q", "-p", "no:cacheprovider", "-n", "auto", "--dist", "worksteal", "-m", "not process and not slow"]
     return subprocess.run([mine, "-m", "pytest", *options, *SESSIONS], check=False, cwd=ROOT).returncode
 
 

@@ -134,6 +134,7 @@ def only(folder: Path) -> Cassette:
     return open_cassette(path)
 
 
+@pytest.mark.slow
 def test_requests_at_once_have_a_cassette_each(tmp_path: Path) -> None:
     """Twenty requests at once are twenty cassettes with their own ids and no authorization, and are answered again."""
     taped = TapeInbound(App(), tmp_path)

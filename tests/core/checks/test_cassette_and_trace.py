@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
@@ -257,6 +258,7 @@ def test_each_check_is_sampled() -> None:
     assert SAMPLES.keys() == WORDS.keys()
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(conversations())
 def test_a_check_says_the_same_of_a_cassette_and_of_its_trace(conversation: Any) -> None:
@@ -293,6 +295,7 @@ def test_a_check_says_the_same_of_a_cassette_and_of_its_trace(conversation: Any)
                 assert told(check.judged(run)) == told(check.judged(same)), check
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(conversations())
 def test_a_gate_says_the_same_of_a_cassette_and_of_its_trace(conversation: Any) -> None:

@@ -155,6 +155,7 @@ def test_evaluators_that_cannot_be_loaded(name: str) -> None:
         parsed(f"checks: 1\nevery:\n- judged: '{name}'\n", "c.yaml")
 
 
+@pytest.mark.slow
 def test_evaluators_of_libraries(recorded: Path) -> None:
     """Those of agentevals and openevals work as they are."""
     from agentevals.trajectory.match import create_trajectory_match_evaluator  # type: ignore[import-untyped]

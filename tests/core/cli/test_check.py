@@ -18,6 +18,7 @@ WRONG = {
 """What is not."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["yaml", "jsonl", "jsonl.gz"])
 def test_every_framework(kind: str, layout: str, recorded: Path, command: Any) -> None:
     """Checks pass and fail over a run of each framework, in each layout, and cases find it by its prompt."""

@@ -17,6 +17,7 @@ def wrong(result: Any) -> list[str]:
     return [fact["what"] for fact in result.json["facts"] if fact["is_wrong"]]
 
 
+@pytest.mark.slow
 def test_a_clean_project(folder: Path, command: Any) -> None:
     """In a clean project nothing is wrong, and the guard was tried."""
     result = command("doctor", "--json")

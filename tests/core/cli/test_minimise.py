@@ -112,6 +112,7 @@ def run_pytest(file: str) -> int:
         forget()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", ["run", "arun"])
 def test_a_function(desk: Path, command: Callable[..., Ended], function: str) -> None:
     """The cassette, its test and the account of them: the failure is the same, and the test fails by it."""
@@ -131,6 +132,7 @@ def test_a_function(desk: Path, command: Callable[..., Ended], function: str) ->
     assert run_pytest(found["test"]) == pytest.ExitCode.OK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["test_total", "TestDesk::test_in_class[2-b]"])
 def test_a_test(desk: Path, command: Callable[..., Ended], name: str) -> None:
     """A test is replayed with the cassette, whether or not it has one of its own, and so is the test of the result."""
@@ -143,6 +145,7 @@ def test_a_test(desk: Path, command: Callable[..., Ended], name: str) -> None:
     assert run_pytest("test_small.py") == pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.mark.slow
 def test_the_same_each_time(desk: Path, command: Callable[..., Ended]) -> None:
     """Two searches find the same, byte for byte."""
     made = []
@@ -300,6 +303,7 @@ def remarks() -> None:
     assert "remark" not in remark(f"It costs {price('Nice')}.")
 
 
+@pytest.mark.slow
 def test_an_answer_in_a_later_request(folder: Path) -> None:
     """An answer that a later request holds is emptied as well: that request follows, and the result is strict."""
     with pytest.raises(AssertionError), use_cassette("remarks.yaml", mode="once", on_error="keep"):

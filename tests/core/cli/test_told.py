@@ -208,6 +208,7 @@ def test_what_cannot_be_meant_is_invalid(
     assert run(["check", "--only", "files", failed]) in {0, 1}
 
 
+@pytest.mark.slow
 def test_doctor_compares_checksums(failed: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A cassette that does not match its checksums is not well, though it can be read."""
     assert run(["cassette", "checksum", "cassettes"]) == 0

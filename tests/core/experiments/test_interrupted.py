@@ -81,6 +81,7 @@ def test_why(cassette: Path) -> None:
     assert "interrupted: not each recorded answer was tried" in str(found)
 
 
+@pytest.mark.slow
 def test_shrink(cassette: Path) -> None:
     """The cassette that was found so far is written, and still fails."""
 
@@ -94,6 +95,7 @@ def test_shrink(cassette: Path) -> None:
     assert found.cassette.is_file()
 
 
+@pytest.mark.slow
 def test_flaky(cassette: Path) -> None:
     """The parts that were varied are shown, with their samples, and no other part is begun."""
     part: Any = flaky(answer, cassette, samples=3, processes=0, on_run=after(3))

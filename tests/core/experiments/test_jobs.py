@@ -79,6 +79,7 @@ def recorded(program: Callable[[], Any], folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "experiment"),
     [(side_by_side, faults), (in_threads, faults), (side_by_side, flaky), (in_threads, why)],

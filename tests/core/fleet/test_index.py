@@ -181,6 +181,7 @@ def test_a_store_that_cannot_be_listed(runs: Path, capsys: pytest.CaptureFixture
     assert not Path("index.parquet").exists()
 
 
+@pytest.mark.slow
 def test_many_calls(runs: Path) -> None:
     """An index of 2,400 calls takes at most a fiftieth of the 10 MB that 120,000 calls may take."""
     text = Path("runs/one.yaml").read_text()

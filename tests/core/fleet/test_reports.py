@@ -80,6 +80,7 @@ def in_each_form(report: Report) -> dict[str, str]:
     return {form: "".join(made(report)) for form, made in FORMS.items()}
 
 
+@pytest.mark.slow
 @given(chance=st.randoms(use_true_random=False), cuts=st.lists(st.integers(0, len(OUTCOMES)), max_size=6))
 def test_any_order_and_grouping(whole: dict[str, str], chance: random.Random, cuts: list[int]) -> None:
     """Reports on overlapping parts, added in any order and grouping, have the bytes of the report on all."""
@@ -93,6 +94,7 @@ def test_any_order_and_grouping(whole: dict[str, str], chance: random.Random, cu
     assert in_each_form(parts[0]) == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 2, 7, 50])
 def test_shards_in_stores_of_their_own(shards: int, tmp_path: Path) -> None:
     """The report is the same bytes whether the shards wrote to one store or to many, whatever their order."""
@@ -104,6 +106,7 @@ def test_shards_in_stores_of_their_own(shards: int, tmp_path: Path) -> None:
     assert in_each_form(read_report(stores[::-1])) == in_each_form(part(OUTCOMES))
 
 
+@pytest.mark.slow
 def test_replays_in_shards(fleet: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Strict replays after a change give the same bytes in each form, in 1, 2, 7 or 50 shards, whatever their order."""
     desk.record(tmp_path / "runs", [f"City {number}" + " refund" * (number % 3 == 0) for number in range(8)])

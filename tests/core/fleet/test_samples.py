@@ -144,6 +144,7 @@ def test_commands(fleet: Command, python: Path, monkeypatch: pytest.MonkeyPatch)
     assert limited.code == 2
 
 
+@pytest.mark.slow
 def test_tests(fleet: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test is replayed with each recording."""
     monkeypatch.setattr("sys.path", [str(Path.cwd()), *__import__("sys").path])

@@ -89,6 +89,7 @@ def test_more_pairs_than_runs() -> None:
     assert sorted(item.sample for item in items if item.candidate != OWN) == [1, 1, 2, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_second_round_goes_where_it_is_unsure() -> None:
     """A second round keeps the first one's samples, and draws more from the class that isn't clear yet."""
     runs = runs_of(a=500, b=500)
@@ -136,6 +137,7 @@ def test_a_rare_class_does_not_decide() -> None:
     assert overall.verdict in {"SAME", "UNCLEAR"}
 
 
+@pytest.mark.slow
 def test_equal_models_are_rarely_called_unequal() -> None:
     """With unequal weights, at most 5 % of trials of equal models end with a wrong verdict in each direction."""
     trials, draw = 100, random.Random(0)

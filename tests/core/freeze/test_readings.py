@@ -68,6 +68,7 @@ def _grow_in_thread(tree: Tree) -> list[Any]:
     return [read, asyncio.run(_grow(tree)), time.time()]
 
 
+@pytest.mark.slow
 @examples(max_examples=20)
 @given(tree=_trees())
 def test_all_strands_read_what_they_read_when_recorded(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> None:

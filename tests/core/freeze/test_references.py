@@ -152,6 +152,7 @@ def test_errors_are_raised_where_it_is_called(
         assert _TABLE["time"]() > 0
 
 
+@pytest.mark.slow
 def test_many_at_once(session: OpenSession) -> None:
     """From many tasks and threads, while sessions open and close around them."""
     stop = threading.Event()

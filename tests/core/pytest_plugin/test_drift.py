@@ -183,6 +183,7 @@ def test_city():
     result.stdout.fnmatch_lines(["*tool look_up now answers differently: builtins:LookupError: *city* → *country*"])
 
 
+@pytest.mark.slow
 def test_a_snapshot_leaves_out_what_differs_each_time(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ignored paths of a snapshot are not compared, also with one that was written with them; the rest is."""
     golden = dedent("""

@@ -63,6 +63,7 @@ def recorded(project: Project) -> Project:
     return project
 
 
+@pytest.mark.slow
 def test_matrix(recorded: Project) -> None:
     """Each call fails in each way; a retry recovers, a swallowed error is silent; sessions of the test's own count."""
     before = {path: path.read_bytes() for path in recorded.path.rglob("*.yaml")}

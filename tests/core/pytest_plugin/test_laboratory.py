@@ -42,6 +42,7 @@ def recorded(project: Project) -> Project:
     return project
 
 
+@pytest.mark.slow
 def test_in_one_run(recorded: Project) -> None:
     """Each test that passes is looked at, and each that fails is shrunk; the report has all results."""
     ended = recorded.run(

@@ -27,6 +27,7 @@ def texts(corpus: list[Any]) -> list[str]:
     return [plain for plain in corpus if isinstance(plain, str)]
 
 
+@pytest.mark.slow
 def test_redacted_is_redacted(corpus: list[Any]) -> None:
     """Redacting what is redacted changes nothing, for a redactor that has seen none of it."""
     for plain in corpus:
@@ -43,6 +44,7 @@ def test_rehydration_restores(corpus: list[Any]) -> None:
         assert (redacted is plain) == (redacted == plain)
 
 
+@pytest.mark.slow
 def test_streams_give_what_the_whole_text_gives(texts: list[str]) -> None:
     """However a text is cut, its redacted chunks are the redacted text, cut."""
 

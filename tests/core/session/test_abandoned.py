@@ -136,6 +136,7 @@ def test_closed_where_they_were(program: Program, recorded: int | None) -> None:
             assert run(program, seed, when) == expected, (seed, when)
 
 
+@pytest.mark.slow
 def test_session_in_the_loop() -> None:
     """A session that is entered in a running loop keeps the place likewise, and the collector may come after it."""
 

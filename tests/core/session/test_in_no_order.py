@@ -268,6 +268,7 @@ def test_a_call_draws_for_itself(tmp_path: Path) -> None:
     assert disorder(tmp_path / "c.yaml", token, token) == ()
 
 
+@pytest.mark.slow
 def test_a_thread_that_computes_for_long_is_no_disorder(tmp_path: Path) -> None:
     """A replay in which calls are in the recorded order reports nothing, however long a thread has computed."""
 
@@ -295,6 +296,7 @@ def test_a_thread_that_computes_for_long_is_no_disorder(tmp_path: Path) -> None:
 # -- threads that still compute when the session ends ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("longest", "is_kept"), [(LIMIT, True), (0.05, False)], ids=["waited for", "named"])
 def test_a_thread_that_computes_when_the_session_ends(
     longest: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_kept: bool

@@ -726,6 +726,7 @@ def test_what_waits_for_another_thread_is_not_waited_for() -> None:
         assert waiting(Slow()) == recorded == ["answer to other", "handled"]
 
 
+@pytest.mark.slow
 def test_a_thread_that_spins_until_another_one_has_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that goes on for ever while all others wait for its next call is told, and nothing hangs."""
     from agenttape_core.scheduling import stalls, turn
@@ -845,6 +846,7 @@ def test_a_greenlet_in_the_place_of_a_thread_waits_when_another_one_looks(monkey
     assert not is_of_library(one)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="Windows has no such signals")
 def test_a_signal_handler_may_make_a_call_while_its_thread_waits_for_the_turn() -> None:
     """A handler that makes a call runs where the main thread waits for its turn; both go on."""

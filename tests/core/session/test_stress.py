@@ -108,6 +108,7 @@ def in_context(work: Callable[..., None], *args: Any) -> Callable[[], None]:
     return lambda: context.run(work, *args)
 
 
+@pytest.mark.slow
 def test_two_sessions_at_once_keep_their_callers_apart(project: Path) -> None:
     """More than a thousand calls: nothing is lost, doubled or crossed, and any other schedule replays the same."""
 
@@ -223,6 +224,7 @@ def test_a_wait_for_another_session_has_no_place_in_the_order(program: Any, proj
     assert session.report.nondeterminism == ()
 
 
+@pytest.mark.slow
 def test_the_schedule_is_not_seen_in_the_file(project: Path) -> None:
     """Two recordings whose tasks took turns otherwise hold the same calls in the same order."""
     shapes = []
@@ -241,6 +243,7 @@ def test_the_schedule_is_not_seen_in_the_file(project: Path) -> None:
     assert shapes[0] == shapes[1]
 
 
+@pytest.mark.slow
 def test_sessions_come_and_go_while_another_one_runs(project: Path) -> None:
     """Short sessions in other threads neither take from a long one nor give to it, nor close it."""
     outside = Outside()

@@ -234,6 +234,7 @@ def test_nothing_stays_of_what_is_never_read(world: World) -> None:
         assert world.tool("b") == "b 2"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("often")
 def test_other_threads_finish_their_tuples(world: World) -> None:
     """What looks for unread streams has no tuple in hand that a thread which has nothing to do with them is making."""

@@ -138,6 +138,7 @@ def test_every_sequence_of_requests_comes_back(requests: list[dict[str, Any]]) -
         assert json.dumps(whole[-1], sort_keys=True) == json.dumps(request, sort_keys=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".yaml", ".jsonl"])
 def test_a_chain_of_ten_thousand_resolves(tmp_path: Path, make: Callable[..., Interaction], suffix: str) -> None:
     """Chains of any length are followed without recursion, from either end."""

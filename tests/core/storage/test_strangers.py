@@ -64,6 +64,7 @@ def test_a_lock_that_was_left_is_taken(tmp_path: Path) -> None:
     lock.release()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "why"), [
     (HEAD + "input: [" + "x," * limits.MAX_FOREIGN_VALUES + "]\n...\n", "has not laid out"),
     (HEAD + "input:\n" + "- 1\n" * (limits.MAX_VALUES + 1) + "...\n", "lines in one record"),

@@ -67,6 +67,7 @@ def test_equal_models_are_seldom_called_worse(share: float) -> None:
     assert false / TRIALS <= 0.05
 
 
+@pytest.mark.slow
 def test_a_drop_is_found_in_half_the_samples_of_a_fixed_design() -> None:
     """A drop from .9 to .7 is found with 90 % power in half the pairs of a design for the least drop worth finding.
 
@@ -214,6 +215,7 @@ def test_bounds_of_shares() -> None:
     assert share_of(3, 3)[1] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.9])
 def test_bounds_of_shares_hold_at_all_times(share: float) -> None:
     """Looked at after each of 100 samples, a bound is wrong in at most 5 % of all trials."""

@@ -29,6 +29,7 @@ async def observe(face: Face, client: Any, url: str, way: str, method: str = "GE
     return seen | more | {"elapsed": response.elapsed is not None, "charset": response.charset_encoding}
 
 
+@pytest.mark.slow
 async def test_same_as_untaped(face: Face, service: Service) -> None:
     """A taped client sees what an untaped one does, and a replay without any network gives it again."""
 

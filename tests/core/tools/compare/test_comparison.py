@@ -322,6 +322,7 @@ def test_answers_differ_exactly_when_they_are_not_equal(tmp_path_factory: Any, f
     assert comparison.identical == (json.dumps(first, sort_keys=True) == json.dumps(other, sort_keys=True))
 
 
+@pytest.mark.slow
 def test_long_cassettes_are_not_held_in_memory(tmp_path: Path) -> None:
     """Comparing thousands of interactions takes less memory than what they hold, twice over."""
     for name, last in (("first", "the same"), ("other", "another")):

@@ -106,6 +106,7 @@ def explored(program: str, **options: Any) -> Any:
     return orders(f"desk.py:{program}", f"{program}.yaml", **options)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("desk")
 def test_the_smallest_order_that_misses_is_found() -> None:
     """All 90 orders of three branches with two calls are tried: the 60 in which another branch is first miss."""
@@ -141,6 +142,7 @@ def test_without_overlapping_calls_there_is_one_order() -> None:
     assert "no calls wait side by side" in str(explored("alone"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("desk")
 def test_of_many_orders_the_nearest_and_some_by_chance_are_tried() -> None:
     """The number of orders is a limit, the seed decides which far ones are tried, and the smallest is found."""

@@ -185,6 +185,7 @@ PROGRAMS: dict[Callable[[], Any], tuple[int, int]] = {
 """Programs with threads: how many orders there are, and in how many of them another thing comes out."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "expected"), PROGRAMS.items(), ids=[program.__name__ for program in PROGRAMS])
 def test_threads_are_answered_in_every_order(
     tmp_path: Path, program: Callable[[], Any], expected: tuple[int, int]
@@ -237,6 +238,7 @@ def test_what_a_recording_does_not_fix(tmp_path: Path, program: Callable[[], Any
     assert bool(found.findings) == (program is small_pool)
 
 
+@pytest.mark.slow
 def test_an_order_is_the_same_again(tmp_path: Path) -> None:
     """The order that a finding names changes the outcome in the same way whenever it is imposed."""
     path = recorded(first_decides, tmp_path / "run.yaml")

@@ -7,6 +7,8 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agenttape_core import boundary, use_cassette
 from agenttape_core.schema import Header, Interaction, Outcome, Step, Timing, Volatile
 from agenttape_core.storage import Cassette, open_cassette, write_cassette
@@ -89,6 +91,7 @@ def test_no_record_is_kept(tmp_path: Path) -> None:
     assert gone == [True, True, True]
 
 
+@pytest.mark.slow
 def test_no_record_is_kept_for_its_span(tmp_path: Path) -> None:
     """Of a large cassette, the spans of all records are made with a few of these in memory."""
     cassette = written(tmp_path, *(call(n, f"x#{n}") for n in range(1, 40)))

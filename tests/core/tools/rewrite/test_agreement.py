@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ plain: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(plain, plain), min_size=1, max_size=3), st.lists(texts, max_size=1))
 def test_all_three_agree(calls: list[tuple[Any, Any]], tags: list[str]) -> None:
     """A redacted recording has no secret; in any other one, all that is found is replaced, and nothing is left."""

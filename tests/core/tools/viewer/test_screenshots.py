@@ -20,6 +20,7 @@ MOST = 150_000
 """Bytes of a picture."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VIEWS)
 def test_pictures_of_the_docs(opened: Opened, tmp_path: Path, request: pytest.FixtureRequest, name: str) -> None:
     """Each view can be photographed at the size of the docs, and the docs have a picture of that size that is small."""

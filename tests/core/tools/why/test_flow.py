@@ -62,6 +62,7 @@ def ask(number: int, *words: str) -> dict[str, Any]:
 _files = itertools.count()
 
 
+@pytest.mark.slow
 @given(programs())
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_edges_are_the_flow(tmp_path: Path, calls: list[Call]) -> None:
