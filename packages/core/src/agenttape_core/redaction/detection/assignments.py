@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.detection.views import View, Window
 
 _LONGEST = 64
-_TOKEN = ord("a")
-"""A token character in `View.runs`."""
+_BRACKET = ord("(")
 _LETTER = Lazy(r"[^\W\d_]")
 _FOREIGN_LETTER = Lazy("[" + "".join(sorted({max(word) for word in FOREIGN})) + "]")
 """One letter of each word that Latin-1 cannot hold: one search tells that there is none."""
@@ -58,35 +57,37 @@ _PAIRS = frozenset(
     for first in FIRST_WORDS
     if first.isascii() and demand_of(f"{first} {last}") is not demand
 )
-_OF_PAIRS = frozenset(word for pair in _PAIRS for word in pair)
-_SECONDS = {first: frozenset(last for one, last in _PAIRS if one == first) for first, _ in _PAIRS}
+_SECONDS = {
+    first.encode(): Lazy(b" (?:" + "|".join(last for one, last in _PAIRS if one == first).encode() + b")")
+    for first, _ in _PAIRS
+}
 
 
 class _Sought(NamedTuple):
     """A literal to look for where a word may be a name, and where in it the name has its stem or its first letter.
 
-    `part` is the word in small letters, if it may be one of two that are a name.
+    `first` is the word in small letters, if it may be the first one of two that are a name.
     """
 
     literal: bytes
     offset: int
-    part: str
+    first: bytes
 
 
 def _sought(word: bytes) -> _Sought | None:
     if len(word) > _LONGEST:
         return None
-    written = word.decode("latin-1").rstrip("(")
+    written = word.decode("latin-1")
     small = written.lower()
-    part = small if small in _OF_PAIRS else ""
+    first = word.lower() if word.lower() in _SECONDS else b""
     name = written.strip("_-").rstrip("0123456789")
     letter, demand = None, None
     if name[-3:].lower() in _ENDS or name[-2:].lower() in _ENDS:
         letter, demand = _LETTER.search(written), demand_of(name)
     if demand is None or letter is None:
-        return _Sought(b"", 0, part) if part else None
+        return _Sought(b"", 0, first) if first else None
     stems = [at for stem in STEMS if (at := small.find(stem.decode())) >= 0]
-    return _Sought(word + b"=" if demand is Demand.QUERIED else word, min(stems, default=letter.start()), part)
+    return _Sought(word + b"=" if demand is Demand.QUERIED else word, min(stems, default=letter.start()), first)
 
 
 _NAMES = VOCABULARY.add(_sought)
@@ -96,17 +97,13 @@ def name_places(view: View, names: Names) -> list[int]:
     """Return where the names of a text are: where each has its stem or its first letter."""
     found: set[int] = set()
     for window in view.windows:
-        parts = []
         for word, meanings in window.words:
             sought: _Sought | None = meanings[_NAMES]
-            if sought and sought.part:
-                parts.append(sought.part)
             if sought and sought.literal:
                 found.update(at + sought.offset for at in _whole(view, word, sought.literal, window))
-        for first in parts if len(parts) > 1 else ():
-            for last in _SECONDS.get(first, frozenset()).intersection(parts):
-                pair, offset = f"{first} {last}".encode("latin-1"), len(first) + 1
-                found.update(at + offset for at in places_among(view.low, pair, [window]))
+            if sought and sought.first:
+                ends = [at + len(word) for at in places_among(view.low, sought.first, [window])]
+                found.update(end + 1 for end in ends if _SECONDS[sought.first].match(view.low, end))
     for own in names.own_words:
         found.update(places(view.low, own))
     if not view.text.isascii():
@@ -118,7 +115,8 @@ def _whole(view: View, word: bytes, literal: bytes, window: Window) -> Iterator[
     """Yield where a literal is in a window with no more token characters behind its word."""
     for at in places(view.raw, literal, window.start, window.end + len(literal) - 1):
         end = at + len(word)
-        if end == len(view.runs) or view.runs[end] != _TOKEN:
+        behind = view.runs[end : end + 2]
+        if not behind.startswith(b"a") and (behind != b" a" or view.raw[end] != _BRACKET):
             yield at
 
 

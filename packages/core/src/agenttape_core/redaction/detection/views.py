@@ -19,7 +19,6 @@ from __future__ import annotations
 import string
 from bisect import bisect_right
 from html import unescape
-from itertools import filterfalse
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -185,8 +184,7 @@ LONG_RUN = b"a" * LONG
 _WIDE, _BEHIND = 4_096, 64
 """The size of a window, and how far behind it the rest of a literal may reach."""
 _MOST_WORDS = 100_000
-_LETTERS = _TOKEN + b"(" + bytes(range(0xC0, 0x100))
-_OF_WORDS = bytes(byte if byte in _LETTERS else ord(" ") for byte in range(256))
+_OF_WORDS = bytes(byte if byte in _TOKEN + bytes(range(0xC0, 0x100)) else ord(" ") for byte in range(256))
 
 
 class Window(NamedTuple):
@@ -211,9 +209,9 @@ class View:
     long_runs: list[int]
     """The start of each long run of token characters; most texts have none."""
     windows: list[Window]
-    """The parts with a word that means something; a literal is looked for only where its words are.
+    """The parts with a word that means something; a literal is looked for only where its word is.
 
-    A word has digits, underscores, hyphens, and the bracket that opens behind it: `set_password(`.
+    Digits, underscores and hyphens are part of a word.
     """
 
     def __init__(self, normal: Normal) -> None:
@@ -260,7 +258,7 @@ def _words(raw: bytes) -> list[bytes]:
     if b"\\" in raw:  # a line break of JSON is no letter of the word behind it
         for escape in (rb"\n", rb"\r", rb"\t"):
             raw = raw.replace(escape, b" ")
-    return raw.replace(b"(", b"( ").translate(_OF_WORDS).split()
+    return raw.translate(_OF_WORDS).split()
 
 
 def _windows(raw: bytes) -> list[Window]:
@@ -299,7 +297,7 @@ class Vocabulary:
     def among(self, words: Iterable[bytes]) -> list[tuple[bytes, tuple[Any, ...]]]:
         """Return the words that mean something, with their meanings to each reader."""
         found, full, empty = [], self._full, self._empty
-        for word in set(filterfalse(empty.__contains__, words)):
+        for word in set(words) - empty:
             meanings = full.get(word) or tuple(read(word) for read in self._readers)
             if any(meanings):
                 found.append((word, meanings))

@@ -3,8 +3,8 @@ r"""A row of a table: a literal, the text around it, and the secret in that text
 To add a row, find the literal that each such text holds, write the pattern of what follows it, and give one example
 with the secret in `⟦⟧` and one that looks like it and stays. The examples are the row's tests.
 
-A text is split into windows and words once, for all rows: a literal is looked for only in the windows that have its
-words. Digits and underscores are part of a word; see `View.windows`.
+A text is split into windows and words once, for all rows: a literal is looked for only in the windows that have one of
+its words; see `View.windows`.
 
 Patterns are linear: each repetition has a bound, and no two that may match the same characters stand side by side.
 `\\{0,3}` before a quote is the escape of JSON within JSON.
@@ -19,14 +19,14 @@ from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.values import is_alternating, is_placeholder, is_type_name, satisfies
-from agenttape_core.redaction.detection.views import VOCABULARY, Window, places_among
+from agenttape_core.redaction.detection.views import VOCABULARY, places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.names import Names
-    from agenttape_core.redaction.detection.views import View
+    from agenttape_core.redaction.detection.views import View, Window
 
 QUOTED = r"""\\{0,3}(?P<quote>["'`])(?P<secret>(?:(?!(?P=quote))[^\\\n]){1,256}+)\\{0,3}(?P=quote)"""
 """A secret in quotes."""
@@ -45,8 +45,8 @@ _STANDARD = Lazy(r"[A-Z]{2,8}-?\d{1,5}|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\S*|\S*(?:
 _LEAST_DIGITS = 3
 _NAME = re.compile(r"[^\W\d][\w-]*")
 _WORD = re.compile(rb"[A-Za-z0-9_]+")
-_WHOLE_WORD = re.compile(rb"(?<![A-Za-z0-9_])[A-Za-z0-9_]+(?:\(|(?=[^A-Za-z0-9_(]))")
-"""A word with something else behind it in a literal, so that it's a word of the text, too."""
+_COMMON = frozenset(b"code key new secret secrets target".split())
+"""Words that are in more texts than others of their literals."""
 
 
 class Row(NamedTuple):
@@ -58,8 +58,7 @@ class Row(NamedTuple):
             `name`, it must be denied.
         before: What stands before the literal, up to its end, within 240 characters; nothing in particular by default.
         is_secret: Whether a finding is a secret. Placeholders never are.
-        words: The literals to look for, by the words of which each such text has one.
-        needs: The words that a text must have, all of them, by the literals that are made of more than one word.
+        words: The words of which each such text has one, each with a literal to look for there.
         exact: Whether the literals are meant as they are written, in capitals.
         found: A text with the secret in `⟦⟧`.
         kept: A text that looks like it, and has none.
@@ -69,16 +68,15 @@ class Row(NamedTuple):
     after: Lazy[str]
     before: Lazy[str] | None
     is_secret: Callable[[str], bool]
-    words: Mapping[bytes, frozenset[bytes]]
-    needs: Mapping[bytes, frozenset[bytes]]
+    words: frozenset[tuple[bytes, bytes]]
     exact: bool
     found: str
     kept: str
 
-    def find(self, view: View, names: Names, literal: bytes, places: Iterable[int]) -> Iterator[Finding]:
+    def find(self, view: View, names: Names, literal: bytes, starts: Iterable[int]) -> Iterator[Finding]:
         """Find the secrets of this row in a text, at the places of one of its literals."""
         done, text = 0, view.text
-        for start in places:
+        for start in starts:
             behind = self.after.match(text, start + len(literal)) if start >= done else None
             if behind is None:
                 continue
@@ -121,19 +119,13 @@ def row(
     literals = (literals,) if isinstance(literals, str) else literals
     encoded = tuple(literal.encode("latin-1") for literal in literals)
     given = [word.encode() for word in (words.upper() if exact else words).split()]
-    of_word = {word: frozenset(lit for lit in encoded if _is_of(word, lit)) or frozenset(encoded) for word in given}
-    for literal in () if words else encoded:
-        word = max(_WORD.findall(literal), key=len)
-        word += b"(" if literal.endswith(word + b"(") else b""
-        of_word[word] = of_word.get(word, frozenset()) | {literal}
-    needs = {
-        literal: frozenset(
-            found[0] for found in _WHOLE_WORD.finditer(literal) if found.start() or not _is_end(found[0], given)
-        )
+    of_word = {
+        (word, literal)
         for literal in encoded
+        for word in [one for one in given if _is_of(one, literal)] or given or [_longest_word(literal)]
     }
     before_it = Lazy(before + r"\Z") if before else None
-    return Row(encoded, Lazy(after), before_it, is_secret or is_any, of_word, needs, exact, found, kept)
+    return Row(encoded, Lazy(after), before_it, is_secret or is_any, frozenset(of_word), exact, found, kept)
 
 
 def _is_of(word: bytes, literal: bytes) -> bool:
@@ -141,9 +133,22 @@ def _is_of(word: bytes, literal: bytes) -> bool:
     return word in literal or any(part in word for part in _WORD.findall(literal))
 
 
-def _is_end(part: bytes, words: Sequence[bytes]) -> bool:
-    """Return True if the first part of a literal may be the end of a word, by the words that its row names."""
-    return part.endswith(b"(") or any(word.endswith(part) and word != part for word in words)
+def _longest_word(literal: bytes) -> bytes:
+    return max(_WORD.findall(literal.lower()), key=lambda word: (word not in _COMMON, len(word)), default=literal)
+
+
+def _shared(part: bytes, literals: Collection[bytes]) -> bytes:
+    """Return the longest text around a part that all of some literals hold, in small letters."""
+    if len(literals) == 1:
+        return next(iter(literals)).lower()
+    sides = [literal.lower().partition(part) for literal in literals]
+    return _common([left[::-1] for left, _, _ in sides])[::-1] + part + _common([right for _, _, right in sides])
+
+
+def _common(texts: Sequence[bytes]) -> bytes:
+    """Return the longest beginning of all of some texts."""
+    first, last = min(texts), max(texts)
+    return next((first[:at] for at in range(len(first)) if first[at : at + 1] != last[at : at + 1]), first)
 
 
 class Tables:
@@ -151,39 +156,52 @@ class Tables:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.rows = tuple(rows)
-        self._of_word: dict[bytes, list[tuple[Row, bytes, frozenset[bytes]]]] = {}
+        self._rows: dict[bytes, list[Row]] = {}
+        of_word: dict[bytes, set[bytes]] = {}
+        of_part: dict[bytes, set[bytes]] = {}
         for each in self.rows:
-            for word, literals in each.words.items():
-                looked_for = ((each, literal, each.needs[literal]) for literal in each.literals if literal in literals)
-                self._of_word.setdefault(word, []).extend(looked_for)
-        self._words = frozenset(self._of_word).union(*(need for each in self.rows for need in each.needs.values()))
-        self._signs = [word for word in self._words if not _WORD.match(word)]
+            for literal in each.literals:
+                self._rows.setdefault(literal, []).append(each)
+            for word, literal in each.words:
+                part = word if word in literal.lower() else _longest_word(literal)
+                of_word.setdefault(word, set()).add(part)
+                of_part.setdefault(part, set()).add(literal)
+        shared = {part: _shared(part, literals) for part, literals in of_part.items()}
+        self._parts = {word: frozenset(shared[part] for part in parts) for word, parts in of_word.items()}
+        """The parts of literals to look for where a word is: often the word, and the text around it that they share."""
+        self._literals: dict[bytes, dict[bytes, int]] = {}
+        """The literals that hold a part, and how far behind their beginning it is."""
+        for part, literals in of_part.items():
+            backs = {literal: literal.lower().find(shared[part]) for literal in literals}
+            self._literals.setdefault(shared[part], {}).update(backs)
+        self._signs = [word for word in self._parts if not _WORD.match(word)]
         self._reader = VOCABULARY.add(self._meant)
 
     def near(self, view: View) -> Iterator[tuple[Row, bytes, Sequence[int]]]:
-        """Yield the rows of which a text has a word, with each of their literals and its places."""
-        found: dict[tuple[int, bytes], tuple[Row, list[Window]]] = {}
-        reader = self._reader
-        for window in view.windows:
-            known = frozenset[bytes]().union(*[meanings[reader] or () for _, meanings in window.words])
-            for word in filter(self._of_word.__contains__, known):
-                for each, literal, needs in self._of_word[word]:
-                    if needs <= known:
-                        windows = found.setdefault((id(each), literal), (each, []))[1]
-                        if not (windows and windows[-1] is window):
-                            windows.append(window)
-        for sign in (sign for sign in self._signs if sign in view.raw):
-            for each, literal, _ in self._of_word[sign]:
-                found[id(each), literal] = each, [Window(0, len(view.raw), [])]
-        for (_, literal), (each, windows) in found.items():
-            if at := list(places_among(view.raw if each.exact else view.low, literal, windows)):
-                yield each, literal, at
+        """Yield the rows of which a text has a literal, with each of their literals and its places."""
+        found: dict[bytes, list[int]] = {}
+        signs = [(0, len(view.raw), self._parts[sign]) for sign in self._signs if sign in view.raw]
+        for start, end, parts in (*signs, *map(self._sought, view.windows)):
+            for part in parts:
+                for at in places(view.low, part, start, end + len(part) - 1):
+                    for literal, back in self._literals[part].items():
+                        if at >= back and (
+                            view.low.startswith(literal, at - back) or view.raw.startswith(literal, at - back)
+                        ):
+                            found.setdefault(literal, []).append(at - back)
+        for literal, starts in found.items():
+            for each in self._rows[literal]:
+                yield each, literal, starts
 
-    def _meant(self, word: bytes) -> frozenset[bytes] | None:
-        """Return the words of rows that a word of a text is, or has between hyphens."""
-        parts = _WORD.findall(word) + _WORD.findall(word.lower())
-        called = (parts[-1] + b"(",) if parts and word.endswith(b"(") else ()
-        return self._words.intersection((*parts, *called)) or None
+    def _sought(self, window: Window) -> tuple[int, int, Iterable[bytes]]:
+        """Return where a window starts and ends, and the parts of literals to look for in it."""
+        parts = [meant for _, meanings in window.words if (meant := meanings[self._reader])]
+        return window.start, window.end, frozenset[bytes]().union(*parts)
+
+    def _meant(self, word: bytes) -> frozenset[bytes]:
+        """Return the parts of literals to look for where a word of a text is one, or has one between hyphens."""
+        parts = {*_WORD.findall(word), *_WORD.findall(word.lower())}
+        return frozenset[bytes]().union(*[self._parts[part] for part in parts.intersection(self._parts)])
 
     def find(self, view: View, names: Names) -> Iterator[Finding]:
         """Find the secrets of all rows in a text; the names that are denied decide about those that have one."""

@@ -111,7 +111,7 @@ DEVICES: tuple[Row, ...] = (
     row(("key-string ", "pre-shared-key ", "wpa-psk ", "message-digest-key ", "authentication-key "),
         r"(?:\d{1,5}[ ](?:md5|sha\d{0,3}|hmac[\w-]{0,16})[ ])?(?:(?:ascii|hex|local|remote|md5)[ ])?"
         rf"{_LEVEL}{WORD}", "ip ospf message-digest-key 1 md5 ⟦0spfK3y⟧", "the pre-shared-key must be long",
-        words="key", is_secret=has_digit_or_sign),
+        is_secret=has_digit_or_sign),
     row((": psk ", ":psk "), QUOTED, '%any : PSK "⟦swanKey2024⟧"', '%any : PSK "<your key>"'),
     row(("set password enc ", "set passwd enc ", "set psksecret enc ", "set secret enc ", "set key enc "),
         r"(?P<secret>[A-Za-z0-9+/=]{8,512})", "set password ENC ⟦SH2kX9vQ7Lm3==⟧", "set password ENC ...", words="enc"),
