@@ -6,28 +6,20 @@ program, so it isn't a boundary.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.integration import (
-    Family,
-    InMemoryClasses,
-    Leaf,
-    SessionCall,
-    begin,
-    coroutine,
-    named_arguments,
-    plain,
-    settings_of,
-)
-from agenttape_core.integration.object_settings import STORE_SETTINGS
-from agenttape_langchain.requests import MEMORY, method_body
+from agenttape_core.integration import Family, InMemoryClasses, Leaf, SessionCall, named_arguments, plain
+from agenttape_langchain.requests import Method, Methods, begin_method, leaves_of
 
-WRITES = frozenset({"add_messages", "clear"})
+METHODS: Methods = {
+    "messages": Method(("messages",)),
+    "add_messages": Method(("messages",), writes=True),
+    "clear": Method(("messages",), writes=True),
+}
 
 _IN_MEMORY = InMemoryClasses((), ())
 
@@ -47,38 +39,25 @@ def _is_elsewhere(cls: type) -> bool:
     return isinstance(getattr(cls, "messages", None), property) and cls not in _IN_MEMORY
 
 
-def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
-    arguments = named_arguments(getattr(type(self), method), ("messages",), args, kwargs) if args or kwargs else {}
-    settings = settings_of(self, STORE_SETTINGS)
-    return begin(
-        MEMORY,
-        self,
-        type(self).__name__,
-        lambda _: method_body(method, arguments, settings),
-        writes=method in WRITES,
-    )
-
-
 def _cross_one(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
     """Begin the call of adding one message, which is the same request as adding a list of one."""
     (message,) = named_arguments(type(self).add_message, ("message",), args, kwargs).values()
-    return _cross("add_messages", self, ([message],), {})
+    return begin_method("add_messages", METHODS["add_messages"], self, ([message],), {})
 
 
 def _within_property(real: property, make: Callable[[Any], Any]) -> property:
     return property(make(real.fget), real.fset, real.fdel, real.__doc__)
 
 
+_LEAVES = leaves_of(METHODS, lambda _: False)
+_LEAVES["aget_messages"] = _LEAVES.pop("amessages")
+
 HISTORIES = Family(
     BaseChatMessageHistory,
     {
-        "messages": Leaf(plain, functools.partial(_cross, "messages"), within=_within_property),
-        "aget_messages": Leaf(coroutine, functools.partial(_cross, "messages")),
+        **_LEAVES,
+        "messages": _LEAVES["messages"]._replace(within=_within_property),
         "add_message": Leaf(plain, _cross_one),
-        "add_messages": Leaf(plain, functools.partial(_cross, "add_messages")),
-        "aadd_messages": Leaf(coroutine, functools.partial(_cross, "add_messages")),
-        "clear": Leaf(plain, functools.partial(_cross, "clear")),
-        "aclear": Leaf(coroutine, functools.partial(_cross, "clear")),
     },
     defaults=frozenset({"aget_messages", "add_message", "add_messages", "aadd_messages", "aclear"}),
     is_boundary=_is_elsewhere,

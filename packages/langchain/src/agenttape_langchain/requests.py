@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import inspect
 import marshal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from agenttape_core.integration import Boundary, KeyedItems, Session, request_value
+from agenttape_core.integration import (
+    Boundary,
+    Cross,
+    KeyedItems,
+    Leaf,
+    Session,
+    SessionCall,
+    begin,
+    coroutine,
+    named_arguments,
+    plain,
+    request_value,
+    settings_of,
+)
 from agenttape_core.integration.codecs import Floats, packed
-from agenttape_core.integration.object_settings import public_fields, warn_unless_identified
+from agenttape_core.integration.object_settings import STORE_SETTINGS, public_fields, warn_unless_identified
 from agenttape_core.integration.request_values import as_recorded
 from agenttape_langchain._compat import is_document
 
@@ -126,6 +139,54 @@ def method_body(method: str, arguments: Mapping[str, Any], settings: Mapping[str
     """
     body = {"method": method, "arguments": {k: argument(v) for k, v in arguments.items() if v is not None}}
     return {**body, **({"settings": request_value(settings)} if settings else {})}
+
+
+class Method(NamedTuple):
+    """A method of a store's interface."""
+
+    names: tuple[str, ...]  # the interface's names of its positional arguments
+    boundary: Boundary = MEMORY
+    writes: bool = False
+
+
+Methods = Mapping[str, Method]
+"""The methods of an interface by name; the asynchronous form of each has an `a` before it."""
+
+
+def forms_of(methods: Iterable[str]) -> list[str]:
+    """Return the names of methods, each with its asynchronous form."""
+    return [f"{prefix}{name}" for name in methods for prefix in ("", "a")]
+
+
+def leaves_of(methods: Methods, runs: Callable[[Any], bool]) -> dict[str, Leaf]:
+    """Return the leaves of an interface of stores. An object that `runs` keeps its items in this process."""
+    return {
+        f"{prefix}{name}": Leaf(shape, _crossing(name, method, runs))
+        for name, method in methods.items()
+        for prefix, shape in (("", plain), ("a", coroutine))
+    }
+
+
+def _crossing(name: str, method: Method, runs: Callable[[Any], bool]) -> Cross:
+    def cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
+        return None if runs(self) else begin_method(name, method, self, args, kwargs)
+
+    return cross
+
+
+def begin_method(
+    name: str, method: Method, store: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> SessionCall | None:
+    """Begin a call of a store's method."""
+    arguments = named_arguments(getattr(type(store), name, None), method.names, args, kwargs)
+    settings = settings_of(store, STORE_SETTINGS)
+    return begin(
+        method.boundary,
+        store,
+        type(store).__name__,
+        lambda _: method_body(name, arguments, settings),
+        writes=method.writes,
+    )
 
 
 def runnable_body(value: Any, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,7 +83,7 @@ __all__ = [
 ]
 
 
-# -- for effects.py and replayed_nodes.py ------------------------------------------------------------------------------
+# -- for effects.py and graphs.py -------------------------------------------------------------------------------------
 
 
 def graph_of(config: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:

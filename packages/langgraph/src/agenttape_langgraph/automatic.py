@@ -41,13 +41,13 @@ def integration() -> Wrappers:
 
 
 def _stored(path: Path) -> Iterator[Stored]:
-    from agenttape_langgraph.saver.stored import stored_values  # the saver is loaded where it is used
+    from agenttape_langgraph.saver.tape_saver import stored_values  # the saver is loaded where it is used
 
     return stored_values(path)
 
 
 def _restart(app: Any, source: Source) -> Callable[[], Any] | None:
-    from agenttape_langgraph.time_travel.restarting import restart  # it is loaded where it is used
+    from agenttape_langgraph.time_travel import restart  # it is loaded where it is used
 
     return restart(app, source)
 

@@ -8,23 +8,39 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import aclosing, contextmanager
 from typing import Any, TypeVar
 
-from langgraph.graph import StateGraph
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
+from langgraph.graph import START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 
-from agenttape_core.integration import current_session, taking_part
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.integration import (
+    Call,
+    Cross,
+    Family,
+    Leaf,
+    SessionCall,
+    async_generator,
+    coroutine,
+    current_session,
+    generator,
+    original_of,
+    plain,
+)
 from agenttape_core.integration.alias import alias_class, is_alias
-from agenttape_langgraph._compat import twin_of
-from agenttape_langgraph.node_boundary import ReplayNodes
-from agenttape_langgraph.replayed_nodes import with_replayed_nodes
+from agenttape_core.integration.leaves import async_stream_taking_part, stream_taking_part, taking_part_here
+from agenttape_langchain.integration import aapply, apply, noting_effects
+from agenttape_langgraph._compat import RunnableCallable, is_function_node, is_sequence, twin_of
+from agenttape_langgraph.node_boundary import ReplayNodes, cross_node, is_replayed, with_config
+from agenttape_langgraph.tasks import with_replayed_tasks
 
 GraphT = TypeVar("GraphT", bound=Pregel[Any, Any, Any, Any])
 BuilderT = TypeVar("BuilderT", bound=StateGraph[Any, Any, Any, Any])
 
 _REPLAY_NODES = "agenttape_replay_nodes"
-_END: Any = object()
 
 
 def tape_graph(graph: GraphT, replay_nodes: ReplayNodes = ()) -> GraphT:
@@ -90,15 +106,10 @@ def _builder_alias(cls: type[StateGraph[Any, Any, Any, Any]]) -> type:
 # -- the shapes of a graph's methods -----------------------------------------------------------------------------------
 
 
-def _inside() -> AbstractContextManager[None]:
-    session = current_session()
-    return taking_part(session) if session is not None else nullcontext()
-
-
 def _plain(real: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(real)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with _inside():
+        with taking_part_here():
             return real(self, *args, **kwargs)
 
     return method
@@ -107,43 +118,157 @@ def _plain(real: Callable[..., Any]) -> Callable[..., Any]:
 def _coroutine(real: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(real)
     async def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with _inside():
+        with taking_part_here():
             return await real(self, *args, **kwargs)
 
     return method
 
 
-def _stream(real: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+def _stream(real: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
     @functools.wraps(real)
     def stream(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        parts = real(self, *args, **kwargs)
-        try:
-            while True:
-                with _inside():
-                    part = next(parts, _END)
-                if part is _END:
-                    return
-                yield part
-        finally:
-            with _inside():
-                parts.close()  # type: ignore[attr-defined]  # it is a generator
+        yield from stream_taking_part(real(self, *args, **kwargs))
 
     return stream
 
 
-def _astream(real: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
+def _astream(real: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
     @functools.wraps(real)
     async def astream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        parts = real(self, *args, **kwargs)
-        try:
-            while True:
-                with _inside():
-                    part = await anext(parts, _END)
-                if part is _END:
-                    return
+        async with aclosing(async_stream_taking_part(real(self, *args, **kwargs))) as parts:
+            async for part in parts:
                 yield part
-        finally:
-            with _inside():
-                await parts.aclose()  # type: ignore[attr-defined]  # it is a generator
 
     return astream
+
+
+# -- Nodes that are replayed as a whole: they do not run on replay, and their effects are applied again.
+#
+# A replayed node is an alias of the runnable that the node is bound to, so an inspection of the graph finds the
+# original properties: its class, its function, whether it is a coroutine, the graphs inside it. Only its calls are
+# intercepted.
+
+
+def with_replayed_nodes(graph: Any, replay_nodes: ReplayNodes) -> dict[str, Any]:
+    """Return the nodes of a graph, with replayed ones for those that are named; the graph doesn't change.
+
+    Raises `ConfigurationError` if no node of the graph, or of a graph that is a node of it, has one of the names.
+    """
+    _check_names(graph, replay_nodes)
+    return _replayed_nodes(graph, replay_nodes)
+
+
+def _replayed_nodes(graph: Any, replay_nodes: ReplayNodes) -> dict[str, Any]:
+    return {name: _node(graph, name, node, replay_nodes) for name, node in graph.nodes.items()}
+
+
+def _node(graph: Any, name: str, node: Any, replay_nodes: ReplayNodes) -> Any:
+    bound = node.bound
+    kind: Any = type(bound)
+    by_name = not isinstance(replay_nodes, bool) and not callable(replay_nodes)
+    is_whole = by_name or (isinstance(graph, CompiledStateGraph) and not isinstance(bound, Pregel))
+    if name != START and is_whole and is_replayed(replay_nodes, name):
+        whole = _sequence_class(kind)(bound=bound) if is_sequence(bound) else bound
+        return node.copy({"bound": NODES.tape(whole, again=True), "subgraphs": node.subgraphs})
+    if isinstance(bound, Pregel):
+        nodes = _replayed_nodes(bound, replay_nodes)
+        if all(nodes[name] is node for name, node in bound.nodes.items()):
+            return node
+        inner = twin_of(bound, nodes=nodes)
+        subgraphs = [inner if graph is bound else graph for graph in node.subgraphs]
+        return node.copy({"bound": inner, "subgraphs": subgraphs})
+    if not isinstance(graph, CompiledStateGraph) and is_function_node(bound):  # the function of an entrypoint
+        return node.copy({"bound": twin_of(bound, _entrypoint_alias(kind), **{_REPLAY_NODES: replay_nodes})})
+    return node
+
+
+@functools.cache
+def _sequence_class(kind: type) -> Any:
+    """Return a class of bindings that look like a class of sequences: LangGraph takes real sequences apart."""
+    return type(kind.__name__, (RunnableBinding,), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
+
+
+def _check_names(graph: Any, replay_nodes: ReplayNodes) -> None:
+    if isinstance(replay_nodes, bool) or callable(replay_nodes):
+        return
+    if not isinstance(graph, CompiledStateGraph):  # only a run shows which tasks an entrypoint calls
+        return
+    known = set(_names(graph))
+    unknown = sorted(set(replay_nodes) - known)
+    if unknown:
+        raise ConfigurationError(
+            f"replay_nodes: the graph has no node {', '.join(map(repr, unknown))}\n"
+            f"  it has {', '.join(map(repr, sorted(known)))}; tape a graph that a function calls by itself"
+        )
+
+
+def _names(graph: Any) -> Iterator[str]:
+    for name, node in graph.nodes.items():
+        if name != START:
+            yield name
+        if isinstance(node.bound, Pregel):
+            yield from _names(node.bound)
+
+
+@functools.cache
+def _entrypoint_alias(cls: type[RunnableCallable]) -> type:
+    """Return a class for the function of an entrypoint, with its calls of tasks replayed."""
+
+    @functools.wraps(cls.invoke)
+    def invoke(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
+        config = with_replayed_tasks(config if config is not None else {}, vars(self)[_REPLAY_NODES])
+        with with_config(config):
+            return cls.invoke(self, input, config, **kwargs)
+
+    @functools.wraps(cls.ainvoke)
+    async def ainvoke(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
+        config = with_replayed_tasks(config if config is not None else {}, vars(self)[_REPLAY_NODES])
+        with with_config(config):
+            return await cls.ainvoke(self, input, config, **kwargs)
+
+    return alias_class(cls, {"invoke": invoke, "ainvoke": ainvoke}, _entrypoint_alias)
+
+
+# -- the calls of a replayed node --------------------------------------------------------------------------------------
+
+
+def _cross(_: Any, args: tuple[Any, ...], __: dict[str, Any]) -> SessionCall | None:
+    given, config = args
+    session = current_session()
+    if session is None or config is None or "langgraph_node" not in (config.get("metadata") or {}):
+        return None
+    return cross_node(session, config["metadata"]["langgraph_node"], given, config)
+
+
+def _describe(
+    real: Callable[..., Any],
+    cross: Cross,
+    self: Any,
+    /,
+    input: Any,  # noqa: A002 - LangChain's name
+    config: RunnableConfig | None = None,
+    **kwargs: Any,
+) -> Call:
+    node = original_of(self)
+    session_call = cross(self, (input, config), kwargs)
+    return Call(
+        session_call,
+        lambda: real(node, input, config, **kwargs),
+        executing=lambda: _executing(session_call, lambda watched: real(node, input, watched(config), **kwargs)),
+        around=lambda: with_config(config),
+        apply=apply,
+        aapply=aapply,
+    )
+
+
+@contextmanager
+def _executing(session_call: Any, call: Callable[[Any], Any]) -> Iterator[Callable[[], Any]]:
+    with noting_effects(session_call) as watched:
+        yield lambda: call(watched)
+
+
+_SHAPES = {"invoke": plain, "ainvoke": coroutine, "stream": generator, "astream": async_generator}
+NODES = Family(
+    Runnable, {name: Leaf(shape, _cross, _describe) for name, shape in _SHAPES.items()}, defaults=frozenset(_SHAPES)
+)
+"""The runnables that nodes are bound to, where the node is replayed as a whole."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from operator import is_
@@ -454,7 +454,7 @@ def stream_taking_part(real: Generator[Any, Any, Any]) -> Iterator[Any]:
             real.close()
 
 
-async def async_stream_taking_part(real: AsyncGenerator[Any, Any]) -> AsyncIterator[Any]:
+async def async_stream_taking_part(real: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, None]:
     """Like `stream_taking_part`, for an async generator.
 
     Args:

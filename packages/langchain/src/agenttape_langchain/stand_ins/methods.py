@@ -10,7 +10,7 @@ from langchain_core.runnables.config import get_config_list
 from agenttape_core.integration import Boundary, SessionCall, named_arguments
 from agenttape_core.integration.leaves import kept
 from agenttape_core.integration.stand_ins import Recorded, RecordedPart, StandIn, replayed_method
-from agenttape_langchain.requests import method_body
+from agenttape_langchain.requests import Methods, method_body
 
 
 class Replaying(StandIn):
@@ -45,13 +45,11 @@ class InOrder:
         return [{**each, "max_concurrency": 1} for each in get_config_list(config, len(inputs))]
 
 
-def replayed(boundary: Boundary, method: str, names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return a method that is replayed, and its asynchronous form.
-
-    `names` are the interface's names of its positional arguments.
-    """
+def replayed(methods: Methods, name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return a method of a table as one that is replayed, and its asynchronous form."""
+    method = methods[name]
 
     def cross(self: Replaying, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall:
-        return self._cross(boundary, method, **named_arguments(None, names, *kept(args, kwargs)))
+        return self._cross(method.boundary, name, **named_arguments(None, method.names, *kept(args, kwargs)))
 
-    return replayed_method(method, cross)
+    return replayed_method(name, cross)

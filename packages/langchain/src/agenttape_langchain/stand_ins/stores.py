@@ -1,4 +1,4 @@
-"""A key-value store made of a cassette."""
+"""Stores and chat message histories made of a cassette."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from langchain_core.vectorstores import VectorStore
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import areplay_call, areplay_stream, replay_call, replay_stream
 from agenttape_core.integration.stand_ins import Options, RecordedPart, settings_of_method
+from agenttape_langchain.histories import METHODS as HISTORY_METHODS
 from agenttape_langchain.requests import MEMORY, RETRIEVAL
 from agenttape_langchain.stand_ins.methods import Replaying, replayed
 from agenttape_langchain.stores import METHODS
-from agenttape_langchain.vector_stores import READS, WRITES
+from agenttape_langchain.vector_stores import METHODS as VECTOR_METHODS
 
 
 class ReplayStore(Replaying, BaseStore[str, Any]):
@@ -89,7 +90,7 @@ class ReplayVectorStore(Replaying, VectorStore):
 
     def __init__(self, cassette: str | Path, *, name: str | None = None, **options: Unpack[Options]) -> None:
         kinds = frozenset({RETRIEVAL.kind, MEMORY.kind})
-        self._recorded = RecordedPart(cassette, kinds, settings_of_method(READS | WRITES), name=name, **options)
+        self._recorded = RecordedPart(cassette, kinds, settings_of_method(VECTOR_METHODS), name=name, **options)
 
     def similarity_search(self, query: str, k: int | None = None, **kwargs: Any) -> list[Document]:
         """Return the recorded documents for the query."""
@@ -113,13 +114,9 @@ class ReplayVectorStore(Replaying, VectorStore):
         )
 
 
-for _methods, _boundary in ((READS, RETRIEVAL), (WRITES, MEMORY)):
-    for _name in _methods.keys() - {"similarity_search"}:
-        for _method in replayed(_boundary, _name, _methods[_name]):
-            setattr(ReplayVectorStore, _method.__name__, _method)
-
-
-_METHODS = {"messages": (), "add_messages": (), "clear": ()}
+for _name in VECTOR_METHODS.keys() - {"similarity_search"}:
+    for _method in replayed(VECTOR_METHODS, _name):
+        setattr(ReplayVectorStore, _method.__name__, _method)
 
 
 class ReplayChatMessageHistory(Replaying, BaseChatMessageHistory):
@@ -139,7 +136,7 @@ class ReplayChatMessageHistory(Replaying, BaseChatMessageHistory):
         self._recorded = RecordedPart(
             cassette,
             frozenset({MEMORY.kind}),
-            settings_of_method(_METHODS),
+            settings_of_method(HISTORY_METHODS),
             choice={"session_id": session_id},
             **options,
         )

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import copy
 import inspect
+import logging
 import warnings
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any, Self
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from agenttape_core import Rule
 from agenttape_core.errors import CassetteWriteError, ConfigurationError, IncompleteCopyWarning
+from agenttape_core.integration import value_codec
+from agenttape_core.integration.patching import Stored
 from agenttape_langgraph.saver.database import Database
 from agenttape_langgraph.saver.local import LocalSaver
 from agenttape_langgraph.saver.redacting import redaction_of
@@ -300,3 +305,41 @@ class TapeSaver(LocalSaver):
         if copying is None or name.startswith("__"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(copying.inner, name)
+
+
+# -- The content of a file of `TapeSaver` as plain data, for those who search it.
+
+
+def stored_values(path: Path) -> Iterator[Stored]:
+    """Yield the values of each checkpoint of a file, with its metadata and pending writes, the newest first.
+
+    No class is imported and no object made that LangGraph does not know as safe: the file may be a stranger's. Objects
+    of other classes are returned as the values that they were built from. Raises `CassetteError` if it cannot be read,
+    and `UnreadableValueError` if it is encrypted.
+    """
+    codec, serde = value_codec(lenient=True), jsonplus.JsonPlusSerializer(allowed_msgpack_modules=None)
+    with TapeSaver(path, serde=serde, read_only=True) as saver, _quiet():
+        for found in saver.list(None):
+            at = found.config["configurable"]
+            values = {
+                "thread_id": at["thread_id"],
+                "channel_values": found.checkpoint["channel_values"],
+                "metadata": found.metadata,
+                "writes": [{channel: value} for _, channel, value in found.pending_writes or ()],
+            }
+            yield Stored(f"thread {at['thread_id']}, checkpoint {at['checkpoint_id']}", codec.encode(values))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the serialiser from advising to allow the classes of which it makes no objects: none is wanted."""
+    logger = logging.getLogger(jsonplus.__name__)
+    logger.addFilter(_is_no_advice)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_is_no_advice)
+
+
+def _is_no_advice(record: logging.LogRecord) -> bool:
+    return "allowed_msgpack_modules" not in str(record.msg)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+from langgraph.pregel import Pregel
 
 from agenttape_core import Report, use_cassette
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.integration import Source, current_session
 from agenttape_core.tools.compare import named_cassette
 from agenttape_langgraph.time_travel.drivers import adrive, drive
 from agenttape_langgraph.time_travel.fork import Fork, atime_travel, time_travel
 from agenttape_langgraph.time_travel.initial_checkpoints import initial_checkpoints
-from agenttape_langgraph.time_travel.reasked_calls import match_on
-from agenttape_langgraph.time_travel.recorded_run import RecordedRun, RecordedStep, steps_of
+from agenttape_langgraph.time_travel.reasked_calls import match_on, reasked_calls
+from agenttape_langgraph.time_travel.recorded_run import RecordedRun, RecordedStep, holds_runs, steps_of
 from agenttape_langgraph.time_travel.request import ThreadRequest, takes
 from agenttape_langgraph.time_travel.script import Enter, Leave, Script
 from agenttape_langgraph.time_travel.thread_run import ThreadEnd, ThreadRun
@@ -91,3 +97,30 @@ def _replay(request: ThreadRequest) -> Script[ThreadReplay]:
     end = yield from ThreadRun(request, recorded, session, initial, ends=recorded.plan.ends).script()
     yield Leave()
     return ThreadReplay(end.state, end.graph, end.config, session.report)
+
+
+# -- Begin a recorded thread again in the session that is open, as `agenttape replay --run` does.
+
+
+def restart(app: Any, source: Source) -> Callable[[], Any] | None:
+    """Return a function that runs all invocations of a recorded thread again, with the recorded answers of humans.
+
+    Returns `None` for any other `app`; a recording without steps of a graph, such as an imported one, is left to
+    others. Raises `ConfigurationError` if it holds several threads to choose from.
+    """
+    if not isinstance(app, Pregel) or not holds_runs(source.cassette):
+        return None
+    recorded = RecordedRun(source.cassette, source.thread_id)
+    inputs = {1: source.given()} if source.is_replaced else None
+    script = _script(ThreadRequest(source.cassette, app, inputs=inputs), recorded)
+    return (lambda: adrive(script)) if source.entry.awaited else (lambda: drive(script))
+
+
+def _script(request: ThreadRequest, recorded: RecordedRun) -> Script[Any]:
+    session = current_session()
+    if session is None:
+        raise ConfigurationError("a thread begins again within a session: with use_cassette(...)")
+    session.recordings.index.also_match(reasked_calls(recorded))
+    initial = yield from initial_checkpoints(recorded, request)
+    end = yield from ThreadRun(request, recorded, session, initial, ends=recorded.plan.ends).script()
+    return end.values
