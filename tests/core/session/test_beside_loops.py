@@ -21,6 +21,7 @@ import anyio.to_thread
 import pytest
 
 from agenttape_core import Variation, boundary, use_cassette
+from agenttape_core.scheduling import loop_seams
 from agenttape_core.scheduling.clock import real_timer
 from agenttape_core.scheduling.handles import owner_of
 from agenttape_core.scheduling.threads import Waits
@@ -347,3 +348,57 @@ def test_locks_that_calls_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         program()
     assert is_wanted.is_set()
     assert id(lock) not in waited_for
+
+
+def test_executors_of_calls(tmp_path: Path) -> None:
+    """The end of a loop's executor that only calls have used is in no order: a replay has no such executor."""
+
+    @boundary("call")
+    async def ask(question: str) -> str:
+        return await asyncio.to_thread(f"{question}!".upper)
+
+    async def both(name: str) -> list[str]:
+        return list(await asyncio.gather(ask(f"{name}1"), ask(f"{name}2")))
+
+    def program() -> list[list[str]]:
+        first = asyncio.run(both("a"))
+        with ThreadPoolExecutor(2) as pool:
+            others = list(pool.map(lambda name: asyncio.run(both(name)), "bc"))
+        return [first, *others, asyncio.run(both("d"))]
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = program()
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert program() == recorded
+    assert replay.report.nondeterminism == ()
+
+
+def test_left_work_in_executors_of_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that ends waits for the thread of a call that was given up, and runs what that thread needs of it."""
+    monkeypatch.setattr(loop_seams, "_ENDS", 0.01)
+    has_begun, may_end, has_ended = asyncio.Event(), threading.Event(), threading.Event()
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            may_end.set()
+            super().shutdown(wait, cancel_futures=cancel_futures)
+
+    def work(loop: asyncio.AbstractEventLoop) -> None:
+        loop.call_soon_threadsafe(has_begun.set)
+        may_end.wait(LIMIT)
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(LIMIT)
+        has_ended.set()
+
+    @boundary("call")
+    async def ask() -> None:
+        await asyncio.to_thread(work, asyncio.get_running_loop())
+
+    async def program() -> None:
+        asyncio.get_running_loop().set_default_executor(Pool())
+        task = asyncio.create_task(ask())
+        await has_begun.wait()
+        task.cancel()
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        asyncio.run(program())
+        assert has_ended.is_set()

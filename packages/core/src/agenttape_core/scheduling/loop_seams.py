@@ -20,6 +20,7 @@ from asyncio import Handle, timeouts
 from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
+from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,7 +39,7 @@ from agenttape_core.scheduling.executing import (
 from agenttape_core.scheduling.handles import PROGRAM, are_timers_ours, in_session, join_session, owner_of
 from agenttape_core.scheduling.lazy_streams import UNREAD
 from agenttape_core.scheduling.loops import UNSEEN, Admitted, Room, Rooms, is_cancelled
-from agenttape_core.scheduling.participants import HERE, Key
+from agenttape_core.scheduling.participants import HERE, Key, starting
 from agenttape_core.scheduling.scopes import SCOPES
 from agenttape_core.scheduling.task_sets import number
 from agenttape_core.scheduling.thread_starts import awaited_by_loop, current_work
@@ -302,10 +303,36 @@ def _in_executor(real: Callable[..., Any]) -> Callable[..., Any]:
         room = room_here(self)
         if room is None:
             return real(self, executor, func, *args)
+        if executor is None and EXECUTING.get() is None:
+            vars(self)[_USES_EXECUTOR] = True
         with awaited_by_loop(room):
             return number(real(self, executor, func, *args))
 
     return run_in_executor
+
+
+_USES_EXECUTOR = "_agenttape_uses_executor"
+"""The attribute of loops whose program uses the default executor; elsewhere, at most code of calls does."""
+_ENDS = 1.0
+"""Seconds for which a loop waits with its turn for the threads of its executor; they are idle, but for left calls."""
+
+
+def _ending_executor(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep the end of an executor that only code of calls has used out of the order: a replay has neither."""
+
+    async def shutdown_default_executor(self: Any, *args: Any, **kwargs: Any) -> None:
+        pool = self._default_executor
+        if pool is not None and _USES_EXECUTOR not in vars(self) and room_here(self) is not None:
+            with starting():
+                pool.shutdown(wait=False)
+                until = monotonic() + _ENDS
+                for thread in list(pool._threads):  # noqa: SLF001 - its own way to wait has no limit
+                    thread.join(max(0.0, until - monotonic()))
+            if not any(thread.is_alive() for thread in pool._threads):  # noqa: SLF001 - as above
+                self._default_executor = None  # then nothing is left to wait for
+        await real(self, *args, **kwargs)
+
+    return shutdown_default_executor
 
 
 def _creating(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -398,6 +425,7 @@ _OWN: dict[str, Callable[[Any], Any]] = {
     "_asyncgen_firstiter_hook": _begins,
     "_asyncgen_finalizer_hook": _found,
     "shutdown_asyncgens": _shutting_down,
+    "shutdown_default_executor": _ending_executor,
 }
 """Methods that only Python's own loops have."""
 _WRAPPED: dict[str, Callable[[Any], Any]] = {
