@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import boundary, use_cassette
+from agenttape_core import Variation, boundary, garbage, use_cassette
 from agenttape_core.errors import AfterRecordingWarning, AfterReplayWarning, CassetteMissError
+from agenttape_core.experiments import program_of
 
 from .world import World, ask, reaches_out, record
 
@@ -153,6 +154,66 @@ def test_old_streams_of_a_replay_with_unused_recordings(world: World, generation
             gc.collect(generation)
     with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError):
         read(stream)
+
+
+@pytest.fixture
+def thawed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the process be one that has frozen nothing; the tests freeze what they have imported."""
+    monkeypatch.setattr(garbage, "_has_frozen", [])
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("thawed")
+def test_old_streams_of_an_experiment(world: World) -> None:
+    """One that a program leaves unread in a run, and that is old then, is refused where it's read between runs."""
+    record(world, "a")
+    left: list[Any] = []
+
+    def program() -> None:
+        left.append(_sync(world))
+        gc.collect()
+
+    run = program_of(program).run(Variation("cassettes/c.yaml"))
+    assert run.calls == []
+    assert not garbage.ASIDE.is_on, "the collector looks at everything again"
+    with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError):
+        read(left[0])
+    assert world.reached == ["a"]
+
+
+@pytest.mark.usefixtures("thawed")
+def test_old_streams_of_experiments_that_overlap(world: World) -> None:
+    """The last run that ends looks for what all of them have left, also for what is older than itself."""
+    record(world, "a")
+    left: list[Any] = []
+    first_has_begun, other_has_begun, first_has_ended = threading.Event(), threading.Event(), threading.Event()
+
+    def first() -> None:
+        left.append(_sync(world))
+        gc.collect()
+        first_has_begun.set()
+        other_has_begun.wait(20)
+
+    def other() -> None:
+        other_has_begun.set()
+        first_has_ended.wait(20)
+
+    programs = [program_of(first), program_of(other)]
+
+    def run_first() -> None:
+        programs[0].run(Variation("cassettes/c.yaml"))
+        first_has_ended.set()
+
+    thread = threading.Thread(target=run_first)
+    thread.start()
+    first_has_begun.wait(20)
+    programs[1].run(Variation("cassettes/c.yaml"))
+    thread.join(20)
+    with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError):
+        read(left[0])
+    assert world.reached == ["a"]
 
 
 def test_a_short_replay_does_not_look_at_the_whole_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+from agenttape_core.locks import Lock
+
 _LATE = 1_000_000
 """The objects that may come before the collector looks: more than large frameworks make. It is not switched off, so
 that modules which make garbage all the time cannot fill the memory."""
@@ -96,11 +98,56 @@ class OneLook:
             gc.unfreeze()
 
 
+class Aside:
+    """The objects that were there before some blocks began, set aside: what lists all objects lists those since.
+
+    Blocks may overlap in any threads; each has what came since the first of those that overlap. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self.is_on = False
+        """True while objects are set aside."""
+        self.blocks = 0
+        """The number of blocks that run."""
+        self._lock = Lock()
+
+    def begin(self) -> bool:
+        """Begin a block; return false where the program has frozen its objects itself, so that none is begun."""
+        with self._lock:
+            if not self.is_on:
+                if _frozen() >= _FREEZING:
+                    return False
+                gc.freeze()
+                self.is_on = True
+            self.blocks += 1
+            return True
+
+    @contextmanager
+    def ended(self) -> Iterator[bool]:
+        """End a block that was begun; yield whether no other one runs, before the objects are put back."""
+        with self._lock:
+            self.blocks -= 1
+            is_last = not self.blocks
+        try:
+            yield is_last
+        finally:
+            with self._lock:
+                if self.is_on and not self.blocks:
+                    self.is_on = False
+                    gc.unfreeze()
+
+
+ASIDE = Aside()
+"""Those of this process."""
+
+
 def _full_collections() -> int:
     return int(gc.get_stats()[-1]["collections"])
 
 
 def _frozen() -> int:
+    if ASIDE.is_on:
+        return _FREEZING
     if not _has_frozen:
         frozen = gc.get_freeze_count()
         if frozen < _FREEZING:

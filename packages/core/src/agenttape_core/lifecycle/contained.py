@@ -6,10 +6,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from agenttape_core.garbage import ASIDE
 from agenttape_core.lifecycle.failed_blocks import watching_failed_blocks
 from agenttape_core.lifecycle.presence import PRESENCE
 from agenttape_core.lifecycle.project import replaying_only
 from agenttape_core.lifecycle.use_cassette import CassetteBlock
+from agenttape_core.scheduling import SCOPES
 
 if TYPE_CHECKING:
     from agenttape_core.lifecycle.open_cassette import CassetteInUse
@@ -35,9 +37,18 @@ class ContainedBlock(CassetteBlock):
         self._around = ExitStack()
 
     def _enter(self, opened: Opened) -> Session:
-        session = super()._enter(opened)
+        # To look at all objects for streams that aren't read takes longer than many a run. Where other sessions are
+        # open, what is there may be theirs.
+        has_aside = (ASIDE.is_on or not SCOPES.open()) and ASIDE.begin()
+        try:
+            session = super()._enter(opened)
+        except BaseException:
+            if has_aside:
+                with ASIDE.ended():
+                    raise
+            raise
         _running.add(session)
-        session.extension(PRESENCE).is_contained = True
+        session.extension(PRESENCE).contains_program(has_aside=has_aside)
         self._around.enter_context(replaying_only(everywhere=True))
         self._around.enter_context(watching_failed_blocks(self._note))
         return session

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 from weakref import ref
 
 from agenttape_core.errors import AfterRecordingWarning, AgentTapeError, shown_path
+from agenttape_core.garbage import ASIDE
 from agenttape_core.guard import note_after_replay
 from agenttape_core.matching import Branch, current_branch, enter_branch, new_branch
 from agenttape_core.scheduling import SCOPES, UNREAD, Membership, collections
@@ -45,7 +46,7 @@ class Presence:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.is_contained = False  # true if an experiment runs a program in it, which has ended when it ends
+        self._is_contained = self._has_aside = False
         self._membership: Membership[Any] | None = None
         self._collections: tuple[int, ...] = ()
         self._branch: Branch | None = None
@@ -65,6 +66,17 @@ class Presence:
             session.first_input.entered()
         session.scheduler.enter()
         return ref(self._membership)
+
+    def contains_program(self, *, has_aside: bool) -> None:
+        """Note that an experiment runs a program in the session, which may leave any of its recordings unused.
+
+        Args:
+            has_aside: Whether a block of `ASIDE` has begun, which ends with the session. The last of several that
+                overlap looks for streams: while one is open, it refuses the calls of what the others have left.
+        """
+        self._is_contained, self._has_aside = True, has_aside
+        if ASIDE.blocks > 1:
+            self._collections = ()  # what others have made may be older
 
     @contextmanager
     def resumed(self) -> Iterator[None]:
@@ -112,12 +124,16 @@ class Presence:
         if session.is_replay:
             session.listeners.append(LateCalls(session))
         if membership is not None:
-            if session.takes_strays:  # one beside others cannot tell which of them has made a stream
-                # To look at all objects takes longer than many a run, and nothing reads what an experiment has left.
-                thoroughly = session.is_replay and not self.is_contained and runs.has_unused(session)
-                UNREAD.note(membership, self._collections, thoroughly=thoroughly)
+            with ASIDE.ended() if self._has_aside else nullcontext(True) as is_last:
+                self._note_unread(membership, thoroughly=is_last)
             if SCOPES.leave(membership):
                 enter_branch(self._branch_outside)
+
+    def _note_unread(self, membership: Membership[Any], *, thoroughly: bool) -> None:
+        session = self._session
+        if session.takes_strays:  # one beside others cannot tell which of them has made a stream
+            thoroughly = thoroughly and session.is_replay and (self._is_contained or runs.has_unused(session))
+            UNREAD.note(membership, self._collections, thoroughly=thoroughly)
 
 
 PRESENCE: Slot[Presence] = Slot(Presence)  # the presence of a session
