@@ -149,6 +149,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
         raise AssertionError("a test without the marker `process` forks: mark it, or do without")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """Save what `make coverage` has measured: pytest-xdist kills a worker whose last threads take long to end."""
+    measuring = sys.modules.get("coverage")
+    if measuring is not None and (measured := measuring.Coverage.current()) is not None:
+        measured.save()
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Don't list the failures that our tests swallow: they provoke them on purpose."""

@@ -49,7 +49,7 @@ LOADED = (
 
 
 FRAMEWORKS = "ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning"
-"""Of LlamaIndex, on Python 3.14."""
+"""Of LlamaIndex and LangSmith, on Python 3.14."""
 
 
 @pytest.fixture(scope="module")

@@ -15,14 +15,14 @@ from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
-from tests.docs.test_console import BLOCK, performed
+from tests.docs.test_console import BLOCK, FRAMEWORKS, performed
 from tests.matrix.run import NAMES, ROOT, VERSIONS, python_of
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^#> (.*)$", re.MULTILINE)
 COMMANDS = ("python app.py", "agenttape show cassettes/weather.yaml", "agenttape init --example", "agenttape doctor")
-READER = {"OPENAI_API_KEY": "any-text", "COLUMNS": "110", "NO_COLOR": "1"}
+READER = {"OPENAI_API_KEY": "any-text", "COLUMNS": "110", "NO_COLOR": "1", "PYTEST_ADDOPTS": f'-W "{FRAMEWORKS}"'}
 OURS = ("AGENTTAPE_", "PYTEST_", "PYTHON", "CI", "BUILD_NUMBER")
 """How variables begin that a reader doesn't have."""
 
@@ -56,7 +56,7 @@ def failures(programs: Path, folder: Path, environment: Mapping[str, str]) -> li
     shown = "".join(f"{line}\n" for line in PRINTED.findall(README))
     for command in COMMANDS:
         program, *words = command.split()
-        run = [programs / program, *words]
+        run = [str(programs / program), *words]
         done = subprocess.run(run, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode or (program == "python" and done.stdout != shown):
             found.append(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
