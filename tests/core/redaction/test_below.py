@@ -119,3 +119,15 @@ def test_a_value_that_is_cut_off() -> None:
     assert SECRET not in redactor.text(f'DB_PASSWORD={{"value": "{SECRET}"}}')
     code = 'login({"password": [getpass("Password: "), read("file")]})'
     assert redactor.text(code) is code
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_data_of_a_secret_of_kubernetes(written: Callable[[Any], Any]) -> None:
+    """All data of a Secret is secret, however it's written and called; that of a ConfigMap isn't."""
+    redactor = Redactor("k")
+    data = {"conn": "cGFzc3dvcmQ4", "b.c": "Y29ycmVjdA=="}
+    manifest = {"apiVersion": "v1", "data": data, "kind": "Secret"}
+    redacted = str(redactor.value(written(manifest)))
+    assert not any(value in redacted for value in data.values())
+    other = written({**manifest, "kind": "ConfigMap"})
+    assert redactor.value(other) == other

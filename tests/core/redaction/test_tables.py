@@ -98,6 +98,15 @@ def test_a_secret_in_escapes_is_replaced_whole(redactor: Redactor) -> None:
     assert "00e9" not in redacted
 
 
+def test_half_a_character_does_not_cut_a_secret(redactor: Redactor) -> None:
+    """A value with a lone surrogate in it is replaced whole, as it is and as a recording spells it."""
+    for half in ("\ud800", "\\ud800"):
+        redacted = redactor.value({"$str": f"password: Kx9{half}tundra7 and"})
+        assert "Kx9" not in str(redacted)
+        assert "tundra7" not in str(redacted)
+        assert redacted["$str"].endswith(" and")
+
+
 TYPED: list[tuple[dict[str, Any], str]] = [
     ({"selector": "#password", "text": SECRET}, "text"),
     ({"element": "Password textbox", "ref": "e12", "text": SECRET}, "text"),

@@ -54,9 +54,9 @@ _AUTH = ("auth",)
 _TOKEN = ("token",)
 """A name that lexers and models have for a word, too."""
 _NAMED = frozenset({"label", "field", "placeholder", "target", "ParameterKey"})
-TELLING = _NAMED | {"selector", "element", "locator", "xpath", "css", "sensitive"}
+TELLING = _NAMED | {"selector", "element", "locator", "xpath", "css", "sensitive", "kind"}
 """Keys of items that tell of the item beside them: the field of a page into which a text is typed, a parameter."""
-_TYPED_IN = frozenset({"text", "value", "keys", "input", "ParameterValue"})
+_TOLD_OF = frozenset({"text", "value", "keys", "input", "ParameterValue", "data"})
 _USER_OPTIONS = frozenset({"-u", "--user", "-U", "--proxy-user"})
 
 
@@ -183,9 +183,7 @@ def _told(plain: dict[str, Any], redactor: Replacer) -> dict[str, Any]:
     """Return what changes in a dict of which one item says that another is a secret."""
     if not any(_tells_of_secret(key, plain[key]) for key in TELLING.intersection(plain)):
         return {}
-    return {
-        key: redactor.whole(plain[key], SECRET) for key in _TYPED_IN.intersection(plain) if isinstance(plain[key], str)
-    }
+    return {key: redact_denied(plain[key], SECRET, redactor) for key in _TOLD_OF.intersection(plain)}
 
 
 def _tells_of_secret(key: str, item: Any) -> bool:
@@ -194,6 +192,8 @@ def _tells_of_secret(key: str, item: Any) -> bool:
         return key == "sensitive"
     if not isinstance(item, str) or len(item) > MAX_NAME * 2:
         return False
+    if key == "kind":
+        return item == "Secret"  # of Kubernetes
     return demand_of(item) is Demand.NOTHING if key in _NAMED else IS_FIELD.search(item) is not None
 
 

@@ -39,6 +39,7 @@ _QUERY = Lazy(r"""[^\s"'`&;#<>\\{}]{1,4096}""")
 _ENVIRONMENT = Lazy(r"""(?:[^\s"'`\\;]|;(?!\s|\Z|[A-Za-z_ ]{1,40}=)){1,4096}""")
 _ELEMENT = Lazy(r"[^<>\s]{1,4096}(?=</)")
 _BARE = Lazy(r"""[^\s"'`,;&<>(){}\[\]|\\]{1,512}""")
+_ASCII = Lazy(r"[!-~]{6,}(?=[\u3000-\ud7ff\uff00-\uffef])")
 _DIGIT = Lazy(r"[0-9]")
 _NUMBER = Lazy(r"""-?\d{1,40}(?:\.\d{1,40})?(?:[eE][+-]?\d{1,4})?(?=[\s,}\])]|\Z)""")
 _PLACE = Lazy(r"<[^<>\n]{1,60}>")
@@ -226,6 +227,8 @@ def _bare(text: str, found: Assignment) -> int:
         return _end(_ENVIRONMENT, text, at)
     end = _end(_BARE, text, at)
     value = text[at:end].rstrip(".,:?*\u00bb\u201d\u201c\u2019")
+    if sep == " is " and (ascii_ := _ASCII.match(value)):
+        value = ascii_[0]  # what follows it in Chinese, Japanese and Korean has no blank before it
     if sep == " is " and not _is_said(value, found):
         return at
     if text[end : end + 1] in ("(", "[") or not _is_secret_word(text, value, found):
@@ -271,12 +274,14 @@ def _is_secret_word(text: str, value: str, found: Assignment) -> bool:
         return False
     if _NAME_OF_CODE.fullmatch(value) and demand_of(value.removesuffix("Types")) is not None:
         return False
-    is_code = found.sep in ("=", "==", ":=", "=>") or (found.close is None and "." in value and not _is_header(found))
+    is_code = found.sep in ("=", "==", ":=", "=>") or (found.close is None and "." in value and not _is_no_code(found))
     return not (is_code and (found.gap or "." in value) and is_code_name(value)) or _is_in_ini(text, value, found)
 
 
-def _is_header(found: Assignment) -> bool:
-    """Return True for `X-Vault-Token: hvs.x1`: no variable has a hyphen in its name."""
+def _is_no_code(found: Assignment) -> bool:
+    """Return True for `--token hvs.x1` and `X-Vault-Token: hvs.x1`: no variable has a hyphen in its name."""
+    if found.sep == " " and found.name.startswith("--"):
+        return True
     return found.sep == ":" and "-" in found.name.strip("-") and found.name[0].isupper()
 
 

@@ -33,7 +33,7 @@ from agenttape_core.redaction.detection.names import (
     demand_of,
     words_of,
 )
-from agenttape_core.redaction.detection.nested import Nested, find_indented
+from agenttape_core.redaction.detection.nested import Nested, find_in_manifests, find_indented
 from agenttape_core.redaction.detection.values import is_alternating, is_opaque
 from agenttape_core.redaction.detection.views import VOCABULARY, beyond_ascii, places, places_among
 
@@ -145,14 +145,15 @@ _TAIL = Lazy(
       | (?P<sep>=>|:=|={1,2}|:|>|->|\u2192) )
     (?:\*\*|__)? (?P<gap>[ \t]{0,8}) (?:Secret(?:Str|Bytes)?\((?=\\{0,7}["']))?"""
 )
-_JOINED = "是为為は"
-"""Verbs that Chinese and Japanese write right behind a name."""
+_JOINED = "是为為は는은"
+"""Verbs and particles that Chinese, Japanese and Korean write right behind a name."""
 _REST = Lazy(rf"(?:(?![{_JOINED}])[\w{MARKS}-]){{0,48}}+")
 _BEHIND = frozenset("*\\\"'`] \t:=>,(\r\n\u2192" + _JOINED)
 """All that can follow a name of which the value is given."""
 _SAYS = "is|was|ist|war|lautet|est|es|\xe9|\xe8|\xe4r|er|je|jest|este|to|là|это|है|हैं"
 """Words between a name and its value in prose, in the languages of the names."""
-_FOR = r"[ ](?:for|to|of|f\u00fcr|para|pour|de|da|do|del|du)(?:[ ][\w.@'-]{1,40}){1,4}?"
+_PURPOSES = "for|to|of|f\u00fcr|zum|zur|am|para|pour|de|da|do|del|della|dla|du|des|van|voor|till|til|от|для|к"
+_FOR = rf"[ ](?:{_PURPOSES})(?:[ ][\w.@'-]{{1,40}}){{1,4}}?"
 """The purpose of a password: `the password for the portal is`."""
 _BETWEEN = r"""(?:\\{0,7}["'](?!value)\w{1,24}\\{0,7}["']:[ ]?\\{0,7}["'][^"'\\\n]{0,60}\\{0,7}["'],(?:\s|\\n){0,32})"""
 """Other items of JSON between the name of a field and its value."""
@@ -173,7 +174,7 @@ _LOOSE = Lazy(
 next argument, the only one, or the next word."""
 _OF_PROSE = Lazy(
     rf"""(?x) [A-Za-z](?:{"|".join(stem[1:].decode() for stem in STEMS)})[a-z]{{0,12}}+ ,?[ ]
-    (?!(?:{_SAYS}|value|provided|given|supplied|used|for|to|of)\b|string[ ]{{1,4}}=)
+    (?!(?:{_SAYS}|value|provided|given|supplied|used|{_PURPOSES})\b|string[ ]{{1,4}}=)
     [a-z]{{1,19}} (?=[ ,]|\.(?:\s|\Z))"""
 )
 """A word with a stem before another word. A word is a value behind some separator, or for a name in capitals."""
@@ -209,7 +210,8 @@ _TAKE = frozenset(
 )  # fmt: skip
 """First words of functions that take a secret, and of those that take its owner."""
 _COMMAND = Lazy(
-    r"(?:\A|[\n;&|]|\\n)[ \t+-]{0,16}(?:ENV|ARG|setx|(?:[\w.-]{1,24}[ ]){1,3}set)[ \t]{1,4}\Z", re.IGNORECASE
+    r"(?:\A|[\n;&|]|\\n)[ \t+$>-]{0,16}(?:ENV|ARG|setx|(?:[\w.-]{1,24}[ ]){1,3}(?:\w{1,16}:)?set)[ \t]{1,4}\Z",
+    re.IGNORECASE,
 )
 """A command that takes a name and a value: `ENV DB_PASSWORD x`, `aws configure set aws_secret_access_key x`."""
 _CELL = Lazy(r"[ ]{2,40}[^\s]{4,256}[ \t]{0,8}(?=\r?\n|\\n|\Z)")
@@ -260,6 +262,7 @@ def find_assignments(view: View, names: Names) -> Iterator[Finding]:
         yield from [finding] if finding else below or tables.find(at)
         # What is inside a secret needs no look of its own, and texts that nest names stay cheap.
         end = view.end_of(finding) if finding else 0
+    yield from find_in_manifests(view)
 
 
 def _named(view: View, at: int, names: Names) -> Assignment | Finding | None:
@@ -415,7 +418,7 @@ def _login(text: str, found: Assignment) -> int:
 
 
 def _is_after_command(before: str) -> bool:
-    last = before.rstrip().rpartition(" ")[2].rpartition("\n")[2].lower()
+    last = before.rstrip().rpartition(" ")[2].rpartition("\n")[2].rpartition(":")[2].lower()
     return last in _COMMANDS and _COMMAND.search(before) is not None
 
 

@@ -23,6 +23,7 @@ from agenttape_core.redaction.detection.values import (
     is_told_number,
     reaches_down,
 )
+from agenttape_core.redaction.detection.views import places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,6 +183,42 @@ _LINE = Lazy(
 _MARGIN = Lazy(r"(?:\A|\n|\\n)(?P<margin>[ ]{0,40}(?:-[ ]{1,4}){0,4}[\"']?)\Z")
 _BACK = 60
 _MOST = 60
+
+
+_IS_KIND = Lazy(r"""kind\\{0,7}["']?[ ]?:[ ]{0,4}\\{0,7}["']?\Z""")
+_DATA = Lazy(r"""(?:(?P<close>\\{0,7}["'])|(?:\n|\\n)(?P<margin>[ ]{0,16}))data(?(close)(?P=close)):[ ]{0,4}""")
+_ENTRY = Lazy(
+    r"""(?:\s|\\{1,7}[nrt]|[{,])*+(?P<key>(?:\\{0,7}["'])?[\w.-]{1,253}(?:\\{0,7}["'])?):[ ]{0,4}(?:\\{0,7}["'])?"""
+    r"""(?P<secret>[A-Za-z0-9+/]{2,16384}={0,2})(?:\\{0,7}["'])?(?=\s|[,}\\]|\Z)"""
+)
+"""A key and a value in base64."""
+_MANIFEST = 8_192
+
+
+def find_in_manifests(view: View) -> Iterator[Finding]:
+    """Find the data of a Secret of Kubernetes, in YAML and in JSON, which is in base64: all of it is secret."""
+    text, done = view.text, 0
+    for at in places(view.raw, b"Secret") if b"kind" in view.raw else ():
+        if at < done or text[at + 6 : at + 7].isalnum() or not _IS_KIND.search(text, max(0, at - 30), at):
+            continue
+        first, last = max(done, at - _MANIFEST), min(len(text), at + _MANIFEST)
+        first, end = max(first, text.rfind("\n---", first, at)), text.find("\n---", at, last)
+        done = end if end >= 0 else last
+        for data in _DATA.finditer(text[first:done]):
+            entry = _ENTRY.match(text, first + data.end(), done)
+            while (
+                entry
+                and len(entry["secret"]) % 4 == 0
+                and (data["close"] or _indent(text, entry.start("key")) > len(data["margin"]))
+            ):
+                yield view.finding(*entry.span("secret"), SECRET)
+                entry = _ENTRY.match(text, entry.end(), done)
+
+
+def _indent(text: str, at: int) -> int:
+    """Return the number of blanks in front of a key."""
+    before = text[max(0, at - 40) : at]
+    return len(before) - len(before.rstrip(" "))
 
 
 class _Line(NamedTuple):

@@ -41,7 +41,7 @@ _UNSEEN_TAIL = (
     r"  | \] [^\x07\x1b]{0,1024} (?:\x07|\x1b\\))"
     r"| (?<=\\) (?: (?:u001[bB]|x1[bB]|033|e)\[ [0-9;]{0,32} [mK]"
     r"  | u(?:00[aA][dD]|200[b-fB-F]|2060|[fF][eE][fF][fF])"
-    r"  | (?<!\\\\) \\{0,6} u (?P<code> (?!00[0-7]|[dD][89a-fA-F]) [0-9a-fA-F]{4}))"
+    r"  | (?<!\\\\) \\{0,6} u (?P<code> (?!00[0-7]) [0-9a-fA-F]{4}))"
     r"| (?<=&) (?P<entity>"
     r"  (?:quot|apos|lt|gt|amp|equals|colon|\#0?(?:3[2-9]|[4-9]\d|1[01]\d|12[0-6])|\#[xX][2-7][0-9a-fA-F]);)"
     r"| (?<=%) (?P<percent>2[267]|3[ADad])"
@@ -56,7 +56,7 @@ _UNSEEN = Lazy(
 
 It begins with a set of characters, as `re` then skips all others without trying anything.
 """
-_ESCAPED = Lazy(r"\\(?:u(?:001[bB]\[|(?!00[0-7]|[dD][89a-fA-F])[0-9a-fA-F]{4})|x1[bB]\[|033\[|e\[)")
+_ESCAPED = Lazy(r"\\(?:u(?:001[bB]\[|(?!00[0-7])[0-9a-fA-F]{4})|x1[bB]\[|033\[|e\[)")
 _ENTITY = Lazy(r"&(?:quot|apos|lt|gt|amp|equals|colon|#)")
 _GIVEN = Lazy(r"%3[dD](?<=[A-Za-z]%3[dD])(?=[\w.!@$*+-])")
 """The equals sign between a name and its value in an address inside of another one."""

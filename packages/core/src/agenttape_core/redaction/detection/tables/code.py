@@ -60,6 +60,12 @@ CODE: tuple[Row, ...] = (
         rf"""\\{{0,7}}["']?\s{{0,8}}[:=]\s{{0,8}}{_SELECTOR},(?:[^{{}}]{{0,160}}?,)?\s{{0,40}}{_KEY}{QUOTED}""",
         '{"element": "Password textbox", "ref": "e12", "text": "⟦playWr1ght⟧"}',
         '{"element": "Search textbox", "ref": "e12", "text": "playWr1ght"}'),
+    row("textbox ", rf"""\\{{0,7}}"(?=[^"\n]{{0,120}}?{FIELD})[^"\n]{{0,200}}+"(?:[ ]\[[^\]\n]{{1,40}}\]){{0,8}}:[ ]"""
+        r"""(?P<secret>[^\s"'`\\][^\n"`\\]{1,256})""", '- textbox "Password" [active] [ref=e12]: ⟦playWr1ght⟧',
+        '- textbox "Password" [ref=e12]\n- textbox "City" [ref=e13]: playWr1ght'),
+    row('" -> ', QUOTED, '  ~ password = (sensitive)\n  ~ db_password = "<old>" -> "⟦n3wHarbor8⟧"',
+        '  ~ password_policy = "strict" -> "stricter2"',
+        before=r"""(?P<name>[\w.-]{1,64})[ ]{1,40}=[ ]\\{0,3}"[^"\n]{0,200}"""),
     row("sensitive", rf"""\\{{0,7}}"\s{{0,8}}:\s{{0,8}}true\s{{0,8}},(?:[^{{}}]{{0,160}}?,)?"""
         rf"""\s{{0,40}}\\{{0,7}}"value\\{{0,7}}"\s{{0,8}}:\s{{0,8}}{QUOTED}""",
         '"db_root": {"sensitive": true, "type": "string", "value": "⟦Zq7v-Lammer⟧"}',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agenttape_core.redaction.detection.tables import WORD, Row, has_digit_or_sign, is_no_number, row
+from agenttape_core.redaction.detection.tables import WORD, Row, has_digit_or_sign, is_made_up, is_no_number, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,8 +52,8 @@ COMMAND_LINES: tuple[Row, ...] = (
     _option("openssl", "-[kK][ ]", "openssl enc -aes-256-cbc -k ⟦x7Yz9kP2⟧", "openssl enc -k pass", _is_given),
     _option("ldapsearch ldapadd ldapmodify ldapdelete ldappasswd ldapwhoami ldapcompare ldapmodrdn security", "-w[ ]",
         "ldapsearch -x -D cn=bob -w ⟦x7Yz9kP2⟧", "ldapsearch -x -W", _is_given),
-    _option("crackmapexec netexec nxc evil-winrm hydra twine", "-p[ ]", "evil-winrm -i 10.0.0.1 -u bob -p ⟦x7Yz9kP2⟧",
-        "hydra -l bob -P words.txt ssh://h", _is_given),
+    _option("crackmapexec netexec nxc evil-winrm hydra twine supabase", "-p[ ]",
+        "evil-winrm -i 10.0.0.1 -u bob -p ⟦x7Yz9kP2⟧", "hydra -l bob -P words.txt ssh://h", _is_given),
     _option("ldappasswd", "-[as][ ]", "ldappasswd -x -s ⟦x7Yz9kP2⟧ uid=bob", "ldappasswd -x -S uid=bob", _is_given),
     _option("mysqladmin", "password[ ]", "mysqladmin -u root password '⟦r00tPass77⟧'", "mysqladmin -u root status"),
     _option("psexec psexec.exe psexec64 psexec64.exe", "-p[ ]", "PsExec.exe \\\\srv1 -u corp\\svc -p ⟦ps3xecPw⟧ cmd",
@@ -158,8 +158,16 @@ COMMAND_LINES: tuple[Row, ...] = (
         "mc alias set minio https://s3.example.org admin ⟦m1nioPw⟧", "mc alias set minio https://s3.example.org",
         words="alias"),
     row("<<<", rf"[ ]?{WORD}", "sudo -S id <<< ⟦hunter77⟧", "cat <<< hunter77",
-        before=r"\b(?:sudo[ ]-S|kinit|passwd|cryptsetup|gpg|login)\b[^\n<]{0,160}",
-        words="sudo kinit passwd cryptsetup gpg login", is_secret=_is_given),
+        before=r"\b(?:sudo[ ]-S|kinit|passwd|cryptsetup|gpg|login|secret[ ](?:put|set))\b[^\n<]{0,160}",
+        words="sudo kinit passwd cryptsetup gpg login secret", is_secret=_is_given),
+    row(("op read ", "op item get ", "pass show ", "bw get password ", "secret-tool lookup ", "doppler secrets get ",
+         "secretsmanager get-secret-value ", "secrets versions access ", "keyvault secret show ",
+         "vault kv get -field=password ", "security find-generic-password ", "kubectl get secret "),
+        r"[^\n\\]{1,200}(?:\r?\n|\\n)(?P<secret>[^\s\"'\\]{6,256})(?=\s|\\n|[\"']|\Z)",
+        '$ op read "op://Private/db/password"\n⟦x7Yz9kP2⟧\n$', "$ pass show -c web/bob\nCopied web/bob to clipboard.",
+        before=r"(?:\A|[\n;&|(\"'`]|\\n)[ \t$>%#]{0,4}\w{0,32}(?:[ ][\w./-]{1,64}){0,4}[ ]?",
+        words="op pass gopass bw tool doppler secretsmanager versions keyvault vault security kubectl",
+        is_secret=is_made_up),
     row("kinit", "", "echo ⟦hunter77⟧ | kinit bob", "kinit bob", before=_PIPED, is_secret=is_no_number),
     row(("secretsdump", "wmiexec", "smbexec", "atexec", "dcomexec", "getuserspns"),
         rf"(?:\.py)?[ ](?:{_REST}[ ])?[\w.-]{{1,64}}/[\w.-]{{1,64}}:(?P<secret>[^\s@]{{3,128}})@",
