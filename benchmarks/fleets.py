@@ -19,12 +19,9 @@ from commands import recorded
 from measure import FULL, Row, Scale
 
 from agenttape_core import boundary, use_cassette
-from agenttape_core.fleet.index import read_index, update_index
-from agenttape_core.fleet.items import Experiment, Plan, plan_of
-from agenttape_core.fleet.outcomes import key_of
-from agenttape_core.fleet.planning import planned
-from agenttape_core.fleet.questions import QUESTIONS, ask
-from agenttape_core.fleet.store import outcomes_in
+from agenttape_core.fleet.index import QUESTIONS, ask, read_index, update_index
+from agenttape_core.fleet.items import Experiment, Plan, plan_of, planned
+from agenttape_core.fleet.outcomes import key_of, outcomes_in
 from agenttape_core.fleet.working import work_all
 
 CALLS = 6  # the calls of a run

@@ -171,7 +171,7 @@ def test_what_ifs_and_the_server() -> None:
     )
     assert names(of("what-if", 2)) <= fields
     assert not names(of("what-if", 1)) & fields
-    server = inspect.getsource(import_module("agenttape_core.tools.oracle.server"))
+    server = inspect.getsource(import_module("agenttape_core.tools.oracle"))
     assert [f'"{text.split()[1]}"' in server for column in (1, 2) for text in of("serve", column)] == [False, True]
 
 

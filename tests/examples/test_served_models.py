@@ -18,8 +18,7 @@ from langchain_anthropic import ChatAnthropic
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 from agenttape_core import use_cassette
-from agenttape_core.tools.model_server import serve_models
-from agenttape_core.tools.model_server.server import Provider
+from agenttape_core.tools.model_server import Provider, serve_models
 
 if TYPE_CHECKING:
     from examples.weather_agent.server import OpenAILoopback

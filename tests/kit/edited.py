@@ -11,8 +11,8 @@ from typing import Any
 
 from agenttape_core import Variation, open_cassette, use_cassette
 from agenttape_core.experiments.program import FunctionProgram
+from agenttape_core.experiments.strategies.mutants import Requests
 from agenttape_core.experiments.strategies.mutants.edits import mutants_of, mutated
-from agenttape_core.experiments.strategies.mutants.search import Requests
 from agenttape_core.tools.target import run_to_end
 
 _NAME = "edited_program"

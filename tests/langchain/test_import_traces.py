@@ -22,7 +22,7 @@ from pydantic import BaseModel
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.errors import CassetteFormatError, CassetteMissError
-from agenttape_core.tools.export.opentelemetry import otlp_lines
+from agenttape_core.tools.export import otlp_lines
 from agenttape_core.tools.export.spans import spans_of
 from agenttape_langchain.importers import import_otel
 

@@ -18,8 +18,7 @@ import pytest
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.cli.app import run
-from agenttape_core.tools.oracle.lookup import ToolOracle, read_oracle
-from agenttape_core.tools.oracle.server import OracleServer
+from agenttape_core.tools.oracle import OracleServer, ToolOracle, read_oracle
 
 pytestmark = pytest.mark.process
 

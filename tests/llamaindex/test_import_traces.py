@@ -12,7 +12,7 @@ from llama_index.core.tools import FunctionTool
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError
-from agenttape_core.tools.export.opentelemetry import otlp_lines
+from agenttape_core.tools.export import otlp_lines
 from agenttape_core.tools.export.spans import spans_of
 from agenttape_llamaindex import tape
 from agenttape_llamaindex.importers import import_otel

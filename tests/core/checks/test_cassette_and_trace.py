@@ -13,11 +13,9 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from agenttape_core.checks import Check, Judged, Run, judged
-from agenttape_core.checks.check_file import Case, CheckFile
-from agenttape_core.checks.gate import judge
+from agenttape_core.checks.check_file import Case, CheckFile, judge
 from agenttape_core.checks.sources import run_of_cassette
-from agenttape_core.checks.trace_export import trace_of
-from agenttape_core.checks.traces import lines_of, runs_of, trace_text
+from agenttape_core.checks.traces import lines_of, runs_of, trace_of, trace_text
 from agenttape_core.checks.words import WORDS, checks_of
 from agenttape_core.schema import (
     Header,

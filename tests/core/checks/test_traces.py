@@ -11,12 +11,11 @@ import pytest
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.checks import at_most, called, check, check_run, exactly, never, no_errors, output
-from agenttape_core.checks.trace_export import trace_of
-from agenttape_core.checks.traces import lines_of, read_trace, runs_of, trace_text
+from agenttape_core.checks.traces import lines_of, read_trace, runs_of, trace_of, trace_text
 from agenttape_core.errors import CassetteNotFoundError, TraceFormatError
 from agenttape_core.schema import Interaction, Outcome
 from agenttape_core.tools.reading.prices import NoPrices
-from agenttape_core.tools.reading.turns import turns_of
+from agenttape_core.tools.reading.summary import turns_of
 
 from .conftest import ANSWER, QUESTION, ask, support
 

@@ -20,8 +20,7 @@ from tests.kit.collector import Receiver
 
 from agenttape_core.schema import Header, Interaction, Outcome, RecordedError, Step, StepTiming, Timing, Usage, Volatile
 from agenttape_core.storage import open_cassette, write_cassette
-from agenttape_core.tools.export import spans_of
-from agenttape_core.tools.export.opentelemetry import sdk_spans
+from agenttape_core.tools.export import sdk_spans, spans_of
 
 pytestmark = pytest.mark.process
 

@@ -19,9 +19,9 @@ from agenttape_core.cli.app import run
 from agenttape_core.errors import CassetteFormatError
 from agenttape_core.schema import Header, Volatile
 from agenttape_core.storage import write_cassette
+from agenttape_core.tools.git.driver import diffable
 from agenttape_core.tools.git.settings import are_local, steps_from
 from agenttape_core.tools.git.setup import fleet_workflow, hooks, install_steps, steps_for, with_hooks, workflow
-from agenttape_core.tools.git.texts import diffable
 
 from ...kit import forks
 from .conftest import answer, look_up

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core.tools.reading.turns import WAYS, Group
+from agenttape_core.tools.reading.summary import WAYS, Group
 
 from .conftest import record
 

@@ -15,9 +15,8 @@ import pytest
 from agenttape_core import boundary, use_cassette
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.schema import Interaction, Outcome, RecordedError
-from agenttape_core.tools.model_server import ModelServer, serve_models
+from agenttape_core.tools.model_server import ModelServer, Provider, serve_models
 from agenttape_core.tools.model_server.answers import RecordedAnswer, RecordedAnswers, UnknownRequest, asked_in
-from agenttape_core.tools.model_server.server import Provider
 from agenttape_core.tools.model_server.wire import chat_completion, message, response, response_events, said_in
 from agenttape_core.tools.reading.provider_calls import model_call, pieces_in, request_to_model
 

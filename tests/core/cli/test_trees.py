@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 from rich.tree import Tree
 
+from agenttape_core.cli.commands.show import Branch
 from agenttape_core.cli.output import print_tree, printable
-from agenttape_core.cli.tree import Branch
 
 
 def _of_rich() -> Tree:

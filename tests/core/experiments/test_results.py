@@ -11,7 +11,7 @@ import pytest
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments.engine import Jobs
 from agenttape_core.experiments.result import Result, Summary, columns, earlier, read
-from agenttape_core.tools.reporting.findings import Finding, Level
+from agenttape_core.tools.reporting import Finding, Level
 from agenttape_core.tools.reporting.forms import write_report
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from agenttape_core.errors import counted
 from agenttape_core.fleet.items import read_plan
-from agenttape_core.fleet.outcomes import key_of
-from agenttape_core.fleet.store import outcomes_in
+from agenttape_core.fleet.outcomes import key_of, outcomes_in
 from agenttape_core.fleet.working import work_all
 
 from . import desk

@@ -13,8 +13,7 @@ from pyarrow import parquet
 
 from agenttape_core.cli.app import run
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.fleet.index import COLUMNS, _about, _schema
-from agenttape_core.fleet.questions import QUESTIONS, ask
+from agenttape_core.fleet.index import COLUMNS, QUESTIONS, _about, _schema, ask
 
 RUNS = 12
 

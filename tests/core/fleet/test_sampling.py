@@ -11,11 +11,10 @@ import pytest
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments.verdicts import verdict_of
-from agenttape_core.fleet.items import Item, plan_of
+from agenttape_core.fleet.items import Item, Recording, plan_of
 from agenttape_core.fleet.outcomes import Outcome
-from agenttape_core.fleet.planning import Recording
+from agenttape_core.fleet.report import verdicts
 from agenttape_core.fleet.sampling import sampled
-from agenttape_core.fleet.verdicts import verdicts
 from agenttape_core.schema import OWN
 
 COMMON: dict[str, Any] = {"experiment": "model", "program": "desk:answer", "revision": "abc", "candidate": "p:m"}

@@ -12,7 +12,7 @@ import pytest
 
 from agenttape_core import use_cassette
 from agenttape_core.errors import BudgetExceededError, CassetteError, CassetteFormatError, ConfigurationError
-from agenttape_core.fleet.spending import SharedLimit, limit_over_shards
+from agenttape_core.fleet.working import SharedLimit, limit_over_shards
 from agenttape_core.integration import Boundary, Usage, current_session, intercept
 from agenttape_core.storage import Location, location_of
 from agenttape_core.tools.reading.prices import NoPrices, Price, PriceTable
@@ -130,7 +130,7 @@ def test_a_limit_without_prices(tmp_path: Path) -> None:
 SPENDER = """
 import sys
 from pathlib import Path
-from agenttape_core.fleet.spending import SharedLimit
+from agenttape_core.fleet.working import SharedLimit
 
 limit, spent = SharedLimit(Path("spent"), "plan", 1.0, shards=4), 0.0
 print("begun", flush=True)

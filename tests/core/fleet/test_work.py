@@ -13,8 +13,7 @@ import pytest
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.fleet.items import read_plan
-from agenttape_core.fleet.outcomes import Outcome, key_of, read_outcome
-from agenttape_core.fleet.store import outcomes_in
+from agenttape_core.fleet.outcomes import Outcome, key_of, outcomes_in, read_outcome
 from agenttape_core.fleet.working import work
 from agenttape_core.storage import below, location_of
 from agenttape_core.storage.files import packed_bytes

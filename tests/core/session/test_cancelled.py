@@ -18,7 +18,7 @@ from agenttape_core import boundary, compare_cassettes, convert, open_cassette, 
 from agenttape_core.errors import CassetteMissError
 from agenttape_core.integration import Boundary, aintercept, aintercept_stream, current_session, intercept_stream
 from agenttape_core.scheduling import clock
-from agenttape_core.tools.reading.answer import Answer
+from agenttape_core.tools.reading.messages import Answer
 from agenttape_core.tools.reading.prices import NoPrices
 from agenttape_core.tools.reading.summary import overview_of
 from agenttape_core.tools.reading.timeline import timeline_of

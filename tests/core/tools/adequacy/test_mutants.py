@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.experiments.strategies.mutants import Requests
 from agenttape_core.experiments.strategies.mutants.edits import mutants_of, mutated
-from agenttape_core.experiments.strategies.mutants.search import Requests
 from agenttape_core.experiments.strategies.mutants.texts import Sought, negated
 
 NAMES = st.sampled_from(["a", "b", "texts", "answer"])

@@ -19,7 +19,7 @@ from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.schema import Freeze, Header, IndexRow, Interaction, Outcome, Redaction, Step
 from agenttape_core.storage import write_cassette
-from agenttape_core.tools.compare.comparison import StepRow, aligned
+from agenttape_core.tools.compare import StepRow, aligned
 
 Records = Sequence[Interaction | Step]
 

@@ -14,10 +14,10 @@ import pytest
 from agenttape_core.format import volatile_values
 from agenttape_core.schema.installed import published
 from agenttape_core.storage import open_cassette, write_cassette
+from agenttape_core.tools.git.driver import diffable
 from agenttape_core.tools.git.filtered import filtered
 from agenttape_core.tools.git.parsed import parsed
-from agenttape_core.tools.git.texts import diffable
-from agenttape_core.tools.rewrite.migrating import migrate
+from agenttape_core.tools.rewrite import migrate
 
 ROOT = Path(__file__).parents[4]
 GOLDEN = ROOT / "tests" / "golden" / "v2"

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from agenttape_core.schema import Header, Interaction, Outcome, Redaction, Step, StepTiming, Timing, Volatile
 from agenttape_core.storage import Cassette, open_cassette, pieces_of, read_cassette
-from agenttape_core.tools.git.driver import CLEAN, CONFLICTS, UNABLE, Merged, merge_files, merged
-from agenttape_core.tools.git.texts import diffable
+from agenttape_core.tools.git.driver import CLEAN, CONFLICTS, UNABLE, Merged, diffable, merge_files, merged
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "v2"
 PATH = Path("run.yaml")

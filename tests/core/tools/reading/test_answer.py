@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.integration import Outcome
-from agenttape_core.tools.reading.answer import Answer, joined, pieces_of
-from agenttape_core.tools.reading.messages import message_of
+from agenttape_core.tools.reading.messages import Answer, joined, message_of, pieces_of
 
 TEXT = {"type": "text", "content": "Hi"}
 CALL = {"name": "find", "args": {"q": 1}, "id": "1"}
@@ -133,7 +132,7 @@ def test_reading_loads_no_framework() -> None:
     code = """
 import sys
 from agenttape_core.schema import Outcome
-from agenttape_core.tools.reading.answer import joined
+from agenttape_core.tools.reading.messages import joined
 for tag in ("$chunk", "$chat_chunk", "$text_chunk"):
     print(*joined(Outcome(status="streamed", chunks=[{tag: "Hi"}], ended="exhausted")))
 print(sorted({"langchain_core", "llama_index", "httpx", "agenttape_langchain"} & sys.modules.keys()))

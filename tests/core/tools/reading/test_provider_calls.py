@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from agenttape_core.schema import Interaction, Outcome, Usage
-from agenttape_core.tools.reading.answer import Answer
-from agenttape_core.tools.reading.messages import input_messages, system_instructions
+from agenttape_core.tools.reading.messages import Answer, input_messages, system_instructions
 from agenttape_core.tools.reading.provider_calls import model_call
 from agenttape_core.tools.reading.summary import model_of
 

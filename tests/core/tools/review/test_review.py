@@ -11,7 +11,7 @@ from agenttape_core import open_cassette, use_cassette
 from agenttape_core.errors import CassetteError, CassetteMissError, CassetteNotFoundError, ConfigurationError
 from agenttape_core.storage import convert, pending_path
 from agenttape_core.tools.review import Decided, Pending, accept, pending_in, pending_of, reject
-from agenttape_core.tools.review.calls import sort_of
+from agenttape_core.tools.review.pending import sort_of
 
 from ...session.world import call
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.redaction import Redactor, new_key
 from agenttape_core.settings import load_settings
-from agenttape_core.tools.rewrite.redacting import redact
-from agenttape_core.tools.rewrite.scanning import Leak, Scan
+from agenttape_core.tools.rewrite import Leak, Scan, redact
 
 SECRETS = ("Kx9tundra77", "1234567890", "gh" + "p_" + "a1B2c3D4e5" * 3 + "a1B2c3", "Zebra-4471", "ann@acme-mail.com")
 

@@ -12,7 +12,7 @@ from agenttape_core import Rule, boundary, open_cassette, use_cassette
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.redaction import Redactor
 from agenttape_core.settings import Settings, load_settings
-from agenttape_core.tools.rewrite.scanning import Scan
+from agenttape_core.tools.rewrite import Scan
 
 RULES = """[tool.agenttape]
 redaction_rules = [

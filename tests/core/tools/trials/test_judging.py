@@ -24,7 +24,7 @@ from agenttape_core.experiments.strategies.trials import (
     read_trials,
 )
 from agenttape_core.experiments.verdicts import Pairs
-from agenttape_core.tools.report.trajectory import Trajectory
+from agenttape_core.tools.report import Trajectory
 
 RECORDED = Trajectory(("chat old", "look(1)"), 100, 0.5)
 SAMPLES: dict[str, dict[str, Any]] = {

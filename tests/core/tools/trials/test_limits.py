@@ -7,7 +7,7 @@ from threading import Barrier
 import pytest
 
 from agenttape_core.experiments.strategies.sampling import Case, Most, Taken, take_samples
-from agenttape_core.tools.report.trajectory import Trajectory
+from agenttape_core.tools.report import Trajectory
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 4])

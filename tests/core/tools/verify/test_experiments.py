@@ -10,10 +10,9 @@ import pytest
 
 from agenttape_core import Variation
 from agenttape_core.experiments import drive
-from agenttape_core.experiments.verify import FACTORS, Environment, Factor
+from agenttape_core.experiments.verify import FACTORS, Environment, Factor, causes_of
 from agenttape_core.experiments.verify.comparison import Place
 from agenttape_core.experiments.verify.environment import BY_FACTOR, BY_NOISE, RARE, TOGETHER, UNFROZEN, Cause, Noise
-from agenttape_core.experiments.verify.steps import causes_of
 
 pytestmark = pytest.mark.process
 

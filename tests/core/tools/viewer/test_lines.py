@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core.tools.reading.call_tree import CallTree
+from agenttape_core.tools.reading.timeline import CallTree
 from agenttape_core.tools.viewer.rows import Line, lines_of
 
 

@@ -9,9 +9,8 @@ cassette.check(never("delete_user"), before("look_up", "refund"), at_most(calls=
 Each check is a small pure function from a run to findings.
 """
 
-from agenttape_core.checks.calls import after, arguments, before, called, never, output
+from agenttape_core.checks.calls import after, arguments, before, called, confirmed, never, output
 from agenttape_core.checks.checking import AnyCheck, Check, Score, check, check_run
-from agenttape_core.checks.confirmations import confirmed
 from agenttape_core.checks.judges import judged
 from agenttape_core.checks.limits import at_most, no_errors
 from agenttape_core.checks.run import Call, Run

@@ -1,17 +1,21 @@
-"""A file of checks, for people who do not write Python: the same words, one key each."""
+"""A file of checks, for people who do not write Python: the same words, one key each; and the gate that applies it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from agenttape_core.checks.checking import Check
+from agenttape_core.checks.checking import Check, check_run
+from agenttape_core.checks.run import Run, unchanged
+from agenttape_core.checks.traces import nearest_prompt
 from agenttape_core.checks.words import WORDS, checks_of, unknown
-from agenttape_core.errors import ConfigurationError, counted, shown_path
+from agenttape_core.errors import AgentTapeError, CassetteError, ConfigurationError, counted, shown_path
+from agenttape_core.matching import spelled
+from agenttape_core.tools.reporting import Checked, Finding, Judged
 
 # -- YAML as plain data that knows its lines, and refuses what a reader would overlook: keys that stand twice.
 
@@ -233,3 +237,86 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+# -- The gate: many runs, the checks of files, and a baseline.
+
+
+UNREADABLE = "readable"  # the word of the finding about a run that cannot be read
+MISSING = "case"  # the word of the finding about a case without a run
+
+
+def judge(
+    runs: Iterable[tuple[str, Callable[[], Run]]], files: Sequence[CheckFile], more: Callable[[Run], Iterable[Judged]]
+) -> Iterator[Checked]:
+    """Yield what the checks and `more` say about each run, then the verdict on each case without a run."""
+    every = [check for file in files for check in file.every]
+    cases: dict[str, list[Case]] = {}
+    for file in files:
+        for case in file.cases:
+            cases.setdefault(case.prompt, []).append(case)
+    prompts: dict[str, None] = {}
+    found_cases: set[str] = set()
+    said: Callable[[str], str] = unchanged
+    for name, read in runs:
+        try:
+            run = read()
+        except CassetteError as error:
+            yield Checked(name, name, "", (unreadable(name, error),))
+            continue
+        whole, said = check_run(run, every), run.as_recorded
+        judged = list(whole.judged)
+        for turn, prompt in turns_with_a_case(run, cases):
+            found_cases.add(prompt)
+            judged += check_run(turn, [check for case in cases[prompt] for check in case.checks]).judged
+        prompts.update(dict.fromkeys(turn.prompt for turn in _turns(run)))
+        yield replace(whole, judged=(*judged, *more(run)))
+    for prompt, several in cases.items():
+        if prompt not in found_cases:
+            yield from (_missing(case, said(prompt), prompts) for case in several)
+
+
+def _turns(run: Run) -> Sequence[Run]:
+    """Return the turns of a run. A run of one turn is that turn."""
+    return run.turns() or (run,)
+
+
+def turns_with_a_case(run: Run, cases: Mapping[str, object]) -> Iterator[tuple[Run, str]]:
+    """Yield the turns for which there is a case, each with the prompt of the case."""
+    if not cases:
+        return
+    others: dict[str, str] = {}
+    turns = _turns(run)
+    if any(turn.prompt not in cases for turn in turns):  # perhaps for a secret in it, whose pseudonym was recorded
+        others = {run.as_recorded(prompt): prompt for prompt in cases}
+    for turn in turns:
+        said = turn.prompt
+        prompt = said if said in cases else others.get(said)
+        if prompt is None:  # a secret in it may have been found elsewhere in the run
+            prompt = next((each for each in cases if run.as_recorded(each, said) == said), None)
+        if prompt is not None:
+            yield turn, prompt
+
+
+def unreadable(path: str, error: AgentTapeError) -> Judged:
+    """Return the check that fails because a file can't be read, with the remedy."""
+    problem, remedy = getattr(error, "problem", str(error)), str(error).partition("\n")[2]
+    message = f"{problem}\n{remedy}" if remedy and remedy not in problem else problem
+    return Judged(
+        UNREADABLE, "can be read", (Finding(message, rule=UNREADABLE, path=path, line=getattr(error, "line", None)),)
+    )
+
+
+def _missing(case: Case, prompt: str, prompts: Iterable[str]) -> Checked:
+    """Return the failure of a case without a run, whose prompt is shown as a recording would hold it."""
+    nearest = nearest_prompt(prompt, filter(None, prompts))
+    finding = Finding(
+        "no run has exactly this prompt" + ("; the nearest differs" if nearest is not None else ""),
+        expected=prompt,
+        found=nearest or "",
+        differences=(spelled("prompt", prompt, nearest),) if nearest is not None else (),
+        rule=MISSING,
+        path=case.path,
+        line=case.line,
+    )
+    return Checked(f"{case.path}: {case.name}", case.path, prompt, (Judged(MISSING, "case has a run", (finding,)),))

@@ -19,15 +19,21 @@ from agenttape_core.redaction import Redactor
 from agenttape_core.schema import MODEL_KINDS, Interaction, Step, Timing
 from agenttape_core.session import Session, runs
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.compare.comparison import named_cassette
+from agenttape_core.tools.compare import named_cassette
 from agenttape_core.tools.prompt_cache.analysis import asked_at, cache_report, in_order
 from agenttape_core.tools.prompt_cache.report import CacheReport
-from agenttape_core.tools.reading.answer import Answer, bare, joined
-from agenttape_core.tools.reading.messages import input_messages
+from agenttape_core.tools.reading.messages import Answer, bare, input_messages, joined
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reading.provider_calls import MODELS, model_call, path_of_model
-from agenttape_core.tools.reading.summary import cost_of, model_of, usage_of
-from agenttape_core.tools.reading.turns import Turn, conversation_of, is_answer_of_run, turns_of
+from agenttape_core.tools.reading.summary import (
+    Turn,
+    conversation_of,
+    cost_of,
+    is_answer_of_run,
+    model_of,
+    turns_of,
+    usage_of,
+)
 
 # -- Requests to models that a program makes over plain HTTP, and whose bodies say nothing of tokens.
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from agenttape_core.checks.gate import UNREADABLE, unreadable
+from agenttape_core.checks.check_file import UNREADABLE, unreadable
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, reading
 from agenttape_core.cli.output import progress
 from agenttape_core.errors import AgentTapeError, CassetteError, CassetteFormatError, CassetteNotFoundError
@@ -22,7 +22,7 @@ from agenttape_core.schema import KINDS, Interaction
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reporting import Finding, Judged
-from agenttape_core.tools.rewrite.scanning import (
+from agenttape_core.tools.rewrite import (
     Leak,
     Scan,
     journals_in,

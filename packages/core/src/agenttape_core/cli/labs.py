@@ -24,7 +24,7 @@ from agenttape_core.cli.running import NO_TESTS, run_pytest
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments.program import COMMAND, Program, is_command, is_test, program_of
 from agenttape_core.experiments.targets import with_test
-from agenttape_core.tools.reporting.findings import Checked, Judged
+from agenttape_core.tools.reporting import Checked, Judged
 from agenttape_core.tools.reporting.forms import WRITTEN, write_report
 
 if TYPE_CHECKING:

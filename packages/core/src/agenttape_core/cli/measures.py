@@ -24,8 +24,7 @@ from agenttape_core.schema import MODEL_KINDS, Interaction, Step
 from agenttape_core.schema.drawings import EventType, drawing_of
 from agenttape_core.storage import Cassette
 from agenttape_core.storage.names import SCORES
-from agenttape_core.tools.reading.answer import Answer
-from agenttape_core.tools.reading.messages import tool_definitions
+from agenttape_core.tools.reading.messages import Answer, tool_definitions
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reporting import Finding
 

@@ -20,7 +20,7 @@ from agenttape_core.storage import open_cassette
 from agenttape_core.tools.processes.command import Command, command_of
 from agenttape_core.tools.processes.report import Outcome
 from agenttape_core.tools.processes.run import path_of, run
-from agenttape_core.tools.processes.varied import SessionEnd
+from agenttape_core.tools.processes.run_folder import SessionEnd
 
 _INTERRUPTED = 130
 _TRACEBACK = "Traceback (most recent call last):"

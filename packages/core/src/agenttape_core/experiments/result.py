@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.tools.reporting.findings import Checked, Finding, judged_by
+from agenttape_core.tools.reporting import Checked, Finding, judged_by
 
 Part = TypeVar("Part")
 

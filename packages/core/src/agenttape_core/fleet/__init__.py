@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING
 from agenttape_core.schema.late_names import late_names
 
 if TYPE_CHECKING:
-    from agenttape_core.fleet.index import Indexed, calls, read_index, update_index
+    from agenttape_core.fleet.index import Indexed, ask, calls, read_index, update_index
     from agenttape_core.fleet.items import Item, Plan, read_plan
-    from agenttape_core.fleet.outcomes import Outcome
-    from agenttape_core.fleet.questions import ask
+    from agenttape_core.fleet.outcomes import Outcome, store_plan
     from agenttape_core.fleet.report import Report, read_report
-    from agenttape_core.fleet.store import store_plan
     from agenttape_core.fleet.working import work
 
 __all__ = [
@@ -32,12 +30,10 @@ __all__ = [
 __getattr__ = late_names(
     __name__,
     {
-        ".index": ("Indexed", "calls", "read_index", "update_index"),
+        ".index": ("Indexed", "ask", "calls", "read_index", "update_index"),
         ".items": ("Item", "Plan", "read_plan"),
-        ".outcomes": ("Outcome",),
-        ".questions": ("ask",),
+        ".outcomes": ("Outcome", "store_plan"),
         ".report": ("Report", "read_report"),
-        ".store": ("store_plan",),
         ".working": ("work",),
     },
 )

@@ -32,8 +32,7 @@ from agenttape_core.storage.files import unpacked_bytes
 from agenttape_core.storage.listing import read_ahead
 from agenttape_core.storage.names import ASSETS, SCORES
 from agenttape_core.storage.stores import store_of
-from agenttape_core.tools.rewrite.redacting import check_values, redact, would_redact
-from agenttape_core.tools.rewrite.scanning import Leak
+from agenttape_core.tools.rewrite import Leak, check_values, redact, would_redact
 from agenttape_core.tools.rewrite.values import byte_forms
 from agenttape_core.tools.upkeep.age import recorded_at
 from agenttape_core.tools.upkeep.checksums import FILE, checksums_of, read_checksums, write_checksums

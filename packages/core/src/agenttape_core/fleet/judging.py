@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agenttape_core.asgi.client import Answered
-from agenttape_core.checks.check_file import CheckFile, parsed
-from agenttape_core.checks.gate import judge, turns_with_a_case
+from agenttape_core.checks.check_file import CheckFile, judge, parsed, turns_with_a_case
 from agenttape_core.checks.run import Run as CheckedRun
 from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.errors import (
@@ -33,8 +32,8 @@ from agenttape_core.experiments.strategies.model import CommandRun, ProgramRun, 
 from agenttape_core.experiments.strategies.sampling import Taken, sample_of
 from agenttape_core.experiments.strategies.trials import Group
 from agenttape_core.experiments.targets import restarted, with_test
-from agenttape_core.fleet.items import Item, hash_of
-from agenttape_core.fleet.outcomes import Outcome, Verdict, trajectory_of
+from agenttape_core.fleet.items import Item, hash_of, trajectory_of
+from agenttape_core.fleet.outcomes import Outcome, Verdict
 from agenttape_core.lifecycle.candidates import asked_in
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.variation import Variation
@@ -45,8 +44,8 @@ from agenttape_core.storage import Cassette, Location, open_cassette
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reading.provider_calls import MODELS
 from agenttape_core.tools.reading.summary import overview_of
-from agenttape_core.tools.report.trajectory import Trajectory
-from agenttape_core.tools.report.trajectory import trajectory_of as path_of_run
+from agenttape_core.tools.report import Trajectory
+from agenttape_core.tools.report import trajectory_of as path_of_run
 from agenttape_core.tools.target import load_program
 
 Found = TypeVar("Found")

@@ -16,10 +16,9 @@ from agenttape_core.engine import Mode
 from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.experiments.strategies.sampling import planned as planned_trial
 from agenttape_core.experiments.strategies.trials import TrialPlan, total_of
-from agenttape_core.fleet.items import Item, hash_of
+from agenttape_core.fleet.items import Item, Recording, hash_of
 from agenttape_core.fleet.outcomes import Outcome
-from agenttape_core.fleet.planning import Recording
-from agenttape_core.fleet.verdicts import of_classes
+from agenttape_core.fleet.report import of_classes
 from agenttape_core.lifecycle.candidates import asked_in, candidates_of
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.named_tuples import NamedTuple

@@ -1,10 +1,14 @@
-"""The work on items: `work` is a plain function of one item, so that any engine that can map can call it."""
+"""The work on items: `work` is a plain function of one item, for any engine that can map; and the limit on its cost."""
 
 from __future__ import annotations
 
+import math
+import re
+import secrets
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,14 +21,173 @@ from agenttape_core.errors import (
     ConfigurationError,
 )
 from agenttape_core.experiments.engine import Jobs
-from agenttape_core.fleet.items import Item, settings_id
+from agenttape_core.fleet.items import Item, content_of, settings_id
 from agenttape_core.fleet.judging import outcome_of
-from agenttape_core.fleet.outcomes import Outcome
-from agenttape_core.fleet.planning import content_of
-from agenttape_core.fleet.spending import limited
-from agenttape_core.fleet.store import outcome_in, outcomes_in, store_outcome
-from agenttape_core.storage import location_of
+from agenttape_core.fleet.outcomes import Outcome, outcome_in, outcomes_in, store_outcome
+from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.locks import Lock
+from agenttape_core.storage import Location, below, location_of
 from agenttape_core.storage.files import packed_bytes
+from agenttape_core.storage.stores import folder_store
+from agenttape_core.tools.budget import Budget, refuse_no_amount
+from agenttape_core.tools.reading.prices import Prices, load_prices
+
+# -- The limit on the cost of a fleet: its shards keep it together, by the names of small objects in the store.
+
+
+_NANO = 1_000_000_000  # of a dollar: amounts are whole numbers, so that sums are exact
+_RESERVED = re.compile(r"(?P<worker>(?:\d+of\d+\.)?[0-9a-f]{16})-(?P<number>\d+)-(?P<amount>\d+)")
+_STEPS = 8  # a process reserves its part of what is left in so many steps, so that little is lost if it's killed
+
+
+class SharedLimit:
+    """A limit that processes keep together by the names of small objects in a store; a listing shows them all.
+
+    Each process writes how much it may have spent, and then reads the amounts of the others. So of two that reserve the
+    last dollar at the same time, at least one sees the other and takes it back. What a killed process had reserved
+    counts as spent. Thread-safe.
+
+    Args:
+        store: The folder of the folders of plans.
+        plan: The plan that the money is for: the name of a folder.
+        dollars: The limit in US dollars.
+        shards: The number of processes that are expected to share it.
+        number: The number of this shard, if the others may have other stores: it gets an equal share. 0 if they don't.
+    """
+
+    def __init__(self, store: Location, plan: str, dollars: float, shards: int = 1, number: int = 0) -> None:
+        self._location, self._store, self._plan = store, folder_store(store), plan
+        self._limit = math.floor(dollars * _NANO)
+        self._share = self._limit // shards if number else self._limit
+        self._part = f"{number}of{shards}." if number else ""
+        self._steps = _STEPS if number else _STEPS * shards
+        self._worker = self._part + secrets.token_hex(8)
+        self._number = self._reserved = 0
+        self._most = self._share  # the most that this process might reserve when the others were last read
+        self._lock = Lock()
+
+    @property
+    def share(self) -> float:
+        """The money in US dollars that this shard may spend, if the others leave it."""
+        return self._share / _NANO
+
+    @property
+    def elsewhere(self) -> float:
+        """The part of it that other processes had reserved when they were last read."""
+        return (self._share - self._most) / _NANO
+
+    def allows(self, dollars: float) -> bool:
+        """Return whether this process may spend so much in all, and reserve it if so.
+
+        Raises `CassetteWriteError` if the store can't be written, and `CassetteError` if it can't be listed.
+        """
+        needed = max(math.ceil(dollars * _NANO), 1)  # a call of unknown cost needs a reserve, too
+        with self._lock:
+            if needed <= self._reserved:
+                return True
+            before, most = self._reserved, self._read()
+            for amount in dict.fromkeys((max(needed, before + (most - before) // self._steps), needed)):
+                if amount <= self._most:
+                    self._write(amount)
+                    if amount <= self._read():
+                        return True
+                    self._write(before)
+            return False
+
+    def settle(self, dollars: float) -> None:
+        """Give back what this process has reserved and didn't spend."""
+        with self._lock:
+            if self._reserved:
+                self._write(math.ceil(dollars * _NANO))
+
+    def _write(self, amount: int) -> None:
+        old = f"{self._worker}-{self._number}-{self._reserved}"
+        self._number, self._reserved = self._number + 1, amount
+        self._store.save(f"{self._plan}/{self._worker}-{self._number}-{amount}", b"")
+        if self._number > 1:
+            self._store.delete(self._plan, [old])
+
+    def _read(self) -> int:
+        """Return the most that the others leave to this process: of each, the object with the highest number counts."""
+        try:
+            names = self._store.names(self._plan)
+        except OSError as error:
+            problem = f"the money that other shards spent can't be listed: {error.strerror or error}"
+            raise CassetteError(self._location, problem, remedy="check the address and your rights") from error
+        amounts: dict[str, tuple[int, int]] = {}
+        for found in filter(None, map(_RESERVED.fullmatch, names)):
+            one = int(found["number"]), int(found["amount"])
+            amounts[found["worker"]] = max(one, amounts.get(found["worker"], one))
+        amounts.pop(self._worker, None)
+        all_others, of_shard = (
+            sum(amount for worker, (_, amount) in amounts.items() if worker.startswith(part))
+            for part in ("", self._part)
+        )
+        self._most = min(self._limit - all_others, self._share - of_shard)
+        return self._most
+
+
+def limited(
+    output: str | Path, plan: str, dollars: float | None, shard: tuple[int, int]
+) -> AbstractContextManager[object]:
+    """Return `limit_over_shards` with the prices of this project; a block without a limit if `dollars` is `None`."""
+    if dollars is None:
+        return nullcontext()
+    return limit_over_shards(location_of(output), plan, dollars, load_prices(project_settings().prices), shard)
+
+
+class _Held:
+    """The limit on one plan in this process: all blocks that run at the same time share it."""
+
+    blocks = 0
+
+    def __init__(self, budget: Budget, shared: SharedLimit) -> None:
+        self.budget, self.shared = budget, shared
+        self.around = budget.held()
+
+
+_HELD: dict[tuple[Location, str, float, tuple[int, int]], _Held] = {}
+_HOLDING = Lock()
+
+
+@contextmanager
+def limit_over_shards(
+    store: Location, plan: str, dollars: float, prices: Prices, shard: tuple[int, int] = (0, 1)
+) -> Iterator[Budget]:
+    """Hold all sessions of this process to a limit that all shards of a plan keep together, for a block.
+
+    Behind a URL, the shards see each other's spending. A folder may be one of several, each on a machine: there, a
+    shard gets an equal share of the limit.
+
+    Args:
+        store: The store of the results.
+        plan: The id of the plan.
+        dollars: The limit in US dollars. Earlier spending on the plan counts.
+        prices: The prices of calls.
+        shard: The number of the shard, and of all shards. Workers without numbers, 0, have one store.
+
+    Raises:
+        ConfigurationError: If prices are missing, or the limit isn't an amount.
+    """
+    refuse_no_amount(dollars)
+    key, (number, shards) = (store, plan, dollars, shard), shard
+    with _HOLDING:
+        if (held := _HELD.get(key)) is None:
+            is_apart = isinstance(store, Path) and number and shards > 1
+            shared = SharedLimit(below(store, "spent"), plan, dollars, shards, number if is_apart else 0)
+            held = _HELD[key] = _Held(Budget(shared.share, prices, shared), shared)
+            held.around.__enter__()
+        held.blocks += 1
+    try:
+        yield held.budget
+    finally:
+        with _HOLDING:
+            held.blocks -= 1
+            if not held.blocks:
+                del _HELD[key]
+                held.around.__exit__(None, None, None)
+                held.shared.settle(held.budget.committed)
+
 
 _WORKERS = 64  # the workers of an engine that are expected to share a limit, each with one item at a time
 

@@ -34,8 +34,8 @@ from agenttape_core.pytest_plugin.replayed import HAS_FAILED, LOOKED_AT
 from agenttape_core.pytest_plugin.rerun import show_progress
 from agenttape_core.pytest_plugin.running import named
 from agenttape_core.storage import Location, open_cassette
-from agenttape_core.tools.report.trajectory import trajectory_of
-from agenttape_core.tools.reporting.findings import Checked, Judged
+from agenttape_core.tools.report import trajectory_of
+from agenttape_core.tools.reporting import Checked, Judged
 from agenttape_core.tools.reporting.forms import write_report
 from agenttape_core.tools.upkeep.verified import own_folder
 

@@ -178,7 +178,7 @@ class TestCassette:
     @property
     def final_output(self) -> str:
         """The text of the last answer of a model in the run."""
-        from agenttape_core.tools.reading.answer import last_answer
+        from agenttape_core.tools.reading.messages import last_answer
 
         return last_answer(self.interactions)
 

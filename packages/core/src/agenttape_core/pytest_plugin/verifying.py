@@ -17,9 +17,9 @@ from agenttape_core.pytest_plugin.rerun import Excinfo, run_again
 from agenttape_core.schema import Interaction
 from agenttape_core.session import Session
 from agenttape_core.storage import Cassette, open_cassette
-from agenttape_core.tools.reading.answer import joined
+from agenttape_core.tools.reading.messages import joined
 from agenttape_core.tools.reading.prices import NoPrices
-from agenttape_core.tools.report.trajectory import trajectory_of
+from agenttape_core.tools.report import trajectory_of
 from agenttape_core.tools.upkeep.verified import note_verified
 
 LIVE: pytest.StashKey[Path] = pytest.StashKey()

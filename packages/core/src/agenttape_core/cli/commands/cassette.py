@@ -32,11 +32,9 @@ from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Step
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import Location, open_cassette, stem_of
 from agenttape_core.storage.asset_files import assets_of
-from agenttape_core.tools.rewrite.migrating import Migration, migration_of
-from agenttape_core.tools.rewrite.migrating import migrate as migrate_one
-from agenttape_core.tools.rewrite.redacting import Redacted, check_values, would_redact
-from agenttape_core.tools.rewrite.redacting import redact as redact_one
-from agenttape_core.tools.rewrite.scanning import journals_in
+from agenttape_core.tools.rewrite import Migration, Redacted, check_values, journals_in, migration_of, would_redact
+from agenttape_core.tools.rewrite import migrate as migrate_one
+from agenttape_core.tools.rewrite import redact as redact_one
 from agenttape_core.tools.upkeep.checksums import FILE, checksums_of, read_checksums, write_checksums
 
 # -- checksum: the checksums of cassettes in a file for git.

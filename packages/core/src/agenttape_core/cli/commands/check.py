@@ -16,8 +16,7 @@ from typing import IO, Any
 
 import click
 
-from agenttape_core.checks.check_file import CheckFile, read_checks
-from agenttape_core.checks.gate import UNREADABLE, judge
+from agenttape_core.checks.check_file import UNREADABLE, CheckFile, judge, read_checks
 from agenttape_core.checks.judges import recording_judges
 from agenttape_core.checks.limits import measured, shown, why_unknown
 from agenttape_core.checks.run import Run

@@ -162,8 +162,7 @@ def write_trace(found: Sequence[Found], output: str) -> int:
 
 def _trace(found: Sequence[Found], output: str) -> Iterator[str]:
     """Yield the lines of a trace."""
-    from agenttape_core.checks.trace_export import trace_of, without_twins
-    from agenttape_core.checks.traces import trace_text
+    from agenttape_core.checks.traces import trace_of, trace_text, without_twins
 
     prices = load_prices(project_settings().prices)
     lines = (

@@ -25,15 +25,25 @@ from agenttape_core.cli.output import cli_command, print_json, print_table, prin
 from agenttape_core.errors import CassetteError, ConfigurationError, counted
 from agenttape_core.experiments.program import is_command
 from agenttape_core.fleet.forget import Forgotten, forget_older, forget_values
-from agenttape_core.fleet.index import COLUMNS, read_index, update_index
-from agenttape_core.fleet.items import EXPERIMENTS, Experiment, Item, Plan, plan_of, read_plan, settings_id, shard_named
+from agenttape_core.fleet.index import COLUMNS, QUESTIONS, ask, read_index, update_index
+from agenttape_core.fleet.items import (
+    EXPERIMENTS,
+    Experiment,
+    Item,
+    Plan,
+    current_revision,
+    plan_of,
+    planned,
+    read_plan,
+    recordings,
+    revision_of,
+    settings_id,
+    shard_named,
+)
 from agenttape_core.fleet.judging import APP
-from agenttape_core.fleet.planning import current_revision, planned, recordings, revision_of
-from agenttape_core.fleet.questions import QUESTIONS, ask
+from agenttape_core.fleet.outcomes import outcomes_in, store_plan
 from agenttape_core.fleet.report import FORMS, Report, read_report
-from agenttape_core.fleet.spending import limited
-from agenttape_core.fleet.store import outcomes_in, store_plan
-from agenttape_core.fleet.working import Done, work_all
+from agenttape_core.fleet.working import Done, limited, work_all
 from agenttape_core.settings import load_settings
 from agenttape_core.storage import location_of
 from agenttape_core.storage.files import packed_bytes
@@ -100,8 +110,8 @@ def plan(
     if candidate is None:
         made = planned(urls, experiment, program=target, revision=commit, settings=settings)
     else:
+        from agenttape_core.fleet.outcomes import outcomes_in, plans_in
         from agenttape_core.fleet.sampling import bill_of, sampled
-        from agenttape_core.fleet.store import outcomes_in, plans_in
 
         plans = list(plans_in(after)) if after is not None else []
         before = {item.id: item for one in sorted(plans, key=lambda one: len(one.items)) for item in one.items}

@@ -40,8 +40,7 @@ from agenttape_core.experiments.result import read
 from agenttape_core.experiments.strategies.fault_kinds import chosen_kinds
 from agenttape_core.experiments.strategies.faults import FaultMatrices, FaultMatrix
 from agenttape_core.experiments.strategies.flaky import PROCESSES, SAMPLES, FlakyParts
-from agenttape_core.experiments.strategies.mutants import MutationScore
-from agenttape_core.experiments.strategies.mutants.search import MOST
+from agenttape_core.experiments.strategies.mutants import MOST, MutationScore
 from agenttape_core.experiments.strategies.order_search import Exploration
 from agenttape_core.experiments.strategies.orders import ORDERS
 from agenttape_core.experiments.strategies.shrink import MAX_REPLAYS as SHRINK_REPLAYS
@@ -276,7 +275,7 @@ def _runs(wanted: Wanted, name: str, paths: list[Path]) -> Sequence[ProgramRun |
     from agenttape_core.experiments.strategies.model import CommandRun, ProgramRun
     from agenttape_core.experiments.targets import restarted
     from agenttape_core.storage import open_cassette
-    from agenttape_core.tools.oracle.lookup import fakes_of
+    from agenttape_core.tools.oracle import fakes_of
     from agenttape_core.tools.processes.run import path_of
     from agenttape_core.tools.target import load_program
 

@@ -18,11 +18,11 @@ from agenttape_core.cli.output import cli_command, print_json, print_text, print
 from agenttape_core.errors import CassetteError, counted, shown_path
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import MODEL_KINDS, Interaction
-from agenttape_core.tools.reading.answer import Answer, joined
+from agenttape_core.tools.reading.messages import Answer, joined
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.review import Decided, Pending, PendingCall, accept, pending_in, pending_of, reject
-from agenttape_core.tools.review.calls import SORTS
 from agenttape_core.tools.review.deciding import decide
+from agenttape_core.tools.review.pending import SORTS
 
 _SORTS = {"path": "another path", "words": "other words", "tokens": "other token counts only"}
 """The sorts of changes, in words."""

@@ -159,7 +159,7 @@ def _print_changes(plans: Mapping[str, Plan], changes: Mapping[str, Any], *, upd
 
 def _answers(comparison: Any) -> Iterator[str]:
     """Yield the calls that have changed with the words of their answers, for the question was just edited."""
-    from agenttape_core.tools.review.calls import sort_of
+    from agenttape_core.tools.review.pending import sort_of
 
     for change in comparison.changes:
         said = [found for found in change.differences if sort_of(found.path) != "tokens"]

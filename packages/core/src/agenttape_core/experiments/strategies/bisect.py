@@ -10,7 +10,7 @@ from typing import Any
 from agenttape_core.errors import ConfigurationError, VerificationError, counted, shown_path
 from agenttape_core.experiments.result import Result, Summary
 from agenttape_core.experiments.strategies.revisions import Replayed, Revisions, target_and_recording
-from agenttape_core.tools.reporting.findings import Finding
+from agenttape_core.tools.reporting import Finding
 
 
 @dataclass(frozen=True, slots=True)

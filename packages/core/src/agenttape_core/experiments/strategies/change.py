@@ -39,8 +39,8 @@ from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS
 from agenttape_core.storage import in_file_name, open_cassette, stem_of
 from agenttape_core.tools.reading.prices import load_prices
-from agenttape_core.tools.report.trajectory import Trajectory, trajectory_of
-from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
+from agenttape_core.tools.report import Trajectory, trajectory_of
+from agenttape_core.tools.reporting import Checked, Finding, Judged
 from agenttape_core.tools.update import Plan
 from agenttape_core.tools.upkeep.verified import own_folder
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.interventions import Change, How, always, cut, damaged, edits, raises
 from agenttape_core.schema import MODEL_KINDS, Interaction
-from agenttape_core.tools.reading.answer import Answer
+from agenttape_core.tools.reading.messages import Answer
 
 Trouble = Literal["rate_limit", "timeout", "connection_reset", "broken_stream"]
 """The troubles of a client with its provider."""

@@ -20,7 +20,7 @@ from agenttape_core.matching import Key, Selector, bare_step, refuse_unselected
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Interaction
 from agenttape_core.storage import open_cassette
-from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
+from agenttape_core.tools.reporting import Checked, Finding, Judged
 
 MANY = 24  # the most calls of a run that are all tried: of more, some represent others
 _OF_CLASS = 2

@@ -29,7 +29,7 @@ from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.reading.provider_calls import MODELS
 from agenttape_core.tools.reading.summary import cost_of
-from agenttape_core.tools.reporting.findings import Finding
+from agenttape_core.tools.reporting import Finding
 
 Part = Literal["code", "order", "tool", "model", "judge", "together"]
 """The part that varies in a group: the code and its environment, the order of answers, a tool, the model, the judge, or

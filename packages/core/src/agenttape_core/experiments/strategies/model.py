@@ -36,12 +36,12 @@ from agenttape_core.schema import OWN
 from agenttape_core.settings import models_by_place
 from agenttape_core.storage import Cassette, in_file_name, open_cassette, stem_of
 from agenttape_core.tools.budget import Budget
-from agenttape_core.tools.oracle.lookup import fakes_of
+from agenttape_core.tools.oracle import fakes_of
 from agenttape_core.tools.processes.command import Command
 from agenttape_core.tools.processes.run import path_of, recorded_of, run
 from agenttape_core.tools.processes.run_folder import cassette_of
 from agenttape_core.tools.reading.prices import Prices, load_prices
-from agenttape_core.tools.report.trajectory import trajectory_of
+from agenttape_core.tools.report import trajectory_of
 from agenttape_core.tools.upkeep.verified import own_folder
 
 _INTERRUPTED = 130

@@ -14,7 +14,7 @@ from agenttape_core.experiments.program import Call
 from agenttape_core.experiments.result import Result, Summary
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling import ChoicePoint
-from agenttape_core.tools.reporting import findings as reporting
+from agenttape_core.tools import reporting
 
 Order = tuple[int, ...]
 Pick = Callable[[Sequence[int]], int]

@@ -10,8 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from agenttape_core.checks.check_file import CheckFile, read_checks
-from agenttape_core.checks.gate import judge
+from agenttape_core.checks.check_file import CheckFile, judge, read_checks
 from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.errors import BudgetExceededError, CassetteError, ConfigurationError, shown_path
 from agenttape_core.experiments.engine import Jobs
@@ -33,11 +32,11 @@ from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import OWN, Interaction
 from agenttape_core.session.candidates import HTTP, Candidates
 from agenttape_core.storage import Cassette, open_cassette
-from agenttape_core.tools.reading.answer import last_answer
+from agenttape_core.tools.reading.messages import last_answer
 from agenttape_core.tools.reading.prices import Prices, how_to_price, load_prices
 from agenttape_core.tools.reading.provider_calls import calls_in, is_refused, model_call, response_of
 from agenttape_core.tools.reading.summary import cost_of, model_of, tried_with
-from agenttape_core.tools.report.trajectory import Trajectory, path_of
+from agenttape_core.tools.report import Trajectory, path_of
 
 
 class Taken(NamedTuple):

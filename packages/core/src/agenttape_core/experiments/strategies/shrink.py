@@ -24,8 +24,8 @@ from agenttape_core.lifecycle.variation import Variation
 from agenttape_core.redaction import Rule
 from agenttape_core.storage import open_cassette
 from agenttape_core.storage.names import stem_of
-from agenttape_core.tools.reporting.findings import Finding
-from agenttape_core.tools.rewrite.redacting import redact
+from agenttape_core.tools.reporting import Finding
+from agenttape_core.tools.rewrite import redact
 
 
 @dataclass(frozen=True, slots=True)

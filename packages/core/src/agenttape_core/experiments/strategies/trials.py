@@ -27,8 +27,8 @@ from agenttape_core.experiments.verdicts import (
     verdict_of,
     verdicts_of,
 )
-from agenttape_core.tools.report.trajectory import Trajectory
-from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
+from agenttape_core.tools.report import Trajectory
+from agenttape_core.tools.reporting import Checked, Finding, Judged
 
 _SHOWN = 100  # the most characters of an answer in a line
 Group = Literal["baseline", "candidate"]

@@ -21,7 +21,7 @@ from agenttape_core.schema import IndexRow, Interaction
 from agenttape_core.storage import Cassette
 from agenttape_core.storage.names import stem_of
 from agenttape_core.tools.reading.provider_calls import MODELS
-from agenttape_core.tools.reporting.findings import Finding
+from agenttape_core.tools.reporting import Finding
 
 RESULT = 0
 """The number for the program's result or exception, which no call has."""

@@ -22,7 +22,7 @@ from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Plain
 from agenttape_core.session.report import not_as_recorded
-from agenttape_core.tools.reporting.findings import Finding
+from agenttape_core.tools.reporting import Finding
 
 ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 _ID = re.compile(r"\b[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}\b")

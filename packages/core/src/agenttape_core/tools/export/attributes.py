@@ -12,7 +12,7 @@ from typing import Any
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import MODEL_KINDS, Interaction, RecordedError, Step
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.reading.answer import Answer
+from agenttape_core.tools.reading.messages import Answer
 from agenttape_core.tools.reading.provider_calls import MODELS
 from agenttape_core.tools.reading.summary import model_of
 from agenttape_core.tools.reading.timeline import Row, Timeline, timeline_of

@@ -20,11 +20,16 @@ from agenttape_core.tools.export.attributes import (
     error_type,
     placed_in,
 )
-from agenttape_core.tools.reading.answer import Answer, bare, joined
-from agenttape_core.tools.reading.call_tree import MOMENTS
-from agenttape_core.tools.reading.messages import input_messages, system_instructions, tool_definitions
+from agenttape_core.tools.reading.messages import (
+    Answer,
+    bare,
+    input_messages,
+    joined,
+    system_instructions,
+    tool_definitions,
+)
 from agenttape_core.tools.reading.provider_calls import MODELS
-from agenttape_core.tools.reading.timeline import timeline_of
+from agenttape_core.tools.reading.timeline import MOMENTS, timeline_of
 
 # -- The ids that models gave to the calls of tools.
 

@@ -40,7 +40,7 @@ def _diffable(file: str) -> bytes:
         return found
     from pathlib import Path
 
-    from agenttape_core.tools.git.texts import diffable
+    from agenttape_core.tools.git.driver import diffable
 
     return diffable(Path(file))
 

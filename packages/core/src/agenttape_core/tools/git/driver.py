@@ -1,4 +1,4 @@
-"""The merge driver that git runs for cassettes."""
+"""The drivers that git runs for cassettes: a text to compare them by, and a merge record by record."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from shlex import quote
 from typing import Any
 
 from agenttape_core.errors import AgentTapeError
+from agenttape_core.format.continuation import Compactor
+from agenttape_core.format.yaml_text import dump_mapping
 from agenttape_core.redaction.pseudonyms import ANY_PSEUDONYM
 from agenttape_core.schema import Header, Interaction, Plain, Step, StepTiming, Timing, Volatile
 from agenttape_core.schema.plain import leaves
 from agenttape_core.storage import Cassette, pieces_of, read_cassette
 from agenttape_core.storage.files import file_kind, pack
-from agenttape_core.tools.reading.answer import joined
+from agenttape_core.storage.writer import stored_record, stored_step
+from agenttape_core.tools.git.parsed import text_of_records
+from agenttape_core.tools.reading.messages import joined
 
 # -- Merge three versions of a cassette, record by record, by the address of each in the run.
 
@@ -283,3 +287,35 @@ def _told(name: str, result: Merged) -> str:
         "  and record what it lacks: pytest --rerecord=changed (or all of it: AGENTTAPE_MODE=record pytest ...)"
     )
     return "\n".join(lines)
+
+
+# -- A cassette as a text whose differences are the ones that you want to see.
+
+
+def diffable(path: Path) -> bytes:
+    """Return the text of a cassette for `git diff`: unpacked, streams joined, without numbers and times.
+
+    Git may have copied the file to another name. If it can't be read as a cassette, returns its content.
+    """
+    try:
+        with path.open("rb") as stream:
+            return "".join(_text_of(read_cassette(stream, attached=False))).encode()
+    except (AgentTapeError, RecursionError):
+        return path.read_bytes()
+
+
+def _text_of(cassette: Cassette) -> Iterator[str]:
+    header = cassette.header.model_copy(update={"volatile": Volatile(packages=cassette.header.volatile.packages)})
+    yield dump_mapping(header.model_dump(mode="json", exclude_defaults=True))
+    yield from text_of_records(list(_stored(cassette)))
+
+
+def _stored(cassette: Cassette) -> Iterator[dict[str, Any]]:
+    """Yield the records as they would be stored."""
+    compactor = Compactor()
+    for record in cassette.records():
+        if isinstance(record, Interaction):
+            yield stored_record(compactor, record, record.number)
+            compactor.confirm()
+        else:
+            yield stored_step(record)

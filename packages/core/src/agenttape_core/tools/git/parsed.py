@@ -14,7 +14,7 @@ from agenttape_core.format.volatile_values import Stamps, stamped
 from agenttape_core.format.yaml_fast import NotCanonical, load_canonical
 from agenttape_core.format.yaml_text import dump_mapping, inline, quote
 from agenttape_core.tools.git.filtered import HEADING, LEFT_OUT, documents_of, said_of_header
-from agenttape_core.tools.reading.answer import joined_chunks
+from agenttape_core.tools.reading.messages import joined_chunks
 
 _UNSAID = LEFT_OUT | frozenset(HEADING)
 

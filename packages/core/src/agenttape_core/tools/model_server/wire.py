@@ -13,7 +13,7 @@ from typing import Any
 
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import Interaction, RecordedError
-from agenttape_core.tools.reading.answer import Answer, joined, pieces_of
+from agenttape_core.tools.reading.messages import Answer, joined, pieces_of
 
 _STATUS = {
     "BadRequestError": 400,

@@ -157,7 +157,7 @@ def _request(config: RunConfig, address: str, member: str, has_others: Callable[
     unrecorded, recorded = config.remedies
     oracle: dict[str, Any] = {}
     if config.oracle:
-        from agenttape_core.tools.oracle.lookup import fakes_of  # most commands have none
+        from agenttape_core.tools.oracle import fakes_of  # most commands have none
 
         oracle = fakes_of(config.oracle, [own] if own.exists() else [])
     return SessionRequest(
@@ -190,7 +190,7 @@ class ProcessSession:
         request = _request(config, process.address, member, lambda: bool(self._own))
         self._varied: Variation | None = None
         if config.varied and not process.address:
-            from agenttape_core.tools.processes.varied import unpacked  # most commands aren't varied
+            from agenttape_core.tools.processes.run_folder import unpacked  # most commands aren't varied
 
             self._varied = unpacked(config.varied)
             request = self._varied.replayed_by(request._replace(write_to=None))
@@ -282,7 +282,7 @@ class ProcessSession:
 
     def _end_of(self, varied: Variation, failed: BaseException | None) -> str:
         """Return the end of a varied session for the process that began the command."""
-        from agenttape_core.tools.processes.varied import SessionEnd, packed
+        from agenttape_core.tools.processes.run_folder import SessionEnd, packed
 
         changes = {number: str(one.change) for number, one in self._in_use.changes.items()}
         end = SessionEnd(self._in_use.session.report, changes, failed)

@@ -33,9 +33,8 @@ from agenttape_core.storage import (
 from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.atomic import real_path
 from agenttape_core.storage.lock import lock_path
-from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig
+from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig, SessionEnd
 from agenttape_core.tools.processes.startup.agenttape_startup import REFUSED
-from agenttape_core.tools.processes.varied import SessionEnd
 
 # -- Merge the recordings of a command's processes into a cassette each.
 

@@ -38,7 +38,15 @@ from agenttape_core.storage import Cassette, cassette_path, open_cassette, real_
 from agenttape_core.storage.lock import WriterLock, prepare_beside
 from agenttape_core.tools.processes.command import Command, command_of
 from agenttape_core.tools.processes.report import Merged, Outcome, findings_of, merged, remove
-from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig, RunFolder, cassettes_of
+from agenttape_core.tools.processes.run_folder import (
+    ProcessReport,
+    RunConfig,
+    RunFolder,
+    SessionEnd,
+    cassettes_of,
+    packed,
+    unpacked,
+)
 from agenttape_core.tools.processes.startup.agenttape_commands import FOLDER, RUN
 from agenttape_core.tools.processes.startup.agenttape_startup import (
     ADDRESS,
@@ -48,7 +56,6 @@ from agenttape_core.tools.processes.startup.agenttape_startup import (
     NOTES,
     OF_REPLAY,
 )
-from agenttape_core.tools.processes.varied import SessionEnd, packed, unpacked
 
 # -- Run the command itself, with its own signals and its own exit code.
 

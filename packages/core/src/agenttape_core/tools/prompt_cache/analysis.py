@@ -21,8 +21,8 @@ from agenttape_core.tools.prompt_cache.parts import (
     shared,
 )
 from agenttape_core.tools.prompt_cache.report import Break, CachedCall, CacheReport
-from agenttape_core.tools.reading.answer import Answer
 from agenttape_core.tools.reading.cache_rules import CacheRule, rule_for
+from agenttape_core.tools.reading.messages import Answer
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.provider_calls import given_by, model_call
 from agenttape_core.tools.reading.summary import model_of

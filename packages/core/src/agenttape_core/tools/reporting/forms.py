@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agenttape_core.errors import ConfigurationError, counted, visible
-from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
+from agenttape_core.tools.reporting import Checked, Finding, Judged
 
 # Findings as Markdown, for the summary of a job and the comment on a pull request.
 

@@ -14,9 +14,8 @@ from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing
 from agenttape_core.storage import Cassette, pending_path, real_location, write_cassette
 from agenttape_core.storage.lock import WriterLock
 from agenttape_core.storage.pending import remove_pending, snapshots_of
-from agenttape_core.tools.compare.comparison import Compared
-from agenttape_core.tools.review.calls import PendingCall
-from agenttape_core.tools.review.pending import Pending, digest_of
+from agenttape_core.tools.compare import Compared
+from agenttape_core.tools.review.pending import Pending, PendingCall, digest_of
 from agenttape_core.tools.update import are_parallel
 
 # -- A cassette made of two: some of its calls as they were, others as they are in a new recording.

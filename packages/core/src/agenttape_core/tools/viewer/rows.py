@@ -11,12 +11,11 @@ from agenttape_core.schema import MODEL_KINDS, Interaction, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.compare import Compared
 from agenttape_core.tools.prompt_cache.analysis import report_of
-from agenttape_core.tools.reading.answer import Answer
-from agenttape_core.tools.reading.call_tree import CallTree
+from agenttape_core.tools.reading.messages import Answer
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.provider_calls import MODELS, model_call
 from agenttape_core.tools.reading.summary import cached_tokens, cost_of, model_of, usage_of
-from agenttape_core.tools.reading.timeline import timeline_of
+from agenttape_core.tools.reading.timeline import CallTree, timeline_of
 
 # -- The lines of the page's tree: places that hold one thing only share the line of what they hold.
 

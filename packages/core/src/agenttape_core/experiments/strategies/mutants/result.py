@@ -11,7 +11,7 @@ from agenttape_core.experiments.result import Result, Summary, cut
 from agenttape_core.experiments.strategies.mutants.edits import Mutant
 from agenttape_core.experiments.strategies.mutants.running import Facts, Reply
 from agenttape_core.experiments.strategies.mutants.texts import KINDS
-from agenttape_core.tools.reporting.findings import Finding
+from agenttape_core.tools.reporting import Finding
 
 Verdict = Literal["miss", "assertion", "unused", "raised", "did not end", "survived", "no coverage"]
 """The end of a mutant. It was killed: by the replay, as a request is another one (*miss*); by an *assertion*, or
