@@ -14,6 +14,7 @@ import stat
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 from agenttape_core.errors import CassetteLockedError, CassetteWriteError
@@ -106,6 +107,17 @@ class WriterLock:
         if sys.platform == "win32":  # where an open file cannot be removed
             with contextlib.suppress(OSError):
                 self.path.unlink()
+
+
+@contextlib.contextmanager
+def locked(target: Location, purpose: str) -> Iterator[None]:
+    """Hold the lock of a cassette for a block. Its folder is made if need be. Raises as `WriterLock` does."""
+    prepare_beside(target)
+    lock = WriterLock(target, f"{os.getpid()} {purpose}")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def lock_path(target: Location) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -30,12 +29,11 @@ from agenttape_core.storage.cassette import Cassette, open_cassette
 from agenttape_core.storage.files import packed_bytes
 from agenttape_core.storage.location import Location, location_of
 from agenttape_core.storage.lock import (
-    WriterLock,
     beside,
     elsewhere,
     holder,
     location_beside,
-    prepare_beside,
+    locked,
     real_location,
     tidy_elsewhere,
 )
@@ -75,13 +73,9 @@ def recover(journal: Path | str, target: Path | str | None = None) -> Location:
         problem = f"process {note.split()[0]} is recording to this journal"
         raise CassetteLockedError(journal, problem, remedy="wait until it has ended")
     written = real_location(location_of(target)) if target is not None else _free_name(original)
-    prepare_beside(written)
-    lock = WriterLock(written, f"{os.getpid()} recovery")
-    try:
+    with locked(written, "recovery"):
         full_header, records = unfinished(journal)
         write_cassette(written, full_header, records, kept_in=journal, are_plain=True)
-    finally:
-        lock.release()
     with contextlib.suppress(OSError):
         journal.unlink()
     tidy_elsewhere(journal.parent)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import marshal
-import os
 import zlib
 from collections.abc import Collection, Iterable, Iterator
 from io import BytesIO
@@ -25,7 +24,7 @@ from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.cassette import Cassette, layout_of, open_cassette
 from agenttape_core.storage.files import file_kind, pack
 from agenttape_core.storage.location import Location, location_of
-from agenttape_core.storage.lock import WriterLock, prepare_beside, real_location
+from agenttape_core.storage.lock import locked, real_location
 from agenttape_core.storage.stores import exists, store_of
 
 if TYPE_CHECKING:
@@ -248,15 +247,11 @@ def convert(source: Cassette | Path | str, target: Path | str, *, overwrite: boo
     written = real_location(location_of(target))
     file_kind(written)
     cassette = source if isinstance(source, Cassette) else open_cassette(source)
-    prepare_beside(written)
-    lock = WriterLock(written, f"{os.getpid()} conversion")
-    try:
+    with locked(written, "conversion"):
         if not overwrite and exists(written):
             remedy = "pass overwrite=True to replace it (--overwrite in a shell), or name another target"
             raise CassetteWriteError(written, "there is a cassette already", remedy=remedy)
         write_cassette(written, cassette.header, cassette.records())
-    finally:
-        lock.release()
     return written
 
 

@@ -32,7 +32,7 @@ from agenttape_core.format.assets import is_file_name
 from agenttape_core.format.journal_text import read_journal
 from agenttape_core.storage import leftover_journals, open_cassette, read_cassette, recording_process
 from agenttape_core.storage.files import read_bytes
-from agenttape_core.storage.lock import WriterLock, lock_path
+from agenttape_core.storage.lock import lock_path, locked
 from agenttape_core.storage.names import ASSETS
 from agenttape_core.storage.recovery import ASIDE
 
@@ -133,17 +133,14 @@ def remove_garbage_of(cassette: Path) -> list[Garbage]:
         return []
     removed = [garbage for garbage in before if garbage.kind == "lock"]
     try:
-        lock = WriterLock(cassette, f"{os.getpid()} gc")
+        with locked(cassette, "gc"):  # whose end removes the file of the lock, also one that was left
+            for garbage in garbage_of(cassette, is_locked=True):
+                if garbage.is_removable:
+                    remove(garbage.path)
+                    removed.append(garbage)
+            removed += _emptied(cassette)
     except CassetteLockedError:
         return []
-    try:
-        for garbage in garbage_of(cassette, is_locked=True):
-            if garbage.is_removable:
-                remove(garbage.path)
-                removed.append(garbage)
-        removed += _emptied(cassette)
-    finally:
-        lock.release()  # which removes its file, also the one that was left
     return removed
 
 

@@ -35,7 +35,7 @@ from agenttape_core.schema import HASH_SEED
 from agenttape_core.session.hash_seed import hash_seed
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import Cassette, cassette_path, open_cassette, real_location, stem_of
-from agenttape_core.storage.lock import WriterLock, prepare_beside
+from agenttape_core.storage.lock import locked
 from agenttape_core.tools.processes.command import Command, command_of
 from agenttape_core.tools.processes.report import Merged, Outcome, findings_of, merged, remove
 from agenttape_core.tools.processes.run_folder import (
@@ -236,7 +236,8 @@ def run(
         varied=packed(vary) if vary is not None else "",
     )
     config = replace(config, remedies=([], [])) if is_check else config
-    with _locked(path) if records else nullcontext():
+    # So that no other session records it meanwhile.
+    with locked(real_location(path), "record") if records else nullcontext():
         finished = _run_command(command, config, settings, apart=apart)
     code, reports, notes, blocked, not_run, otherwise, run_id, output, end = finished
     keeps = (code == 0 and not not_run) or settings.on_error == "keep"
@@ -393,18 +394,6 @@ def _rows(cassette: Cassette) -> list[tuple[int, str, str]]:
         (row.number, row.fingerprint, f"{row.number:>4}  {row.kind} {row.name} at {row.address}")
         for row in cassette.entries
     ]
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Lock the cassette of the main process, so that no other session records it meanwhile."""
-    target = real_location(path)
-    prepare_beside(target)
-    lock = WriterLock(target, f"{os.getpid()} record")
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _config(path: Path, command: Command, options: dict[str, Any]) -> RunConfig:

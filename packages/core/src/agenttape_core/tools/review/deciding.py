@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,7 +11,7 @@ from typing import Any
 from agenttape_core.errors import CassetteError
 from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing
 from agenttape_core.storage import Cassette, pending_path, real_location, write_cassette
-from agenttape_core.storage.lock import WriterLock
+from agenttape_core.storage.lock import locked
 from agenttape_core.storage.pending import remove_pending, snapshots_of
 from agenttape_core.tools.compare import Compared
 from agenttape_core.tools.review.pending import Pending, PendingCall, digest_of
@@ -208,7 +207,7 @@ def _locked(pending: Pending) -> Iterator[None]:
     """Keep others out of both files, if they're unchanged since they were read."""
     with ExitStack() as locks:
         for path in (pending.path, pending_path(pending.path)):
-            locks.callback(WriterLock(real_location(path), f"{os.getpid()} review").release)
+            locks.enter_context(locked(real_location(path), "review"))
         if digest_of(pending.path) != pending.digest:
             raise CassetteError(
                 pending.shown,

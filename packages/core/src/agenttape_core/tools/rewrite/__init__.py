@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import marshal
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from agenttape_core.storage import (
 )
 from agenttape_core.storage.atomic import remove_leftovers
 from agenttape_core.storage.files import read_bytes
-from agenttape_core.storage.lock import WriterLock, prepare_beside
+from agenttape_core.storage.lock import locked
 from agenttape_core.storage.names import ASSETS
 from agenttape_core.storage.stores import store_of
 from agenttape_core.storage.writer import compose
@@ -284,17 +283,13 @@ def redact(path: Location, settings: Settings, values: Sequence[str] = ()) -> Re
     """
     real = real_location(path)
     open_cassette(real)  # what is not there gets no lock beside it
-    prepare_beside(real)
-    lock = WriterLock(real, f"{os.getpid()} redaction")
-    try:
+    with locked(real, "redaction"):
         plan = _planned(open_cassette(real), settings, values)
         if plan.replaced:
             write_cassette(real, plan.header, plan.records)
         if isinstance(real, Path):
             remove_leftovers(real)
         left = Proof(plan.redactor, values).of_files(real)
-    finally:
-        lock.release()
     return Redacted(tuple(plan.replaced), tuple(left), plan.is_merged)
 
 
@@ -365,14 +360,10 @@ def migrate(path: Location) -> Migration:
     real = real_location(path)
     if not (found := migration_of(open_cassette(real))).is_due:
         return found
-    prepare_beside(real)
-    lock = WriterLock(real, f"{os.getpid()} migration")
-    try:
+    with locked(real, "migration"):
         cassette = open_cassette(real)
         found = migration_of(cassette)
         write_cassette(real, cassette.header, list(cassette.records()))
         if isinstance(real, Path):
             remove_leftovers(real)
-    finally:
-        lock.release()
     return found
