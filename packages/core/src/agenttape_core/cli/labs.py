@@ -7,8 +7,7 @@ import json
 import os
 import shlex
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,10 +19,10 @@ from agenttape_core.cli.app import FINDINGS, INTERRUPTED, OK
 from agenttape_core.cli.cassettes import STDIN, found_one
 from agenttape_core.cli.hash_seed import pin_hash_seed
 from agenttape_core.cli.output import cli_command, print_json, print_text, progress_bar
-from agenttape_core.cli.running import NO_TESTS, run_pytest
-from agenttape_core.errors import ConfigurationError
+from agenttape_core.cli.running import STOPPED, reported_by_pytest
 from agenttape_core.experiments.program import COMMAND, Program, is_command, is_test, program_of
 from agenttape_core.experiments.targets import with_test
+from agenttape_core.storage import location_of
 from agenttape_core.tools.reporting import Checked, Judged
 from agenttape_core.tools.reporting.forms import WRITTEN, write_report
 
@@ -34,7 +33,6 @@ Function = Callable[..., Any]
 Option = Callable[[Function], Function]
 Returned = TypeVar("Returned")
 
-_STOPPED = 2  # the exit code of pytest after Ctrl-C
 _OF_COMMANDS = frozenset(
     {"target", "targets", "cassette", "cassettes", "jobs", "resume", "reports", "as_json", "no_test_file"}
 )
@@ -96,7 +94,6 @@ def lab_command(example: str) -> Callable[[Function], click.Command]:
 with_cassette: Option = click.option(
     "--cassette", metavar="NAME", help="The recording; by default the one that the target has by itself."
 )
-"""The option for the recording."""
 
 
 def with_runs(default: int, text: str) -> Option:
@@ -109,39 +106,36 @@ def with_seed(default: int) -> Option:
     return click.option("--seed", default=default, show_default=True, help="Draw what is drawn with this seed.")
 
 
-def _refuse_unknown(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
-    for file in files:
-        if Path(file).suffix not in WRITTEN:
-            raise click.BadParameter(f"{file}: the suffix is the form; use one of {', '.join(WRITTEN)}")
-    return files
+def with_reports(forms: Collection[str], what: str = "result") -> Option:
+    """Add the option for files that are written; their suffixes select one of the `forms`."""
+    known = ", ".join(forms)
+
+    def refuse_unknown(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
+        for file in files:
+            if Path(file).suffix not in forms:
+                raise click.BadParameter(f"{file}: the suffix is the form; use one of {known}")
+            if not isinstance(location_of(file), Path):
+                raise click.BadParameter(f"{file}: a report is a file here; copy it to the URL")
+        return files
+
+    text = f"Write the {what} to a file: {known}. Repeatable."
+    return click.option("--report", "reports", multiple=True, metavar="FILE", callback=refuse_unknown, help=text)
 
 
-with_report: Option = click.option(
-    "--report",
-    "reports",
-    multiple=True,
-    metavar="FILE",
-    callback=_refuse_unknown,
-    help=f"Write the result to a file: {', '.join(WRITTEN)}. Repeatable.",
-)
-"""The option for files of the result."""
+with_report = with_reports(WRITTEN)
 with_resume: Option = click.option(
     "--resume", metavar="FILE", type=click.Path(), help="Take over what this earlier --report FILE.json holds."
 )
-"""The option for the report of an earlier run."""
 with_max_usd: Option = click.option(
     "--max-usd",
     type=click.FloatRange(0),
     metavar="DOLLARS",
     help="Let models cost so much; without it, none is called.",
 )
-"""The option for the most that calls of models may cost."""
 with_jobs: Option = click.option(
     "--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Run N at a time."
 )
-"""The option for runs in parallel."""
 with_plan: Option = click.option("--dry-run", is_flag=True, help="Show what it would cost, and call no model.")
-"""The option for a plan."""
 
 
 def recording_of(cassette: str | None) -> str | Path | None:
@@ -188,15 +182,10 @@ def found_in_tests(
         words = ",".join(f"{name}={value}" for name, value in given.items())
         lab, resume = f"{context.info_name}:{words}".rstrip(":"), context.params.get("resume")
         options = [f"--cassette-resume={resume}"] if resume is not None else []
-    with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
-        file, jobs = Path(folder) / "found.json", context.params.get("jobs", 1)
-        wanted = [f"--cassette-lab={lab}", f"--cassette-report={file}", *options]
-        ended = run_pytest(tests, wanted, quietly=True, until_it_ends=True, jobs=jobs)
-        if ended.returncode not in {OK, FINDINGS, _STOPPED} or not file.exists():
-            why = "found no tests" if ended.returncode == NO_TESTS else f"ended with {ended.returncode}"
-            raise ConfigurationError(f"pytest {why}\n{ended.stdout.strip()}\n{ended.stderr.strip()}".strip())
+    wanted, jobs = [f"--cassette-lab={lab}", *options], context.params.get("jobs", 1)
+    with reported_by_pytest(tests, wanted, until_it_ends=True, jobs=jobs) as (file, code):
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found, INTERRUPTED if ended.returncode == _STOPPED else ended.returncode
+    return found, INTERRUPTED if code == STOPPED else code
 
 
 def finished_tests(tests: Sequence[str], reports: tuple[str, ...], *, as_json: bool) -> int:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from agenttape_core.cli.app import FINDINGS
+from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.output import print_json, printable
+from agenttape_core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from agenttape_core.tools.processes.report import Outcome
 
 Function = Callable[..., Any]
-NO_TESTS = 5  # the exit code of pytest if it has found no tests
+NO_TESTS, STOPPED = 5, 2  # the exit codes of pytest if it has found no tests, and after Ctrl-C
 
 _SEVERAL = {
     "live": "Make this call for real in any mode: a kind, name, node, number or pattern of places.",
@@ -99,6 +103,25 @@ def _differences(outcome: Outcome, check: Outcome) -> Iterator[str]:
     if check.code != outcome.code:
         yield f"the command ended with {check.code}, and with {outcome.code} when it was recorded"
     yield from check.failures()
+
+
+@contextmanager
+def reported_by_pytest(
+    tests: Sequence[str], options: Sequence[str], *, until_it_ends: bool = False, jobs: int = 1
+) -> Iterator[tuple[Path, int]]:
+    """Run pytest as `run_pytest` does, without its output, and yield its report as JSON and its exit code.
+
+    Raises `ConfigurationError` if pytest finds no test, or ends with an error.
+    """
+    with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
+        file = Path(folder) / "report.json"
+        wanted = [*options, f"--cassette-report={file}"]
+        ended = run_pytest(tests, wanted, quietly=True, until_it_ends=until_it_ends, jobs=jobs)
+        is_usual = ended.returncode in {OK, FINDINGS} or (until_it_ends and ended.returncode == STOPPED)
+        if not is_usual or not file.exists():
+            why = "found no tests" if ended.returncode == NO_TESTS else f"ended with {ended.returncode}"
+            raise ConfigurationError(f"pytest {why}\n{ended.stdout.strip()}\n{ended.stderr.strip()}".strip())
+        yield file, ended.returncode
 
 
 def run_pytest(

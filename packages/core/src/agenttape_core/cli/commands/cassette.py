@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -27,15 +29,16 @@ from agenttape_core.cli.commands.prune import prune
 from agenttape_core.cli.output import cli_command, print_json, print_text, progress, unread
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, ConfigurationError, counted, shown_path
 from agenttape_core.format.records import INTERACTION_KEYS
-from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Step
-from agenttape_core.settings import Settings, load_settings
-from agenttape_core.storage import Location, open_cassette, stem_of
+from agenttape_core.settings import load_settings
+from agenttape_core.storage import Cassette, Location, open_cassette, stem_of
 from agenttape_core.storage.asset_files import assets_of
 from agenttape_core.tools.rewrite import Migration, Redacted, check_values, journals_in, migration_of, would_redact
 from agenttape_core.tools.rewrite import migrate as migrate_one
 from agenttape_core.tools.rewrite import redact as redact_one
 from agenttape_core.tools.upkeep.checksums import FILE, checksums_of, read_checksums, write_checksums
+
+Result = TypeVar("Result")
 
 # -- checksum: the checksums of cassettes in a file for git.
 
@@ -105,13 +108,27 @@ def _is_another_format(source: Path, target: Location) -> bool:
     return one != other and one.parent == other.parent and stem_of(one) == stem_of(other)
 
 
-# -- migrate: cassettes of older formats.
+# -- migrate and redact: cassettes that are rewritten.
 
 
-class _Upgraded(NamedTuple):
-    shown: str  # the file
-    migration: Migration | None
-    problem: str = ""
+def _rewritten(
+    paths: Sequence[str],
+    label: str,
+    would: Callable[[Cassette], Result],
+    do: Callable[[Location], Result],
+    *,
+    dry_run: bool,
+) -> dict[str, Result | str]:
+    """Rewrite cassettes, or look at what that would do; return each file with the result, or with the problem."""
+    if STDIN in paths and not dry_run:
+        raise click.UsageError("a cassette on standard input cannot be replaced; name a file, or use --dry-run")
+    done: dict[str, Result | str] = {}
+    for found in reading(found_in(paths), label):
+        try:
+            done[found.shown] = would(found.open()) if dry_run else do(found.file.location)
+        except (CassetteError, ConfigurationError) as error:
+            done[found.shown] = str(error)
+    return done
 
 
 @cli_command("agenttape cassette migrate tests --dry-run")
@@ -122,46 +139,101 @@ def migrate(paths: tuple[str, ...], *, dry_run: bool, as_json: bool) -> int:
 
     Only cassettes that need a newer format get it. Most cassettes of format 1 are up to date, and don't change.
     """
-    if STDIN in paths and not dry_run:
-        raise click.UsageError("a cassette on standard input cannot be replaced; name a file, or use --dry-run")
-    done = [_migrated(found, dry_run=dry_run) for found in reading(found_in(paths), "migrating")]
+    done = _rewritten(paths, "migrating", migration_of, migrate_one, dry_run=dry_run)
     if as_json:
-        print_json([_plain_upgrade(each, dry_run=dry_run) for each in done])
+        print_json([_plain_migration(shown, one, dry_run=dry_run) for shown, one in done.items()])
     else:
-        for each in done:
-            print_text(_report_of(each, dry_run=dry_run), "red" if each.problem else "")
-    if any(each.problem for each in done):
+        for shown, one in done.items():
+            print_text(_told(shown, one, dry_run=dry_run), "red" if isinstance(one, str) else "")
+    if any(isinstance(one, str) for one in done.values()):
         return CASSETTE
-    return FINDINGS if dry_run and any(each.migration and each.migration.is_due for each in done) else OK
+    return FINDINGS if dry_run and any(isinstance(one, Migration) and one.is_due for one in done.values()) else OK
 
 
-def _migrated(found: Found, *, dry_run: bool) -> _Upgraded:
-    try:
-        if dry_run:
-            return _Upgraded(found.shown, migration_of(found.open()))
-        return _Upgraded(found.shown, migrate_one(found.file.location))
-    except CassetteError as error:
-        return _Upgraded(found.shown, None, str(error))
-
-
-def _report_of(done: _Upgraded, *, dry_run: bool) -> str:
-    migration = done.migration
-    if migration is None:
-        return done.problem
-    if not migration.is_due:
-        return f"{done.shown}: format {migration.version}, up to date"
+def _told(shown: str, done: Migration | str, *, dry_run: bool) -> str:
+    if isinstance(done, str):
+        return done
+    if not done.is_due:
+        return f"{shown}: format {done.version}, up to date"
     word = "would be migrated" if dry_run else "migrated"
-    if migration.version == migration.needed:
-        return f"{done.shown}: {word}: ids and tokens of its answers to the volatile block"
-    return f"{done.shown}: {word} from format {migration.version} to {migration.needed}"
+    if done.version == done.needed:
+        return f"{shown}: {word}: ids and tokens of its answers to the volatile block"
+    return f"{shown}: {word} from format {done.version} to {done.needed}"
 
 
-def _plain_upgrade(done: _Upgraded, *, dry_run: bool) -> dict[str, object]:
-    migration = done.migration
-    if migration is None:
-        return {"path": done.shown, "problem": done.problem}
-    row = {"path": done.shown, "format": migration.version, "needed": migration.needed}
-    return {**row, "migrated": migration.is_due and not dry_run}
+def _plain_migration(shown: str, done: Migration | str, *, dry_run: bool) -> dict[str, object]:
+    if isinstance(done, str):
+        return {"path": shown, "problem": done}
+    return {
+        "path": shown,
+        "format": done.version,
+        "needed": done.needed,
+        "migrated": done.is_due and not dry_run,
+    }
+
+
+_NOTHING = Redacted((), (), is_merged=False)
+_BEYOND = (
+    "Not reached: the history of version control, backups, copies on CI. Revoke every credential among the secrets."
+)
+_MERGED = "a rule replaced a text that already held a pseudonym: if a replay misses there, record it again"
+
+
+@cli_command("agenttape cassette redact tests --dry-run")
+@paths_argument
+@click.option("--dry-run", is_flag=True, help="Only list the secrets; exit with 1 if there is any.")
+@with_values
+def redact(
+    paths: tuple[str, ...], *, dry_run: bool, variables: tuple[str, ...], source: str | None, as_json: bool
+) -> int:
+    """Replace secrets in cassettes with pseudonyms.
+
+    Also replaces them in assets, and reads the result again to check that they are gone. It finds secrets by the
+    detectors and the rules of the project ([tool.agenttape] redaction_rules), so that replays with the same rules still
+    match. Exits with 1 if a secret cannot be replaced.
+    """
+    settings, values = load_settings(), values_given(variables, source, paths)
+    check_values(values)
+    would = partial(would_redact, settings=settings, values=values)
+    do = partial(redact_one, settings=settings, values=values)
+    done = _rewritten(paths, "redacting", would, do, dry_run=dry_run)
+    found = {shown: _NOTHING if isinstance(one, str) else one for shown, one in done.items()}
+    problems = {shown: one for shown, one in done.items() if isinstance(one, str)}
+    if as_json:
+        print_json([_plain_redaction(shown, one, problems.get(shown)) for shown, one in found.items()])
+    else:
+        _print_redactions(found, problems, dry_run=dry_run)
+    if problems:
+        return CASSETTE
+    return FINDINGS if any(one.left or (dry_run and one.replaced) for one in found.values()) else OK
+
+
+def _plain_redaction(shown: str, done: Redacted, problem: str | None) -> dict[str, object]:
+    return {
+        "path": shown,
+        "replaced": [leak._asdict() for leak in done.replaced],
+        "left": [leak._asdict() for leak in done.left],
+        "merged": done.is_merged,
+        "problem": problem,
+    }
+
+
+def _print_redactions(found: Mapping[str, Redacted], problems: Mapping[str, str], *, dry_run: bool) -> None:
+    word = "would be replaced" if dry_run else "replaced"
+    for shown, one in found.items():
+        for leak in one.replaced:
+            print_text(f"{shown}: {leak.record}: {leak.kind} at {leak.place} {word}")
+        for leak in one.left:
+            print_text(f"{shown}: {leak.record}: {leak.kind} at {leak.place} is left", "red")
+        if one.is_merged:
+            print_text(f"{shown}: {_MERGED}", "yellow")
+        if shown in problems:
+            print_text(problems[shown], "red")
+    count, left = (sum(len(getattr(one, part)) for one in found.values()) for part in ("replaced", "left"))
+    line = f"{counted(count, 'secret')} {word}, {left} left" if count + left else "nothing to redact"
+    print_text(f"{line}{unread(len(problems), 'redacted')}")
+    if count and not dry_run:
+        print_text(_BEYOND)
 
 
 # -- recover: cassettes from recordings that were cut off.
@@ -216,93 +288,7 @@ def _recovered(journal: Path, *, dry_run: bool) -> tuple[str, str]:
         return "", str(error)
 
 
-# -- redact: remove secrets from cassettes.
-
-
-_NOTHING = Redacted((), (), is_merged=False)
-_BEYOND = (
-    "Not reached: the history of version control, backups, copies on CI. Revoke every credential among the secrets."
-)
-_MERGED = "a rule replaced a text that already held a pseudonym: if a replay misses there, record it again"
-
-
-class _Done(NamedTuple):
-    shown: str  # the file
-    result: Redacted
-    problem: str
-
-
-@cli_command("agenttape cassette redact tests --dry-run")
-@paths_argument
-@click.option("--dry-run", is_flag=True, help="Only list the secrets; exit with 1 if there is any.")
-@with_values
-def redact(
-    paths: tuple[str, ...], *, dry_run: bool, variables: tuple[str, ...], source: str | None, as_json: bool
-) -> int:
-    """Replace secrets in cassettes with pseudonyms.
-
-    Also replaces them in assets, and reads the result again to check that they are gone. It finds secrets by the
-    detectors and the rules of the project ([tool.agenttape] redaction_rules), so that replays with the same rules still
-    match. Exits with 1 if a secret cannot be replaced.
-    """
-    settings, values = load_settings(), values_given(variables, source, paths)
-    check_values(values)
-    found = _rewritable(paths, dry_run=dry_run)
-    done = [_redacted(each, settings, values, dry_run=dry_run) for each in reading(found, "redacting")]
-    if as_json:
-        print_json([_plain(each) for each in done])
-    else:
-        _report(done, dry_run=dry_run)
-    if any(each.problem for each in done):
-        return CASSETTE
-    is_open = any(each.result.left or (dry_run and each.result.replaced) for each in done)
-    return FINDINGS if is_open else OK
-
-
-def _rewritable(paths: tuple[str, ...], *, dry_run: bool) -> list[Found]:
-    if STDIN in paths and not dry_run:
-        raise click.UsageError("a cassette on standard input cannot be replaced; name a file, or use --dry-run")
-    return found_in(paths)
-
-
-def _redacted(found: Found, settings: Settings, values: list[str], *, dry_run: bool) -> _Done:
-    try:
-        if dry_run:
-            return _Done(found.shown, would_redact(found.open(), settings, values), "")
-        return _Done(found.shown, redact_one(found.file.location, settings, values), "")
-    except (CassetteError, ConfigurationError) as error:
-        return _Done(found.shown, _NOTHING, str(error))
-
-
-def _plain(done: _Done) -> dict[str, object]:
-    result = done.result
-    return {
-        "path": done.shown,
-        "replaced": [leak._asdict() for leak in result.replaced],
-        "left": [leak._asdict() for leak in result.left],
-        "merged": result.is_merged,
-        "problem": done.problem or None,
-    }
-
-
-def _report(done: list[_Done], *, dry_run: bool) -> None:
-    for shown, result, problem in done:
-        for leak in result.replaced:
-            word = "would be replaced" if dry_run else "replaced"
-            print_text(f"{shown}: {leak.record}: {leak.kind} at {leak.place} {word}")
-        for leak in result.left:
-            print_text(f"{shown}: {leak.record}: {leak.kind} at {leak.place} is left", "red")
-        if result.is_merged:
-            print_text(f"{shown}: {_MERGED}", "yellow")
-        if problem:
-            print_text(problem, "red")
-    count = sum(len(each.result.replaced) for each in done)
-    left = sum(len(each.result.left) for each in done)
-    word = "would be replaced" if dry_run else "replaced"
-    line = f"{counted(count, 'secret')} {word}, {left} left" if count + left else "nothing to redact"
-    print_text(f"{line}{unread(sum(bool(each.problem) for each in done), 'redacted')}")
-    if count and not dry_run:
-        print_text(_BEYOND)
+# -- schema: the JSON Schema of a cassette.
 
 
 @cli_command("agenttape cassette schema > cassette.schema.json")

@@ -36,7 +36,7 @@ from agenttape_core.settings import Settings
 from agenttape_core.storage import is_derived
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reporting import Checked, Finding, Judged
-from agenttape_core.tools.reporting.forms import commands, headline, markdown, write_report
+from agenttape_core.tools.reporting.forms import commands, headline, markdown, write_parts, write_report
 from agenttape_core.tools.reporting.masking import Mask
 from agenttape_core.tools.upkeep.staleness import ALL_CHECKS, CHECKS
 
@@ -229,7 +229,7 @@ def check(
         prompts = [run.prompt for run in checked]
         checked = list(map(Mask([*prompts, *done.prompts]).checked, checked))
     if write_baseline:
-        _write(baseline or _BASELINE, baseline_text(done.facts))
+        write_parts(Path(baseline or _BASELINE), [baseline_text(done.facts)])
     passed = not any(run.has_failed for run in checked)
     runs = [run.to_dict() for run in checked] if reports or as_json else []
     plain = {"passed": passed, "runs": runs, **{name: measure.plain for name, measure in measures.items()}}
@@ -446,13 +446,6 @@ def _together(made: Sequence[tuple[str, Judged]], judged: Sequence[Checked]) -> 
         yield replace(run, judged=tuple(dict.fromkeys([*run.judged, *of_files.pop(run.name, [])])))
     for path, several in of_files.items():
         yield Checked(path, path, "", tuple(dict.fromkeys(several)))
-
-
-def _write(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8", errors="replace", newline="\n")
-    except OSError as error:
-        raise ConfigurationError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def _annotate(checked: Sequence[Checked]) -> None:

@@ -22,6 +22,7 @@ from agenttape_core.tools.compare import Comparison
 from agenttape_core.tools.git.requests import Revision
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.report import Change, Totals, change_of, comment, markdown
+from agenttape_core.tools.reporting.forms import write_parts
 
 # -- The cassettes of a revision, as git has them, and those of the working tree.
 
@@ -116,7 +117,7 @@ def diff(
     text, plain = markdown(changes, revision), _plain(changes, revision)
     for file in reports:
         content = comment(text) if file.endswith(".md") else json.dumps(plain, indent=2)
-        Path(file).write_text(content, encoding="utf-8", newline="\n")
+        write_parts(Path(file), [content])
     if github:
         _add_to_summary(text)
     if as_json:

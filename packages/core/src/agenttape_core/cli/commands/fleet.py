@@ -20,7 +20,7 @@ from agenttape_core.checks.check_file import read_checks
 from agenttape_core.cli.app import CASSETTE, FINDINGS, INTERRUPTED, OK, Commands
 from agenttape_core.cli.cassettes import STDIN, values_given, with_values
 from agenttape_core.cli.hash_seed import AnotherSeedError, pin_hash_seed
-from agenttape_core.cli.labs import from_here
+from agenttape_core.cli.labs import from_here, with_reports
 from agenttape_core.cli.output import cli_command, print_json, print_table, print_text, printable, progress_bar, unread
 from agenttape_core.errors import CassetteError, ConfigurationError, counted
 from agenttape_core.experiments.program import is_command
@@ -42,7 +42,7 @@ from agenttape_core.fleet.items import (
 )
 from agenttape_core.fleet.judging import APP
 from agenttape_core.fleet.outcomes import outcomes_in, store_plan
-from agenttape_core.fleet.report import FORMS, Report, read_report
+from agenttape_core.fleet.report import FORMS, read_report
 from agenttape_core.fleet.working import Done, limited, work_all
 from agenttape_core.settings import load_settings
 from agenttape_core.storage import location_of
@@ -245,26 +245,10 @@ def _finished(done: Done, count: int, name: str, *, as_json: bool) -> int:
 # -- merge: one report on the results of all shards.
 
 
-def _in_known_forms(_context: click.Context, _parameter: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
-    for file in files:
-        if Path(file).suffix not in FORMS:
-            raise click.BadParameter(f"{file}: the suffix is the form; use one of {', '.join(FORMS)}")
-        if not isinstance(location_of(file), Path):
-            raise click.BadParameter(f"{file}: a report is a file here; copy it to the URL")
-    return files
-
-
 @cli_command("agenttape fleet merge s3://results/nightly --report report.html")
 @click.argument("stores", nargs=-1, required=True, metavar="URL...")
 @click.option("--plan", default="", metavar="ID", help="The beginning of the id of a plan, if there are several.")
-@click.option(
-    "--report",
-    "reports",
-    multiple=True,
-    callback=_in_known_forms,
-    metavar="FILE",
-    help=f"Write the report to a file: {', '.join(FORMS)}. Repeatable.",
-)
+@with_reports(FORMS, "report")
 def merge(stores: tuple[str, ...], *, plan: str, reports: tuple[str, ...], as_json: bool) -> int:
     """Write one report on the results of all shards.
 
@@ -278,7 +262,7 @@ def merge(stores: tuple[str, ...], *, plan: str, reports: tuple[str, ...], as_js
     """
     report = read_report(stores, plan)
     for file in reports:
-        _write(Path(file), report)
+        write_parts(Path(file), FORMS[Path(file).suffix](report))
     if as_json:
         print_json(report.to_dict())
     else:
@@ -290,13 +274,6 @@ def merge(stores: tuple[str, ...], *, plan: str, reports: tuple[str, ...], as_js
     if report.verdicts()["unreadable"]:
         return CASSETTE
     return FINDINGS if report.has_failed else OK
-
-
-def _write(path: Path, report: Report) -> None:
-    try:
-        write_parts(path, FORMS[path.suffix](report))
-    except OSError as error:
-        raise ConfigurationError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 # -- index: a table of recorded calls.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.output import cli_command, print_json, print_text, printable
-from agenttape_core.cli.running import NO_TESTS, run_pytest
+from agenttape_core.cli.running import reported_by_pytest, run_pytest
 from agenttape_core.errors import CassetteError, ConfigurationError
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.matching import Ignored
@@ -23,6 +22,9 @@ from agenttape_core.tools.processes.report import Outcome
 from agenttape_core.tools.processes.run import run
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.update import PLANNING, Diverged, Plan, planned, refuse_dear, summary_of, total_of
+
+if TYPE_CHECKING:
+    from agenttape_core.pytest_plugin.planning import OwnPlan
 
 # -- Healing the cassettes of a command, and of its processes.
 
@@ -113,20 +115,16 @@ def update(
     if cassette is None:
         refuse_cassette(words)
     of_tests = cassette is None and _names_tests(words)
-    updating: _Updating = (
-        _Tests(words, apart=as_json, pending=review)
-        if of_tests
-        else _Command(words, cassette, apart=as_json, pending=review)
-    )
-    plans = updating.plans()
-    refused = updating.refused or ([] if plans else ["nothing was replayed: no test has a cassette"])
+    found, refused = _plans_of_tests(words) if of_tests else ({}, ())
+    planned_here = [] if of_tests else plan_of_command(words, cassette)
+    plans = {name: one.plan for name, one in found.items()} | {plan.path: plan for plan in planned_here}
+    refused = refused or ([] if plans else ["nothing was replayed: no test has a cassette"])
     total = total_of(list(plans.values()))
     changed = {name: plan for name, plan in plans.items() if not plan.is_clean}
-    if not as_json:
-        for plan in changed.values():
-            print_text("\n".join(plan.lines()))
-        if len(plans) != 1 or not changed:
-            print_text(summary_of(list(plans.values())))
+    lines = ["\n".join(plan.lines()) for plan in changed.values()]
+    lines += [summary_of(list(plans.values()))] if len(plans) != 1 or not changed else []
+    for line in [] if as_json else lines:
+        print_text(line)
     for line in refused:
         click.echo(printable(line), err=True)
     if not changed or dry_run:
@@ -141,7 +139,11 @@ def update(
     if not yes and not _agreed():
         return FINDINGS
     before = _opened(changed.values())
-    code = updating.execute(changed, max_usd)
+    if of_tests:
+        tests = list(dict.fromkeys(test for name in changed for test in found[name].tests))
+        code = _update_tests(tests, changed.values(), max_usd, apart=as_json, pending=review)
+    else:
+        code = _printed(update_command(words, cassette, apart=as_json, pending=review, max_usd=max_usd))
     _print_changes(plans, _changes(before), updated=code == OK, as_json=as_json)
     return FINDINGS if refused else code
 
@@ -209,69 +211,29 @@ def _changes(before: Mapping[str, Cassette]) -> dict[str, Any]:
     return {path: comparison for path, comparison in compared.items() if comparison}
 
 
-class _Updating(Protocol):
-    """Tests that are updated, or a command."""
+def _plans_of_tests(words: Sequence[str]) -> tuple[dict[str, OwnPlan], Sequence[str]]:
+    """Return the plans of tests, by the names of their cassettes, and lines about tests without one."""
+    from agenttape_core.pytest_plugin.planning import lines_of_refused, read_plans, read_refused
 
-    refused: Sequence[str]  # the lines about tests without a plan, once there are plans
-
-    def plans(self) -> dict[str, Plan]:
-        """Return the plans, by the id of the test or the path of the cassette."""
-
-    def execute(self, changed: Mapping[str, Plan], max_usd: float | None) -> int:
-        """Make the changed calls, and replay; return the exit code."""
+    with reported_by_pytest(words, ["--cassette-dry-run"]) as (file, _):
+        found, refused = read_plans(file), read_refused(file)
+    return found, lines_of_refused(refused) if refused else ()
 
 
-class _Tests:
-    def __init__(self, words: Sequence[str], *, apart: bool, pending: bool) -> None:
-        self._words = words
-        self._pending = pending
-        self._apart = apart
-        self.refused: Sequence[str] = ()
-        self._tests: dict[str, tuple[str, ...]] = {}  # the ids of the tests of each plan
-
-    def plans(self) -> dict[str, Plan]:
-        from agenttape_core.pytest_plugin.planning import lines_of_refused, read_plans, read_refused
-
-        with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
-            file = Path(folder) / "plan.json"
-            ended = run_pytest(self._words, ["--cassette-dry-run", f"--cassette-report={file}"], quietly=True)
-            if ended.returncode not in {OK, FINDINGS} or not file.exists():
-                why = "found no tests" if ended.returncode == NO_TESTS else f"ended with {ended.returncode}"
-                raise ConfigurationError(f"pytest {why}\n{ended.stdout.strip()}\n{ended.stderr.strip()}".strip())
-            found, refused = read_plans(file), read_refused(file)
-        self.refused = lines_of_refused(refused) if refused else ()
-        self._tests = {name: one.tests for name, one in found.items()}
-        return {name: one.plan for name, one in found.items()}
-
-    def execute(self, changed: Mapping[str, Plan], max_usd: float | None) -> int:
-        tests = list(dict.fromkeys(test for name in changed for test in self._tests[name]))
-        limit = [] if max_usd is None else [f"--cassette-max-usd={max_usd}"]
-        waits = ["--cassette-review"] if self._pending else []
-        updated = run_pytest(tests, ["--rerecord=changed", *limit, *waits], quietly=self._apart)
-        if updated.returncode or _waits(changed.values()):
-            return (
-                FINDINGS if updated.returncode else OK
-            )  # a waiting recording was checked, and replays once it's accepted
-        return FINDINGS if run_pytest(tests, quietly=self._apart).returncode else OK
+def _update_tests(
+    tests: Sequence[str], plans: Iterable[Plan], max_usd: float | None, *, apart: bool, pending: bool
+) -> int:
+    limit = [] if max_usd is None else [f"--cassette-max-usd={max_usd}"]
+    waits = ["--cassette-review"] if pending else []
+    updated = run_pytest(tests, ["--rerecord=changed", *limit, *waits], quietly=apart)
+    if updated.returncode or _waits(plans):  # a waiting recording was checked, and replays once it's accepted
+        return FINDINGS if updated.returncode else OK
+    return FINDINGS if run_pytest(tests, quietly=apart).returncode else OK
 
 
-class _Command:
-    refused: Sequence[str] = ()
-
-    def __init__(self, words: Sequence[str], cassette: str | None, *, apart: bool, pending: bool) -> None:
-        self._words = words
-        self._pending = pending
-        self._cassette = cassette
-        self._apart = apart
-
-    def plans(self) -> dict[str, Plan]:
-        return {plan.path: plan for plan in plan_of_command(self._words, self._cassette)}
-
-    def execute(self, changed: Mapping[str, Plan], max_usd: float | None) -> int:  # noqa: ARG002 - it runs as a whole
-        outcomes = update_command(
-            self._words, self._cassette, apart=self._apart, pending=self._pending, max_usd=max_usd
-        )
-        failures = [line for outcome in outcomes for line in outcome.failures()]
-        for line in [*outcomes[0].lines(), *failures]:
-            click.echo(f"agenttape: {printable(line)}", err=True)
-        return next((outcome.exit_code for outcome in outcomes if outcome.exit_code), OK)
+def _printed(outcomes: Sequence[Outcome]) -> int:
+    """Print how a command was updated, and return its exit code."""
+    failures = [line for outcome in outcomes for line in outcome.failures()]
+    for line in [*outcomes[0].lines(), *failures]:
+        click.echo(f"agenttape: {printable(line)}", err=True)
+    return next((outcome.exit_code for outcome in outcomes if outcome.exit_code), OK)

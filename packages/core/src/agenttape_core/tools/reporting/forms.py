@@ -340,7 +340,13 @@ def write_report(
 
 
 def write_parts(path: Path, parts: Iterable[str]) -> None:
-    """Write a text to a file, and make its folder. The parts are never all in memory: there may be twenty thousand."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
-        file.writelines(parts)
+    """Write a text to a file, and make its folder. The parts are never all in memory: there may be twenty thousand.
+
+    Raises `ConfigurationError` if the file can't be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.writelines(parts)
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be written: {error.strerror or error}") from None

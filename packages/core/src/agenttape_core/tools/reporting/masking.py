@@ -10,8 +10,7 @@ from typing import Any
 
 from agenttape_core.matching import Difference
 from agenttape_core.schema import Interaction
-from agenttape_core.tools.reading.messages import input_messages, system_instructions
-from agenttape_core.tools.reading.summary import text_of
+from agenttape_core.tools.reading.messages import input_messages, system_instructions, text_of
 from agenttape_core.tools.reporting import Checked, Finding, Judged
 
 REDACTED = "[REDACTED]"  # verdict's word for a prompt that is left out
