@@ -19,7 +19,7 @@ from agenttape_core import boundary, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
 from agenttape_core.fleet.index import COLUMNS, MESSAGES, calls, read_index, update_index
-from agenttape_core.fleet.outcomes import trajectory_of
+from agenttape_core.fleet.items import trajectory_of
 from agenttape_core.integration import Boundary, current_session, intercept
 
 CANARY = "canary4711"

@@ -9,13 +9,12 @@ cassette.check(never("delete_user"), before("look_up", "refund"), at_most(calls=
 Each check is a small pure function from a run to findings.
 """
 
-from agenttape_core.checks.calls import after, arguments, before, called, confirmed, never, output
+from agenttape_core.checks.calls import after, arguments, before, called, confirmed, exactly, never, output, trajectory
 from agenttape_core.checks.checking import AnyCheck, Check, Score, check, check_run
 from agenttape_core.checks.judges import judged
 from agenttape_core.checks.limits import at_most, no_errors
 from agenttape_core.checks.run import Call, Run
 from agenttape_core.checks.sources import run_of
-from agenttape_core.checks.trajectories import exactly, trajectory
 from agenttape_core.tools.reporting import Checked, Finding, Judged
 
 __all__ = [

@@ -11,11 +11,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.checks.calls import after, arguments, before, called, confirmed, never, output
+from agenttape_core.checks.calls import after, arguments, before, called, confirmed, exactly, never, output, trajectory
 from agenttape_core.checks.checking import Check
 from agenttape_core.checks.judges import judged
 from agenttape_core.checks.limits import at_most, no_errors
-from agenttape_core.checks.trajectories import exactly, trajectory
 from agenttape_core.errors import ConfigurationError
 
 

@@ -15,7 +15,7 @@ from agenttape_core.storage import Cassette
 from agenttape_core.tools.compare import Comparison
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.provider_calls import MODELS, model_call
-from agenttape_core.tools.reading.summary import cost_of, usage_of
+from agenttape_core.tools.reading.summary import cost_of, tokens_of
 from agenttape_core.tools.reporting.forms import cell, code, escaped, fenced
 
 __all__ = ["Change", "Totals", "Trajectory", "change_of", "comment", "markdown", "trajectory_of"]
@@ -52,8 +52,7 @@ def path_of(interactions: Iterable[Interaction], prices: Prices) -> Trajectory:
         if call.kind not in PURE_KINDS:
             calls.append(_said(call))
         if call.kind in MODELS:
-            usage = usage_of(call)
-            tokens += ((usage.input_tokens or 0) + (usage.output_tokens or 0)) if usage is not None else 0
+            tokens += sum(tokens_of(call))
             dollars += cost_of(call, prices) or 0.0
     return Trajectory(tuple(calls), tokens, round(dollars, 6))
 

@@ -155,7 +155,7 @@ class Answer:
     @cached_property
     def text(self) -> str:
         """Its text; empty if it has none."""
-        return "".join(map(_text_of_message, self.messages))
+        return "".join(map(text_of, self.messages))
 
     @cached_property
     def tool_calls(self) -> list[ToolCall]:
@@ -284,10 +284,11 @@ def _text_of_chunks(chunks: Iterable[Any]) -> str:
 def _text_of(value: Any) -> str:
     """Return the text of an answer, or of one chunk of it."""
     messages = _messages_in(value)
-    return "".join(map(_text_of_message, messages)) if messages else _further_text(value)
+    return "".join(map(text_of, messages)) if messages else _further_text(value)
 
 
-def _text_of_message(message: Mapping[str, Any]) -> str:
+def text_of(message: Mapping[str, Any]) -> str:
+    """Return the text of a message, as `message_of` returns it."""
     texts = [part.get("content") for part in message["parts"] if part["type"] == "text"]
     return "".join(text for text in texts if isinstance(text, str))
 

@@ -12,7 +12,7 @@ from typing import Any
 from agenttape_core.matching import places_above
 from agenttape_core.schema import MODEL_KINDS, OWN, Interaction, Outcome, Step, Timing, Usage
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.reading.messages import Answer, input_messages
+from agenttape_core.tools.reading.messages import Answer, input_messages, text_of
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.provider_calls import MODELS, calls_in
 
@@ -88,6 +88,16 @@ def usage_of(item: Interaction) -> Usage | None:
     return usage.model_copy(update={"input_tokens": usage.input_tokens + apart}) if apart else usage
 
 
+def tokens_of(item: Interaction) -> tuple[int, int]:
+    """Return the tokens that a call of a model read and wrote; 0 where they were not counted.
+
+    Args:
+        item: A call of one of the kinds `MODELS`.
+    """
+    usage = usage_of(item)
+    return (usage.input_tokens or 0, usage.output_tokens or 0) if usage is not None else (0, 0)
+
+
 def cached_tokens(item: Interaction) -> int:
     """Return the tokens that a call of a model read from a prompt cache; 0 if its provider doesn't say.
 
@@ -136,11 +146,9 @@ def overview_of(cassette: Cassette, prices: Prices, *, with_cached: bool = False
             tools[item.name] += 1
         if item.kind in MODELS:
             models[model_of(item) or ""] += 1
-            cost, usage = cost_of(item, prices), usage_of(item)
-            found["unpriced"] += cost is None
+            cost, (read, written) = cost_of(item, prices), tokens_of(item)
+            found.update(unpriced=cost is None, input=read, output=written)
             dollars += cost or 0.0
-            found["input"] += usage.input_tokens or 0 if usage is not None else 0
-            found["output"] += usage.output_tokens or 0 if usage is not None else 0
             found["cached"] += cached_tokens(item) if with_cached else 0
     timings = cassette.header.volatile.timings.values()
     return Overview(
@@ -222,12 +230,6 @@ def turns_of(interactions: Iterable[Interaction]) -> list[Turn]:
     return turns
 
 
-def text_of(message: dict[str, Any]) -> str:
-    """Return the text of a message, as `message_of` returns it."""
-    texts = [part.get("content") for part in message["parts"] if part["type"] == "text"]
-    return "".join(text for text in texts if isinstance(text, str))
-
-
 def _added(turns: list[Turn]) -> Turn:
     turns.append(Turn(""))
     return turns[-1]
@@ -262,7 +264,7 @@ def _converted(message: Mapping[str, Any]) -> list[dict[str, Any]]:
             for part in results
         ]
     calls = [_call(part) for part in message["parts"] if part["type"] == "tool_call"]
-    whole = {"role": message["role"], "content": text_of(dict(message))}
+    whole = {"role": message["role"], "content": text_of(message)}
     return [{**whole, "tool_calls": calls} if calls else whole]
 
 
@@ -305,11 +307,11 @@ class Group:
         self.calls += 1
         self.failed += item.outcome.has_failed
         if item.kind in MODELS:
-            cost, usage = cost_of(item, prices), usage_of(item)
+            cost, (read, written) = cost_of(item, prices), tokens_of(item)
             self.dollars += cost or 0.0
             self.unpriced += cost is None
-            self.input_tokens += (usage.input_tokens or 0) if usage is not None else 0
-            self.output_tokens += (usage.output_tokens or 0) if usage is not None else 0
+            self.input_tokens += read
+            self.output_tokens += written
             self.cached_tokens += cached_tokens(item)
         if timing is not None:
             self.seconds += timing.duration_ms / 1000

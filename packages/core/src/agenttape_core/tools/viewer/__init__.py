@@ -158,8 +158,16 @@ def _page(title: str, blocks: Iterable[tuple[str, Sequence[str]]]) -> str:
         f"default-src 'none'; script-src '{hash_of(script)}'; style-src '{hash_of(styles)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
-    shown = html.escape(shown_safely(title))
     data = "\n".join(_block(name, lines) for name, lines in blocks)
+    body = f"""\
+<noscript>This page needs the script that is in it. Let the browser run it, or use: agenttape show</noscript>
+<div id="viewer"></div>
+{data}
+<script>{script}</script>"""
+    return _html(title, policy, styles, body)
+
+
+def _html(title: str, policy: str, styles: str, body: str) -> str:
     return f"""{MARK}<html lang="en">
 <head>
 <meta charset="utf-8">
@@ -168,14 +176,11 @@ def _page(title: str, blocks: Iterable[tuple[str, Sequence[str]]]) -> str:
 <meta name="referrer" content="no-referrer">
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,">
-<title>{shown} · AgentTape</title>
+<title>{html.escape(shown_safely(title))} · AgentTape</title>
 <style>{styles}</style>
 </head>
 <body>
-<noscript>This page needs the script that is in it. Let the browser run it, or use: agenttape show</noscript>
-<div id="viewer"></div>
-{data}
-<script>{script}</script>
+{body}
 </body>
 </html>
 """
@@ -230,29 +235,15 @@ def listing_of(folder: str, cassettes: Sequence[Listed]) -> str:
     policy = f"default-src 'none'; style-src '{hash_of(_STYLE)}'; img-src data:; base-uri 'none'; form-action 'none'"
     heads = "".join(f'<th class="{kind}">{name}</th>' if kind else f"<th>{name}</th>" for name, kind in _COLUMNS)
     rows = "\n".join(f"<tr>{_cells(one)}</tr>" for one in cassettes)
-    title = html.escape(shown_safely(folder))
-    return f"""{MARK}<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<link rel="icon" href="data:,">
-<title>{title} · AgentTape</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<h1>{title}</h1>
+    body = f"""<h1>{html.escape(shown_safely(folder))}</h1>
 <p>{_sums(cassettes)}</p>
 <table>
 <thead><tr>{heads}</tr></thead>
 <tbody>
 {rows}
 </tbody>
-</table>
-</body>
-</html>
-"""
+</table>"""
+    return _html(folder, policy, _STYLE, body)
 
 
 def _cells(one: Listed) -> str:
