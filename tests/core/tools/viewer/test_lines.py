@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.tools.reading.timeline import CallTree
-from agenttape_core.tools.viewer.rows import Line, lines_of
+from agenttape_core.tools.viewer import Line, lines_of
 
 
 class Row(NamedTuple):

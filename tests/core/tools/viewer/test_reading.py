@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from agenttape_core.schema import Header, Interaction, Outcome, RecordedError, Step, StepTiming, Timing, Volatile
 from agenttape_core.storage import open_cassette, write_cassette
 from agenttape_core.tools.reading.prices import load_prices
-from agenttape_core.tools.viewer import is_page, page_of, readable
-from agenttape_core.tools.viewer.rows import page_rows, pairs_of, run_of, summary
+from agenttape_core.tools.viewer import is_page, page_of, page_rows, pairs_of, readable, run_of, summary
 
 from .conftest import write_page
 from .showcase import Book, returned, write_hostile
