@@ -20,21 +20,13 @@ Part = TypeVar("Part")
 
 
 class Summary(NamedTuple):
-    """The text of a result and its findings.
-
-    Args:
-        program: The program.
-        cassette: Its recording, if it's only one.
-        line: The result in a line.
-        table: The lines below it.
-        findings: Everything that should be mended.
-    """
+    """The text of a result and its findings."""
 
     program: str
-    cassette: str
-    line: str
-    table: Sequence[str] = ()
-    findings: Sequence[Finding] = ()
+    cassette: str  # its recording, if it's only one
+    line: str  # the result in a line
+    table: Sequence[str] = ()  # the lines below it
+    findings: Sequence[Finding] = ()  # everything that should be mended
 
 
 class Result(ABC):

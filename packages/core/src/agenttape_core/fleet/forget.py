@@ -46,34 +46,19 @@ _HIDDEN = "[value]"  # replaces a value in the name of a file
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """A file of a store, and its state.
+    """A file of a store, and its state."""
 
-    Args:
-        path: The file or its URL.
-        state: A recording was erased, values in it were replaced, something is left, or it can't be read.
-        why: The reason, or the part that is left and the advice about it.
-        places: The places where values were replaced.
-    """
-
-    path: str
-    state: State
-    why: str = ""
-    places: tuple[Leak, ...] = ()
+    path: str  # or its URL
+    state: State  # a recording was erased, values in it were replaced, something is left, or it can't be read
+    why: str = ""  # the reason, or the part that is left and the advice about it
+    places: tuple[Leak, ...] = ()  # the places where values were replaced
 
 
 def forget_older(urls: Sequence[str], age: timedelta, now: datetime, *, dry_run: bool) -> Iterator[Forgotten]:
     """Erase the recordings that are older than an age, with their assets, journals, scores and judgements.
 
-    The moment of a recording is in its header; one without is left. The checksums of erased files are removed.
-
-    Args:
-        urls: Folders, files, URLs or globs.
-        age: The greatest age that stays.
-        now: The moment from which it counts.
-        dry_run: Whether to only list them.
-
-    Raises:
-        CassetteError: If a store can't be listed.
+    The moment of a recording is in its header; one without is left. The checksums of erased files are removed. With
+    `dry_run`, they are only listed. Raises `CassetteError` if a store can't be listed.
     """
     files = _listed(urls)
     beside: dict[Location, list[Location]] = defaultdict(list)  # the files of each folder
@@ -114,18 +99,12 @@ def forget_values(
 ) -> Iterator[Forgotten]:
     """Replace values by pseudonyms in each recording that holds one, as `agenttape cassette redact` does.
 
-    A file of another kind that holds a value is reported, and not changed. One that is packed isn't searched, unless
-    it has the name of a cassette. The checksums of changed recordings are written again.
+    A file of another kind that holds a value is reported, and not changed. One that is packed isn't searched, unless it
+    has the name of a cassette. The checksums of changed recordings are written again. With `dry_run`, they are only
+    listed.
 
-    Args:
-        urls: Folders, files, URLs or globs.
-        values: The values, of at least four characters.
-        settings: The settings, with the rules of redaction.
-        dry_run: Whether to only list them.
-
-    Raises:
-        CassetteError: If a store can't be listed.
-        ConfigurationError: If a value is too short.
+    Raises `CassetteError` if a store can't be listed, and `ConfigurationError` if a value has less than four
+    characters.
     """
     check_values(values)
     forms = [form for value in values for form in byte_forms(value)]

@@ -215,12 +215,8 @@ _ENGINES: Sequence[tuple[str, str, str, int]] = (
 def shard_named(text: str, environment: Mapping[str, str]) -> tuple[int, int]:
     """Return the number of a shard, from 1, and of all shards.
 
-    Args:
-        text: `7/50`, or `env` for the variables of a CI system or a Kubernetes indexed job.
-        environment: The environment variables.
-
-    Raises:
-        ConfigurationError: If there's no such shard, or the variables aren't set.
+    `text` is `7/50`, or `env` for the variables of a CI system or a Kubernetes indexed job. Raises `ConfigurationError`
+    if there's no such shard, or the variables aren't set.
     """
     source, first = "", 1
     if text == "env":
@@ -270,18 +266,11 @@ def planned(
     revision: str = "",
     settings: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """Return the plan of an experiment on all recordings of some folders, URLs or globs.
+    """Return the plan of a check or of replays of all recordings in some folders, URLs or globs.
 
-    Args:
-        urls: Where the recordings are. Derived ones count only if they're named.
-        experiment: The experiment: a check, or replays. `sampled` draws the samples of another model.
-        program: The program.
-        revision: Its commit.
-        settings: The rules and options that decide the outcomes.
-
-    Raises:
-        CassetteError: If a store can't be listed, or a recording can't be fetched.
-        ConfigurationError: If no recording is found.
+    Derived recordings count only if they're named. `revision` is the commit of the program; `settings` are the rules
+    and options that decide the outcomes. Raises `CassetteError` if a store can't be listed, or a recording can't be
+    fetched, and `ConfigurationError` if there is no recording.
     """
     about = experiment, program, revision
     hashed = settings_id(settings)
@@ -308,8 +297,7 @@ def recordings(urls: Iterable[str]) -> Iterator[Recording]:
 def files_of(url: str | Path) -> list[Stored]:
     """Return the files that may be recordings: derived ones only if they're named, and no standard output.
 
-    Raises:
-        CassetteError: If the store can't be listed.
+    Raises `CassetteError` if the store can't be listed.
     """
     return [
         one
@@ -342,8 +330,7 @@ def content_of(data: bytes) -> str:
 def revision_of(name: str) -> str:
     """Return the commit of a branch, a tag or a commit. Outside of a repository, a name can only be kept.
 
-    Raises:
-        ConfigurationError: If the repository here has no such revision.
+    Raises `ConfigurationError` if the repository here has no such revision.
     """
     try:
         Revision("HEAD", _OPTION).ask("rev-parse", "--git-dir")
@@ -355,8 +342,7 @@ def revision_of(name: str) -> str:
 def current_revision() -> str:
     """Return the commit of this folder, and a hash of the changes to it that git tracks, if there are any.
 
-    Raises:
-        ConfigurationError: If this folder isn't in a repository.
+    Raises `ConfigurationError` if this folder isn't in a repository.
     """
     git = Revision("HEAD", _OPTION)
     commit, changes = git.tell("rev-parse", "HEAD").strip(), git.ask("diff", "HEAD", "--binary")

@@ -60,17 +60,10 @@ _one_import = Lock()  # held while a program is loaded, which several threads ne
 
 
 def outcome_of(item: Item, location: Location, settings: Mapping[str, Any]) -> Outcome:
-    """Return the outcome of an item.
+    """Return the outcome of an item, from its recording and the rules and options of its plan.
 
-    Args:
-        item: The item.
-        location: Its recording.
-        settings: The rules and options of its plan.
-
-    Raises:
-        BudgetExceededError: If a call would cost more than is left.
-        CassetteError: If the recording can't be fetched. A damaged one has an outcome.
-        ConfigurationError: If the program can't be found.
+    A damaged recording has an outcome. Raises `BudgetExceededError` if a call would cost more than is left,
+    `CassetteError` if the recording can't be fetched, and `ConfigurationError` if the program can't be found.
     """
     about = Outcome(item.id, item.cassette, item.experiment, "unreadable", item.candidate, item.sample, item.weight)
     try:

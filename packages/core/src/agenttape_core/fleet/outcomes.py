@@ -88,16 +88,9 @@ def key_of(item: str) -> str:
 
 
 def read_outcome(data: bytes, name: str, item: str) -> Outcome:
-    """Return the outcome that `to_bytes` has written.
+    """Return the outcome that `to_bytes` has written. `name` is the name of the file in messages.
 
-    Args:
-        data: The bytes.
-        name: The name of the file in messages.
-        item: The id of its item.
-
-    Raises:
-        ConfigurationError: If it has another format.
-        ValueError: If it isn't the outcome of the item.
+    Raises `ConfigurationError` if it has another format, and `ValueError` if it isn't the outcome of the item.
     """
     try:
         plain = json.loads(data)
@@ -132,9 +125,8 @@ def plans_in(store: str | Path) -> Iterator[Plan]:
 def store_outcome(outcome: Outcome, output: str | Path) -> Outcome:
     """Write an outcome to a store, and return it, or the one that is there already. A damaged one is replaced.
 
-    Raises:
-        CassetteWriteError: If it can't be written.
-        ConfigurationError: If the one that is there has another format.
+    Raises `CassetteWriteError` if it can't be written, and `ConfigurationError` if the one that is there has another
+    format.
     """
     place = below(location_of(output), outcome.key)
     if create_once(place, outcome.to_bytes()):
@@ -149,9 +141,7 @@ def store_outcome(outcome: Outcome, output: str | Path) -> Outcome:
 def outcome_in(store: str | Path, item: str) -> Outcome | None:
     """Return the outcome of an item in a store; `None` if there's none, or it's damaged.
 
-    Raises:
-        CassetteError: If it can't be read.
-        ConfigurationError: If it has another format.
+    Raises as `outcomes_in` does.
     """
     place = below(location_of(store), key_of(item))
     try:
@@ -163,14 +153,8 @@ def outcome_in(store: str | Path, item: str) -> Outcome | None:
 def outcomes_in(store: str | Path, items: Container[str], damaged: set[str] | None = None) -> Iterator[Outcome]:
     """Yield the outcomes in a store, of the items with these ids.
 
-    Args:
-        store: The store.
-        items: The ids.
-        damaged: Gets the names of files that aren't the outcome of the item they're named after.
-
-    Raises:
-        CassetteError: If the store can't be read.
-        ConfigurationError: If an outcome has another format.
+    `damaged` gets the names of files that aren't the outcome of the item they're named after. Raises `CassetteError` if
+    the store can't be read, and `ConfigurationError` if an outcome has another format.
     """
     files = [file for file in _files(store, "results", ".json") if _item_of(file) in items]
     for file, read in read_ahead(files):

@@ -43,15 +43,9 @@ def sampled(
     Each class gets a pair, and then the more, the more runs it has and the less is known about it. Within a class, runs
     are drawn in the order of their hashes, which is the same each time.
 
-    Args:
-        runs: The recorded runs. Damaged ones are left out.
-        pairs: The number of new pairs; `None` for one of each run.
-        common: The fields that all items have.
-        before: The items of earlier trials, by id. Items of another trial don't count.
-        outcomes: Their outcomes, by the ids of the items.
-
-    Raises:
-        ConfigurationError: If no recording can be read.
+    Damaged runs are left out, and so are earlier items of another trial. `pairs` is the number of new ones, or `None`
+    for one of each run; `common` are the fields that all items have. Raises `ConfigurationError` if no recording can be
+    read.
     """
     classes: dict[str, list[Recording]] = {}
     for run in sorted(runs, key=lambda one: hash_of([one.content, one.name])):

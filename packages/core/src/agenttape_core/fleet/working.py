@@ -47,12 +47,8 @@ class SharedLimit:
     last dollar at the same time, at least one sees the other and takes it back. What a killed process had reserved
     counts as spent. Thread-safe.
 
-    Args:
-        store: The folder of the folders of plans.
-        plan: The plan that the money is for: the name of a folder.
-        dollars: The limit in US dollars.
-        shards: The number of processes that are expected to share it.
-        number: The number of this shard, if the others may have other stores: it gets an equal share. 0 if they don't.
+    `store` holds a folder for each `plan`; `shards` processes are expected to share the `dollars`. With a `number`, the
+    others may have other stores, so that this shard gets an equal share.
     """
 
     def __init__(self, store: Location, plan: str, dollars: float, shards: int = 1, number: int = 0) -> None:
@@ -157,17 +153,10 @@ def limit_over_shards(
     """Hold all sessions of this process to a limit that all shards of a plan keep together, for a block.
 
     Behind a URL, the shards see each other's spending. A folder may be one of several, each on a machine: there, a
-    shard gets an equal share of the limit.
+    shard gets an equal share of the limit. Earlier spending on the plan counts. `shard` is the number of the shard, and
+    of all shards; workers without numbers, 0, have one store.
 
-    Args:
-        store: The store of the results.
-        plan: The id of the plan.
-        dollars: The limit in US dollars. Earlier spending on the plan counts.
-        prices: The prices of calls.
-        shard: The number of the shard, and of all shards. Workers without numbers, 0, have one store.
-
-    Raises:
-        ConfigurationError: If prices are missing, or the limit isn't an amount.
+    Raises `ConfigurationError` if prices are missing, or the limit isn't an amount.
     """
     refuse_no_amount(dollars)
     key, (number, shards) = (store, plan, dollars, shard), shard
@@ -245,23 +234,14 @@ def _done(item: Item, output: str | Path, settings: Mapping[str, Any]) -> Outcom
 
 @dataclass(slots=True)
 class Done:
-    """The end of the work on several items.
+    """The end of the work on several items."""
 
-    Args:
-        verdicts: How many outcomes were made with each verdict.
-        known: How many outcomes there were already.
-        damaged: The names of files that weren't the outcome of their item.
-        failed: The reasons why items have no outcome, a text each.
-        stopped: The reason why it ended early; empty if it didn't.
-        is_whole: Whether it was not interrupted.
-    """
-
-    verdicts: Counter[str] = field(default_factory=Counter)
-    known: int = 0
-    damaged: set[str] = field(default_factory=set)
-    failed: list[str] = field(default_factory=list)
-    stopped: str = ""
-    is_whole: bool = True
+    verdicts: Counter[str] = field(default_factory=Counter)  # how many outcomes were made with each verdict
+    known: int = 0  # how many outcomes there were already
+    damaged: set[str] = field(default_factory=set)  # the names of files that weren't the outcome of their item
+    failed: list[str] = field(default_factory=list)  # the reasons why items have no outcome, a text each
+    stopped: str = ""  # the reason why it ended early; empty if it didn't
+    is_whole: bool = True  # whether it was not interrupted
 
 
 def work_all(
@@ -276,18 +256,10 @@ def work_all(
 
     An item that can't be worked on is noted, and the others continue. A damaged outcome is noted, and made again. A
     call beyond the limit, and an interruption by the keyboard, end it: items that have begun are finished, and their
-    outcomes are kept.
+    outcomes are kept. `on_item` is called from any thread after each item that had no outcome yet.
 
-    Args:
-        items: The items.
-        output: The folder or the URL of the outcomes.
-        settings: The settings of their plan.
-        concurrency: How many items are worked on at the same time, each in a thread.
-        on_item: Called after each item that had no outcome yet, from any thread.
-
-    Raises:
-        CassetteError: If the store can't be listed or written.
-        ConfigurationError: If the program can't be found, or an item was planned with other settings.
+    Raises `CassetteError` if the store can't be listed or written, and `ConfigurationError` if the program can't be
+    found, or an item was planned with other settings.
     """
     done, mine, settings = Done(), list(items), settings or {}
     _refuse_others(mine, settings)

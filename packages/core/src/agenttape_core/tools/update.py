@@ -79,23 +79,14 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """A recorded call that would be executed, or may have to be.
-
-    Args:
-        number: Its number in the cassette.
-        kind: Its kind.
-        name: Its name.
-        address: Where it is made.
-        dollars: The cost of its recording in US dollars; `None` if that is unknown, 0 for a call without a model.
-        model: The model that it asks, as its provider calls it; `None` for a call without a model, or without its name.
-    """
+    """A recorded call that would be executed, or may have to be."""
 
     number: int
     kind: str
     name: str
     address: str
-    dollars: float | None
-    model: str | None = None
+    dollars: float | None  # of its recording; `None` if that is unknown, 0 for a call without a model
+    model: str | None = None  # as its provider calls it; `None` for a call without a model, or without its name
 
     def __str__(self) -> str:
         return f"{self.number:>4}  {self.kind} {self.name} at {self.address}"
@@ -185,19 +176,12 @@ class Plan:
 
 
 class Diverged(NamedTuple):
-    """The ways in which a run has diverged from its recording.
+    """The ways in which a run has diverged from its recording."""
 
-    Args:
-        changed: The numbers of the calls that ask for something else.
-        missed: The calls without a counterpart, a line each.
-        unused: The numbers of the unused recordings.
-        drops: Whether these are removed, because no other run uses them.
-    """
-
-    changed: Collection[int]
-    missed: Sequence[str]
-    unused: Collection[int]
-    drops: bool = True
+    changed: Collection[int]  # the numbers of the calls that ask for something else
+    missed: Sequence[str]  # the calls without a counterpart, a line each
+    unused: Collection[int]  # the numbers of the unused recordings
+    drops: bool = True  # whether these are removed, because no other run uses them
 
 
 def plan_of(session: Session, prices: Prices, shown: str | None = None) -> Plan:

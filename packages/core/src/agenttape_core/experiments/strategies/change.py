@@ -54,23 +54,14 @@ _ORDER: tuple[Verdict, ...] = ("WORSE", "CHANGED", "UNCLEAR", "BETTER", "NEW", "
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One recording, replayed by both revisions.
-
-    Args:
-        target: The program.
-        cassette: The recording.
-        base: How the replay of the base ended.
-        changed: How the changed revision's replay ended.
-        paid: The verdict on samples of both; `None` if there are none.
-        held: The reason why there are none, if the changed revision makes a new request.
-    """
+    """One recording, replayed by both revisions."""
 
     target: str
     cassette: str
-    base: Replayed
-    changed: Replayed
-    paid: Paid | None = None
-    held: str = ""
+    base: Replayed  # how the replay of the base ended
+    changed: Replayed  # how the changed revision's replay ended
+    paid: Paid | None = None  # the verdict on samples of both; `None` if there are none
+    held: str = ""  # the reason why there are none, if the changed revision makes a new request
 
     @property
     def name(self) -> str:

@@ -38,38 +38,23 @@ End = Literal["passed", "failed", "left"]  # the end of a sample: well, by a fai
 
 
 class Sample(NamedTuple):
-    """One run in a group.
+    """One run in a group."""
 
-    Args:
-        end: How it ended.
-        why: The first line of the failure, or the call that left the recorded world; empty if it passed.
-        changed: Whether the request of a call differed from the recorded one.
-    """
-
-    end: End
-    why: str = ""
-    changed: bool = False
+    end: End  # how it ended
+    why: str = ""  # the first line of the failure, or the call that left the recorded world; empty if it passed
+    changed: bool = False  # whether the request of a call differed from the recorded one
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The samples in which one part varied.
-
-    Args:
-        part: The part.
-        name: The name of the tool; empty for other parts.
-        samples: The samples.
-        skipped: The reason for which there are none, or fewer than were wanted.
-        dollars: The known cost of the calls that were made.
-        calls: The number of calls of models that were made.
-    """
+    """The samples in which one part varied."""
 
     part: Part
-    name: str = ""
+    name: str = ""  # of the tool; empty for other parts
     samples: tuple[Sample, ...] = ()
-    skipped: str = ""
-    dollars: float = 0.0
-    calls: int = 0
+    skipped: str = ""  # the reason for which there are none, or fewer than were wanted
+    dollars: float = 0.0  # the known cost of the calls that were made
+    calls: int = 0  # the number of calls of models that were made
 
     @property
     def title(self) -> str:

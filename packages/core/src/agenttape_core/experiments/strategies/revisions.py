@@ -38,15 +38,10 @@ program; or it could not be run."""
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The end of a strict replay of one revision.
+    """The end of a strict replay of one revision."""
 
-    Args:
-        how: How it ended.
-        why: The first call that is another one, the failure, or why it can't be judged; empty if it's the same.
-    """
-
-    how: How
-    why: str = ""
+    how: How  # how it ended
+    why: str = ""  # the first call that is another one, the failure, or why it can't be judged; empty if it's the same
 
 
 class Sampling(NamedTuple):

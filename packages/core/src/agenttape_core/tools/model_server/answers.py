@@ -69,12 +69,7 @@ class UnknownRequest:
 
 @dataclass(slots=True)
 class RecordedAnswers:
-    """Answers requests from recordings, each recording once for each client. Thread-safe.
-
-    Args:
-        answers: The recorded calls.
-        on_repeat: The answer to a request that a client makes more often than it was recorded.
-    """
+    """Answers requests from recordings, each recording once for each client. Thread-safe."""
 
     answers: Sequence[RecordedAnswer]
     on_repeat: OnRepeat = "fail"
@@ -94,11 +89,9 @@ class RecordedAnswers:
         self._redactors = list({id(answer.redactor): answer.redactor for answer in self.answers}.values())
 
     def next(self, run: str, asked: Mapping[str, Any]) -> RecordedAnswer | UnknownRequest:
-        """Return the next answer to a request, or the reason for which there is none.
+        """Return the next answer to a request in the form of `asked_in`, or why there is none.
 
-        Args:
-            run: The client: each has a sequence of its own.
-            asked: The request, in the form of `asked_in`.
+        Each client has a sequence.
         """
         recorded: list[RecordedAnswer] = []
         known: dict[int, Mapping[str, Any]] = {}  # the request with pseudonyms, by the redactor that made them
@@ -160,16 +153,10 @@ class RecordedAnswers:
 def answers_of(
     cassettes: Iterable[tuple[Cassette, str]], on_repeat: OnRepeat = "fail", settings: Settings | None = None
 ) -> RecordedAnswers:
-    """Return the recorded answers of models in cassettes.
+    """Return the recorded answers of models in cassettes, each given with its file as messages show it.
 
-    Args:
-        cassettes: The cassettes, each with its file as messages show it.
-        on_repeat: The answer to a request that a client makes more often than it was recorded.
-        settings: The settings of the project, with its redaction rules; by default from the working directory.
-
-    Raises:
-        CassetteFormatError: If a record is malformed.
-        ConfigurationError: If a recording was made with redaction rules that the project does not have.
+    The settings have the redaction rules; by default those of the working directory. Raises `CassetteFormatError` if a
+    record is malformed, and `ConfigurationError` if a recording was made with rules that the project does not have.
     """
     settings = settings or load_settings()
     return RecordedAnswers([one for each in cassettes for one in _answers_in(*each, settings)], on_repeat)
@@ -196,13 +183,9 @@ def _answers_in(cassette: Cassette, shown: str, settings: Settings) -> Iterator[
 
 
 def asked_in(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a call of a model asks, in one form for all frameworks and providers.
+    """Return what a call of a model asks, in one form for all frameworks and providers; its request names the model.
 
     Settings such as the temperature have other names in each, and ids of tool calls another form: neither counts.
-
-    Args:
-        kind: The kind of the call.
-        request: Its request, with the model.
     """
     model = {"model": request.get("model")}
     if kind not in MODEL_KINDS:

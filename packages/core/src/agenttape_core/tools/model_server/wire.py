@@ -62,13 +62,7 @@ class Said(NamedTuple):
 
 
 def said_in(call: Interaction, model: str, streamed: Sequence[str] = ()) -> Said:
-    """Return the answer of a call.
-
-    Args:
-        call: The call of a model.
-        model: The model that the request names.
-        streamed: The texts in which it was streamed over HTTP.
-    """
+    """Return the answer of a call to a model that a request names; `streamed` are the texts of its stream over HTTP."""
     outcome, answer = call.outcome, Answer(call.outcome)
     parts = [part for message in answer.messages for part in message["parts"] if part["type"] == "tool_call"]
     calls = [

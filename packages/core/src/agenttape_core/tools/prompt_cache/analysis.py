@@ -49,12 +49,7 @@ class Asked(NamedTuple):
 def calls_of(cassette: Cassette, shown: str) -> Iterator[Asked]:
     """Yield the calls of a cassette with their times, in the order in which they were made.
 
-    Args:
-        cassette: The cassette.
-        shown: Its file, as messages show it.
-
-    Raises:
-        CassetteFormatError: If a record is malformed.
+    `shown` is its file, as messages show it. Raises `CassetteFormatError` if a record is malformed.
     """
     timings = cassette.header.volatile.timings
     epoch = _began(cassette)
@@ -76,11 +71,7 @@ def _began(cassette: Cassette) -> float | None:
 def asked_at(item: Interaction, timing: Timing | None, run: str = "", epoch: float | None = 0.0) -> Asked:
     """Return a call with its times.
 
-    Args:
-        item: The call.
-        timing: Its times in its recording, if they're known.
-        run: Its cassette, as messages show it.
-        epoch: The seconds since the epoch at which its recording began; `None` if that isn't known.
+    `epoch` are the seconds at which its recording began; `None` if that isn't known.
     """
     if timing is None or timing.start_ms is None or epoch is None:
         return Asked(item, run, None, None)
@@ -96,12 +87,7 @@ def in_order(calls: Sequence[Asked]) -> Sequence[Asked]:
 
 
 def cache_report(calls: Iterable[Asked], prices: Prices) -> CacheReport:
-    """Return what calls could have read from the prompt cache of their provider.
-
-    Args:
-        calls: The calls of one run, or of several runs of a program, in the order in which they were made.
-        prices: The prices of tokens.
-    """
+    """Return what calls could have read from the prompt cache of their provider, in the order of their making."""
     earlier: dict[tuple[str, str], _Earlier] = {}
     found, calls = [], list(calls)
     models = {(asked.run, asked.item.number) for asked in calls if asked.item.kind in MODEL_KINDS}
@@ -117,12 +103,7 @@ def cache_report(calls: Iterable[Asked], prices: Prices) -> CacheReport:
 def report_of(cassettes: Iterable[tuple[Cassette, str]], prices: Prices) -> CacheReport:
     """Return what the runs in cassettes could have read from the prompt cache, in the order of their calls.
 
-    Args:
-        cassettes: The cassettes, each with its file as messages show it.
-        prices: The prices of tokens.
-
-    Raises:
-        CassetteFormatError: If a record is malformed.
+    Each cassette is given with its file as messages show it. Raises `CassetteFormatError` if a record is malformed.
     """
     ordered = sorted(cassettes, key=lambda each: _began(each[0]) or 0.0)
     calls = [asked for cassette, shown in ordered for asked in calls_of(cassette, shown)]

@@ -42,11 +42,7 @@ class Part(NamedTuple):
 
 
 def parts_of(request: Mapping[str, Any]) -> list[Part]:
-    """Return the parts of a request of a model, in the order in which providers read them.
-
-    Args:
-        request: The recorded request of a framework, or of a provider's HTTP interface.
-    """
+    """Return the parts of a request, of a framework or over HTTP, in the order in which providers read them."""
     body = given_by(request)
     parts = [part for at, tool in enumerate(items_of(body.get("tools"))) for part in _tool(f"tools[{at}]", tool)]
     parts += [_part(key, "schema", "", body[key]) for key in _SCHEMAS if isinstance(body.get(key), Mapping)]
@@ -191,10 +187,7 @@ class Difference(NamedTuple):
 def difference(before: Sequence[Part], now: Sequence[Part], whole: int) -> tuple[str, Difference]:
     """Return what kind of thing differs first between two requests, and the difference.
 
-    Args:
-        before: The parts of the earlier one.
-        now: The parts of the later one.
-        whole: How many both begin with; neither ends there.
+    `whole` is the number of parts that both begin with; neither ends there.
     """
     old, new = before[whole], now[whole]
     words = differing_words(old.text, new.text) if old.text != new.text else (old.head, new.head)

@@ -32,12 +32,7 @@ class Break(NamedTuple):
         return f" at {self.difference.where}" if self.difference is not None else ""
 
     def lines(self, number: int, run: str) -> Iterator[str]:
-        """Yield it as text.
-
-        Args:
-            number: The number of the call that it's of.
-            run: Its cassette; empty if all are of one.
-        """
+        """Yield it as text, of the call with a number. `run` is its cassette; empty if all calls are of one."""
         earlier = _named(self.run if run and self.run != run else "", self.number)
         yield f"{_named(run, number)} doesn't continue the prefix of {earlier}{self.place}: {self.why}"
         if self.difference is not None:
@@ -105,11 +100,7 @@ class Caching(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CacheReport:
-    """The calls of runs, and what they could have read from the prompt cache.
-
-    Args:
-        calls: Their calls of models that read a prompt, in the order in which they were made.
-    """
+    """The calls of models in runs, in the order of their making, and what they could have read from the cache."""
 
     calls: Sequence[CachedCall] = field(default_factory=tuple)
 
@@ -160,11 +151,9 @@ class CacheReport:
         return {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)}
 
     def figures(self, numbers: Collection[int], billed: Mapping[int, str]) -> Caching:
-        """Return the figures of some of the calls.
+        """Return the figures of the calls with some numbers.
 
-        Args:
-            numbers: Their numbers.
-            billed: The names of all calls that have a prompt, by their numbers: one in no known form can't be judged.
+        `billed` has the names of all calls with a prompt, by their numbers: one in no known form can't be judged.
         """
         calls = [call for call in self.calls if call.number in numbers]
         unread = [name for number, name in billed.items() if number not in {call.number for call in calls}]

@@ -91,9 +91,8 @@ RULES = (
 def rule_for(model: str) -> CacheRule | None:
     """Return the rule for a model; `None` if none is known.
 
-    Args:
-        model: Its name, optionally with the provider before it: `anthropic/claude-sonnet-4-5`,
-            `us.anthropic.claude-sonnet-4-5-v1:0`, `openai:gpt-5`.
+    Its name may have the provider before it: `anthropic/claude-sonnet-4-5`, `us.anthropic.claude-sonnet-4-5-v1:0`,
+    `openai:gpt-5`.
     """
     name = re.sub(r"^.*[/:](?=[a-z])|^(?:\w+\.)*?(?=claude)", "", model.lower()).replace("claude-3.", "claude-3-")
     return next((rule for rule in RULES if rule.models.match(name)), None)

@@ -74,11 +74,7 @@ def cost_of(item: Interaction, prices: Prices) -> float | None:
 
 
 def usage_of(item: Interaction) -> Usage | None:
-    """Return the token counts of a call of a model, with the cached tokens that Anthropic counts apart from the input.
-
-    Args:
-        item: A call of one of the kinds `MODELS`.
-    """
+    """Return the token counts of a call of a model, with cached tokens that Anthropic counts apart from the input."""
     usage = item.outcome.usage
     if usage is None or usage.input_tokens is None or item.kind not in MODEL_KINDS:
         return usage
@@ -89,21 +85,13 @@ def usage_of(item: Interaction) -> Usage | None:
 
 
 def tokens_of(item: Interaction) -> tuple[int, int]:
-    """Return the tokens that a call of a model read and wrote; 0 where they were not counted.
-
-    Args:
-        item: A call of one of the kinds `MODELS`.
-    """
+    """Return the tokens that a call of a model read and wrote; 0 where they were not counted."""
     usage = usage_of(item)
     return (usage.input_tokens or 0, usage.output_tokens or 0) if usage is not None else (0, 0)
 
 
 def cached_tokens(item: Interaction) -> int:
-    """Return the tokens that a call of a model read from a prompt cache; 0 if its provider doesn't say.
-
-    Args:
-        item: A call of one of the kinds `MODELS`.
-    """
+    """Return the tokens that a call of a model read from a prompt cache; 0 if its provider doesn't say."""
     return Answer(item.outcome).tokens.get("cache_read.input_tokens", 0) if item.kind in MODEL_KINDS else 0
 
 

@@ -190,11 +190,7 @@ class MutationScore(Result):
     experiment = "mutants"
 
     def by(self, key: Callable[[Mutant], str]) -> dict[str, Score]:
-        """Return the scores of groups of mutants with coverage.
-
-        Args:
-            key: Returns the name of the group of a mutant.
-        """
+        """Return the scores of groups of mutants with coverage; `key` returns the name of the group of a mutant."""
         groups: dict[str, list[Judged]] = {}
         for one in self.judged:
             if one.verdict != "no coverage":
