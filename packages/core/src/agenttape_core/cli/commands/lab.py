@@ -106,10 +106,14 @@ def change(
     return finished(found, reports, as_json=as_json)
 
 
+def _words(_: click.Context, __: click.Parameter, given: str | None) -> list[str]:
+    return [one.strip() for one in (given or "").split(",") if one.strip()]
+
+
 @lab_command("agenttape lab faults tests/test_support.py --kinds timeout,cut_stream")
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
 @with_cassette
-@click.option("--kinds", default="all", metavar="KINDS", help="Try only these, such as timeout,empty.")
+@click.option("--kinds", callback=_words, default="all", metavar="KINDS", help="Try only these, such as timeout,empty.")
 @click.option("--call", multiple=True, metavar="CALL", help="Let only these fail, by kind, name or node. Repeatable.")
 @with_jobs
 @with_resume
@@ -118,12 +122,10 @@ def faults(
     targets: tuple[str, ...],
     *,
     cassette: str | None,
-    kinds: str,
-    call: tuple[str, ...],
-    jobs: int,
-    resume: str | None,
+    kinds: list[str],
     reports: tuple[str, ...],
     as_json: bool,
+    **options: Any,
 ) -> int:
     """Make each recorded call fail once in each way, offline, and show the outcomes.
 
@@ -135,7 +137,7 @@ def faults(
     was excluded because it fails without a fault. Ctrl-C ends it with the results so far, which --resume continues
     from.
     """
-    chosen = None if kinds == "all" else [name.strip() for name in kinds.split(",") if name.strip()]
+    chosen = None if kinds == ["all"] else kinds
     if chosen is not None:
         chosen_kinds(chosen)
     path = recording_of(cassette)
@@ -149,7 +151,7 @@ def faults(
     with progress_bar(None, "replaying") as advance:
 
         def work(program: Program) -> FaultMatrix:
-            return experiments.faults(program, path, chosen, call=call, jobs=jobs, resume=resume, on_run=advance)
+            return experiments.faults(program, path, chosen, on_run=advance, **options)
 
         found = FaultMatrices((with_program(targets[0], work, cassette=path),))
     return finished(found, reports, as_json=as_json)
@@ -321,13 +323,13 @@ def _by_pytest(
 @lab_command("agenttape lab mutants tests --only prompts,tools --base main --fail-under 0.8")
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
 @with_cassette
-@click.option("--only", metavar="KINDS", help="Edit only these: some of prompts, tools, schemas.")
+@click.option("--only", callback=_words, metavar="KINDS", help="Edit only these: some of prompts, tools, schemas.")
 @click.option("--source", multiple=True, metavar="PATH", help="Edit this file or folder. Repeatable.")
 @click.option("--base", metavar="REV", help="Edit only lines that have changed since this revision of git.")
 @with_runs(MOST, "Try N edits at most.")
 @with_seed(SEED)
 @click.option("--mutant", metavar="ID", help="Try only this edit.")
-@click.option("--live", metavar="NAMES", help="Call these kinds or names for real, such as tool.")
+@click.option("--live", callback=_words, metavar="NAMES", help="Call these kinds or names for real, such as tool.")
 @with_jobs
 @with_resume
 @click.option("--fail-under", type=click.FloatRange(0, 1), metavar="SHARE", help="Exit with 1 if less is killed.")
@@ -336,18 +338,11 @@ def mutants(
     targets: tuple[str, ...],
     *,
     cassette: str | None,
-    only: str | None,
-    source: tuple[str, ...],
-    base: str | None,
-    runs: int,
-    seed: int,
     mutant: str | None,
-    live: str | None,
-    jobs: int,
-    resume: str | None,
     fail_under: float | None,
     reports: tuple[str, ...],
     as_json: bool,
+    **options: Any,
 ) -> int:
     """Edit prompts, tools and schemas, one at a time, and list the edits that no test catches.
 
@@ -361,27 +356,11 @@ def mutants(
     if path is not None and len(targets) != 1:
         raise click.UsageError("--cassette is for one function: name it, and nothing else")
     with progress_bar(None, "editing") as advance:
-        found = experiments.mutants(
-            targets[0] if path is not None else list(targets),
-            path,
-            only=_words(only),
-            source=source,
-            base=base,
-            runs=runs,
-            seed=seed,
-            mutant=mutant,
-            live=_words(live),
-            jobs=jobs,
-            resume=resume,
-            on_run=advance,
-        )
+        meant = targets[0] if path is not None else list(targets)
+        found = experiments.mutants(meant, path, mutant=mutant, on_run=advance, **options)
     text = "\n".join(map(str, found.judged)) if mutant is not None else None
     finished(found, reports, as_json=as_json, text=text)
     return _code(found, fail_under, mutant)
-
-
-def _words(given: str | None) -> list[str]:
-    return [one.strip() for one in (given or "").split(",") if one.strip()]
 
 
 def _code(found: MutationScore, fail_under: float | None, mutant: str | None) -> int:
