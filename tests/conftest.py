@@ -19,12 +19,32 @@ from hypothesis.internal.conjecture import providers
 from agenttape_core.lifecycle import session_stack
 from agenttape_core.pytest_plugin.swallowed import CAUGHT
 
-from .kit.fixtures import interruptible, often, prices, project, replays, uncollected
+from .kit.fixtures import (
+    forked_tests,
+    interruptible,
+    often,
+    prices,
+    project,
+    python,
+    python_of_tests,
+    replays,
+    uncollected,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-__all__ = ["interruptible", "often", "prices", "project", "replays", "uncollected"]
+__all__ = [
+    "forked_tests",
+    "interruptible",
+    "often",
+    "prices",
+    "project",
+    "python",
+    "python_of_tests",
+    "replays",
+    "uncollected",
+]
 
 # Compiling the packages and rewriting the tests anew, in each worker and in each process that a test starts, would cost
 # more than many tests do.
@@ -83,13 +103,13 @@ _RECORDED_IN_PROCESSES = "kinds"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark those that start processes, before pytest chooses by markers; leave the rest of sweeps to the night."""
+    """Mark those that start processes, before pytest chooses by markers; leave the night its tests."""
     for item in items:
         is_recorded = _RECORDED_IN_PROCESSES in getattr(item, "fixturenames", ())
         if is_recorded or item.name.partition("[")[0] == _IN_PROCESSES:
             item.add_marker(pytest.mark.process)
     if not config.getoption("night"):
-        kept = _without_rest_of_sweeps(items)
+        kept = _without_rest_of_sweeps([item for item in items if item.get_closest_marker("night") is None])
         if config.getoption("markexpr") == "not process and not slow":
             kept = _four_cells_of_each([item for item in items if item in kept])
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])

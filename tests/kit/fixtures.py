@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from . import forks
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -40,6 +42,27 @@ def interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a `python` that begins with a session's modules loaded."""
+    with forks.commands(tmp_path_factory.mktemp("python"), forks.SESSION, "python") as folder:
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def python_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A `python` that begins with pytest and a session's modules loaded."""
+    with forks.commands(tmp_path_factory.mktemp("python"), (*forks.SESSION, "pytest"), "python") as folder:
+        yield folder / "python"
+
+
+@pytest.fixture
+def forked_tests(python_of_tests: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `sys.executable -m pytest`, as `agenttape` starts it, be a fork."""
+    monkeypatch.setattr(sys, "executable", str(python_of_tests))
+    monkeypatch.setenv("FORKED_PYTHON", str(python_of_tests))
 
 
 @pytest.fixture

@@ -3,7 +3,9 @@
 The shims that `commands` writes stand for installed commands. Such a command runs the script that it stands for, in its
 own folder, environment and streams, as a new process would; only that the modules are loaded, no certificates are, and
 that what is loaded is not taken down object by object at the end. The command `python` runs `sitecustomize` and then a
-script. Its hash seed is the server's, and signals don't reach the script: a test about either starts the real one.
+script or, with `-m`, a module; with another option it's the real one. Its hash seed is the server's, and signals don't
+reach the script: a test about either starts the real one. Where the environment names it in `FORKED_PYTHON`, it is the
+`sys.executable` of commands, so that what they start begins as a fork, too.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ SESSION = (
 """Modules that a session imports; none of those whose import opens one, nor what freezes or schedules a program."""
 
 SHIM = """#!/bin/sh
+case {name}$1 in python-m) ;; python-*) exec {script} "$@" ;; esac
 exec {python} -ISE {client} {script} "$@"
 """
 """Not a script of Python itself: AgentTape refuses those whose options keep it out."""
@@ -77,7 +80,8 @@ def shims(folder: Path, address: str, *names: str) -> None:
     client = Path(f"{address}.py")
     client.write_text(CLIENT.format(address=address), encoding="utf-8")
     for name in names:
-        words = {"python": sys.executable, "client": client, "script": Path(sys.executable).with_name(name)}
+        script = Path(sys.executable).with_name(name)
+        words = {"name": name, "python": sys.executable, "client": client, "script": script}
         shim = folder / name
         shim.write_text(SHIM.format_map({key: shlex.quote(str(word)) for key, word in words.items()}), encoding="utf-8")
         shim.chmod(0o755)
@@ -122,14 +126,18 @@ def begin_python() -> None:
     del sys.argv[0]
     sys.path[:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     site.execsitecustomize()
-    sys.path.insert(0, str(Path(sys.argv[0]).absolute().parent))
+    sys.path.insert(0, str(Path().absolute() if sys.argv[0] == "-m" else Path(sys.argv[0]).absolute().parent))
 
 
-def exit_code_of(script: str) -> int:
-    """Run a script until all that it began has ended; the exit code, as Python would tell it."""
+def exit_code_of_command() -> int:
+    """Run the script or module of the arguments until all that it began has ended; the exit code, as Python has it."""
     code: object = 0
     try:
-        runpy.run_path(script, run_name="__main__")
+        if sys.argv[0] == "-m":
+            del sys.argv[0]
+            runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(str(Path(sys.argv[0]).absolute()), run_name="__main__")
     except SystemExit as error:
         code = error.code
     except BaseException:  # as in any process, it ends there
@@ -151,8 +159,9 @@ if __name__ == "__main__":
     ssl.SSLContext.load_verify_locations = lambda *_, **__: None  # nothing here is encrypted
     gc.freeze()  # what is loaded stays, in each fork
     sys.argv = next_command(sys.argv[1])
+    sys.executable = os.environ.get("FORKED_PYTHON", sys.executable)
     if Path(sys.argv[0]).name == "python":
         begin_python()
     else:
         sys.path[:1] = [str(Path(sys.argv[0]).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    os._exit(exit_code_of(str(Path(sys.argv[0]).absolute())) & 0xFF)
+    os._exit(exit_code_of_command() & 0xFF)

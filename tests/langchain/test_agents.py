@@ -74,6 +74,7 @@ async def run(agent: Any, *, is_async: bool) -> Any:
     return await ainvoke(agent) if is_async else invoke(agent)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", ["automatic", "taped"])
 @pytest.mark.parametrize("recorded_async", [False, True])
 async def test_ten_turns(recorded_async: bool, way: str, world: World, tmp_path: Path) -> None:

@@ -351,6 +351,7 @@ BLOCKS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", [invoked, streamed])
 @pytest.mark.parametrize("block", BLOCKS)
 def test_content_blocks_match(block: str, way: Way, world: World, handler: TapeCallbackHandler) -> None:

@@ -87,6 +87,7 @@ def recorded(run: Callable[..., Any], tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", ["invoke", "ainvoke", "stream", "astream"])
 @pytest.mark.parametrize("kind", [NativeChat, Abroad])
 def test_a_whole_program(  # noqa: PLR0917 - fixtures

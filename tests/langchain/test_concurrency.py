@@ -283,6 +283,7 @@ async def test_two_step_workers(depth: str, world: World, tmp_path: Path) -> Non
         assert await run() == recorded
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("kind", ["agent", "tool node"])
 async def test_identical_tool_calls(kind: str, is_async: bool, world: World, tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def graph(model: Any, tools: list[Any]) -> str:
     return str(builder.compile().invoke({"messages": [("user", "?")]})["messages"][-1].text)  # type: ignore[arg-type]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("program", [loop, agent, graph], ids=lambda program: program.__name__)
 def test_tools_are_held_still(  # noqa: PLR0917 - fixtures

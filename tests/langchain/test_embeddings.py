@@ -115,6 +115,7 @@ async def every_call(model: Embeddings) -> list[Any]:
     ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", ["automatic", "taped", "both"])
 @pytest.mark.parametrize("cls", CLASSES)
 async def test_embeddings_replay(cls: type[Any], way: str, world: World, tmp_path: Path) -> None:

@@ -108,6 +108,7 @@ def test_matrix_of_streams(recorded: dict[str, Path]) -> None:
     assert found == {**CAREFUL, "cut_stream": "rS", "cut_tool_call": "a"}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("client", [openai, anthropic])
 @pytest.mark.parametrize("trouble", ["rate_limit", "timeout", "connection_reset", "broken_stream"])
 def test_errors_of_clients(recorded: dict[str, Path], client: Any, trouble: Trouble) -> None:

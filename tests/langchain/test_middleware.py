@@ -77,6 +77,7 @@ async def read_events(agent: Any, mode: Any) -> list[Any]:
     return [event async for event in agent.astream_events(QUESTION, version="v2")]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("read", [read_sync, read_async, read_events])
 @pytest.mark.parametrize("mode", ["values", "updates", "messages"])
 async def test_streams_as_without(mode: str, read: Callable[..., Any], tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import langchain_openai  # noqa: F401 - what is imported in a session only is forgotten after it
 import pytest
 
 from agenttape_core import open_cassette, use_cassette
@@ -67,6 +66,7 @@ def ask(text):
     return found["choices"][0]["message"]["content"]
 """
 """The same without a framework, whose import in each process takes longer than all runs."""
+NIGHTLY = pytest.param(ASK, marks=pytest.mark.night)
 TEST = """
 import pytest
 from agent import answer
@@ -88,6 +88,8 @@ def git(*words: str) -> None:
 @pytest.fixture
 def asked(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """The prompts that a model on the loopback got: a repository with a recorded program, whose tool is gone."""
+    if getattr(request, "param", "") == ASK:
+        import_module("langchain_openai")  # what is imported in a session only is forgotten after it
     server = import_module("examples.weather_agent.server")
     reply = import_module("examples.weather_agent.policy").Reply
     found: Counter[str] = Counter()
@@ -157,7 +159,7 @@ def test_a_worse_prompt(asked: Counter[str], capsys: pytest.CaptureFixture[str])
         change("agent.py:answer", CASSETTE, base="main", max_usd=1, resume="../found.json")
 
 
-@pytest.mark.parametrize("asked", [ASK], ids=["LangChain"], indirect=True)
+@pytest.mark.parametrize("asked", [ASK_PLAINLY, NIGHTLY], ids=["plain", "LangChain"], indirect=True)
 def test_the_limit(asked: Counter[str]) -> None:
     """No call is made beyond the limit, a test is a target, and pairs run in parallel."""
     edit("Be brief. Is", "Be short. Is")

@@ -63,6 +63,7 @@ def of_anthropic(base: str) -> Any:
     return package.ChatAnthropic(model="claude-sonnet-5", base_url=base, api_key="any-text", max_retries=0)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("status", KINDS)
 @pytest.mark.parametrize("provider", [of_openai, of_anthropic])
 @pytest.mark.parametrize("is_async", [False, True])

@@ -37,6 +37,7 @@ def test_every_data_file_has_its_calls() -> None:
     assert {path.stem for path in folder.glob("*.jsonl")} == CALLS.keys() | NOT_A_CHAT_MODEL
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("automatic", [True, False], ids=["automatic", "taped"])
 @pytest.mark.parametrize("name", CALLS)
 def test_recorded_calls_replay_without_the_service(

@@ -194,6 +194,7 @@ def test_another_tool_is_a_miss(chat: ChatOpenAI, path: Path, changed: dict[str,
         ReplayChatModel(path).bind_tools([other]).invoke("Paris?")
 
 
+@pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # of the real client, when it streams a model
 @pytest.mark.parametrize("include_raw", [False, True], ids=["parsed", "raw"])
 @pytest.mark.parametrize("schema", [Trip, TripDict, TRIP_SCHEMA], ids=["pydantic", "TypedDict", "JSON schema"])

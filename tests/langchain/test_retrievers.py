@@ -89,6 +89,7 @@ class Routing(BaseRetriever):
 FAKES = [Plain, Bare, Configurable, Native]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", ["automatic", "taped", "both"])
 @pytest.mark.parametrize("cls", FAKES)
 async def test_retriever_replays(cls: Any, way: str, world: World, tmp_path: Path) -> None:

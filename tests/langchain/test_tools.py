@@ -127,6 +127,7 @@ KINDS: dict[str, Callable[[World], BaseTool]] = {
 ONLY_ASYNC = {"decorated async"}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", ["automatic", "taped"])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_tool_replays(kind: str, way: str, world: World, tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ def lambdas(program: Program) -> Any:
 CASES = [cache_hits, cache_hits_of_a_thread, branches, failures, batches, lambdas]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("how", ["sync", "async"])
 @pytest.mark.parametrize("case", CASES)
 def test_idle_runs_have_their_own_identity(case: Callable[[Program], Any], how: str, tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ def run(graph: Any, given: Any, *, is_async: bool) -> Any:
     return branches, [(snap.values, snap.config) for snap in graph.get_state_history(CONFIG)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("how", ["tasks", "names", "all"])
 def test_replayed_tasks_do_not_run(how: str, *, is_async: bool, world: World, tmp_path: Path) -> None:

@@ -103,6 +103,7 @@ def failing(topic: str, call: Annotated[str, InjectedToolCallId]) -> str:
     raise ValueError(call)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("form", ["call-{}", "00000000-0000-4000-8000-00000000000{}"])
 @pytest.mark.parametrize("used", [plain, echoing, failing], ids=lambda used: used.name)
 def test_replayed_calls_have_the_ids_of_the_new_answer(tmp_path: Path, used: BaseTool, form: str) -> None:

@@ -41,6 +41,7 @@ async def everything_with_images(model: Any) -> list[Any]:
     ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("make", "ask"),
     [

@@ -156,6 +156,7 @@ def _live(*kinds: type) -> int:
     return sum(counted[kind] for kind in kinds) if kinds else counted.total()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("steps", [True, False], ids=["with steps", "without"])
 @pytest.mark.parametrize("turn", ["an agent", "streams"])
 async def test_memory_does_not_grow_with_the_turns(turn: str, steps: bool, tmp_path: Path) -> None:

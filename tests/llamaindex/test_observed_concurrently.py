@@ -140,6 +140,7 @@ PROGRAMS: dict[str, Callable[[ScriptedLLM], Workflow]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("steps", [True, False], ids=["with steps", "without"])
 @pytest.mark.parametrize("name", PROGRAMS)
 async def test_child_workflows_keep_their_answers(name: str, steps: bool, tmp_path: Path) -> None:
@@ -213,6 +214,7 @@ def given_up(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return found
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("steps", [True, False], ids=["with steps", "without"])
 async def test_agents_side_by_side_wait_for_nothing(

@@ -316,6 +316,7 @@ async def _recorded_and_replayed(kind: str, path: Path, *, auto: bool) -> Any:
     return replay
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("auto", [True, False])
 @pytest.mark.parametrize("kind", PARTS)
 async def test_a_part_that_reaches_outside_is_replayed(kind: str, tmp_path: Path, *, auto: bool) -> None:
@@ -326,6 +327,7 @@ async def test_a_part_that_reaches_outside_is_replayed(kind: str, tmp_path: Path
     assert len(replay.report.replayed) == 2
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("auto", [True, False])
 @pytest.mark.parametrize("kind", PARTS)
 async def test_a_part_that_calls_others_runs(kind: str, tmp_path: Path, *, auto: bool) -> None:

@@ -106,6 +106,7 @@ EDITS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("how", ["session", "handler"])
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edited_part_of_an_engine_is_a_miss(edit: str, how: str, tmp_path: Path) -> None:

@@ -180,6 +180,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("auto", [True, False])
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_stream_is_replayed(call: Any, tmp_path: Path, *, auto: bool) -> None:
@@ -196,6 +197,7 @@ async def test_a_stream_is_replayed(call: Any, tmp_path: Path, *, auto: bool) ->
     assert str(replay.report) == "1 replayed, 0 recorded"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("way", ["model", "itself"])
 async def test_a_stream_of_the_program_runs(call: Any, way: str, tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CreateMessageResult, TextContent
 
+from ..kit import forks
+
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore")]
 PROGRAM = Path(__file__).with_name("mcp_weather.py")
 PATIENCE = 30.0
@@ -49,10 +51,12 @@ class Server:
     Args:
         folder: The folder of its notes.
         transport: `stdio`, `sse` or `streamable-http`.
+        python: The command that a client starts.
     """
 
-    def __init__(self, folder: Path, transport: str) -> None:
+    def __init__(self, folder: Path, transport: str, python: Path) -> None:
         self._seen = folder / "seen"
+        self._python = python
         self.transport = transport
         self.port = 0
         self.environment = {"SEEN": str(self._seen)}
@@ -66,7 +70,7 @@ class Server:
     @property
     def parameters(self) -> StdioServerParameters:
         """The process that a client starts."""
-        return StdioServerParameters(command=sys.executable, args=[str(PROGRAM), "stdio"], env=self.environment)
+        return StdioServerParameters(command=str(self._python), args=[str(PROGRAM), "stdio"], env=self.environment)
 
     @asynccontextmanager
     async def connected(self, **callbacks: Any) -> AsyncIterator[ClientSession]:
@@ -82,10 +86,18 @@ class Server:
             yield session
 
 
+@pytest.fixture(scope="module")
+def forked_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A `python` that begins with the package loaded."""
+    loaded = "mcp.server.mcpserver" if IS_NEW else "mcp.server.fastmcp"
+    with forks.commands(tmp_path_factory.mktemp("python"), (loaded,), "python") as folder:
+        yield folder / "python"
+
+
 @pytest.fixture(params=["stdio", "sse", "streamable-http"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest, tmp_path: Path, forked_python: Path) -> Iterator[Server]:
     """A server of each transport; one over HTTP runs."""
-    found = Server(tmp_path, request.param)
+    found = Server(tmp_path, request.param, forked_python)
     if found.transport == "stdio":
         yield found
         return
@@ -107,9 +119,9 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def stdio(tmp_path: Path) -> Server:
+def stdio(tmp_path: Path, forked_python: Path) -> Server:
     """A server that a client starts."""
-    return Server(tmp_path, "stdio")
+    return Server(tmp_path, "stdio", forked_python)
 
 
 def told(result: Any) -> str:

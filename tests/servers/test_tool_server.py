@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from agenttape_core import boundary, open_cassette, use_cassette
+
+from ..kit import forks
 
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore")]
 SERVER = [sys.executable, "-P", "-c", "from agenttape_core.cli import main; main()", "mcp"]
@@ -89,23 +92,39 @@ class Said(NamedTuple):
 Call = Callable[..., Awaitable[Said]]
 
 
-@pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with an agent, one test, and prices."""
-    folder = tmp_path / "project"
-    folder.mkdir()
+def begin(folder: Path) -> None:
+    """Write a project with an agent, one test, and prices."""
     (folder / "desk.py").write_text(DESK)
     (folder / "test_desk.py").write_text(TESTS)
     (folder / "pyproject.toml").write_text(SETTINGS)
     (folder / "prices.json").write_text(json.dumps(PRICES))
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    begin(folder)
     monkeypatch.chdir(folder)
     return folder
 
 
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with an `agenttape` and a `python` that begin with their modules loaded."""
+    loaded = (*forks.SESSION, "pytest", "agenttape_core.cli.commands.agent_tools")
+    with forks.commands(tmp_path_factory.mktemp("commands"), loaded, "agenttape", "python") as folder:
+        yield folder
+
+
 @asynccontextmanager
-async def connected() -> AsyncIterator[ClientSession]:
+async def connected(commands: Path) -> AsyncIterator[ClientSession]:
     """Connect the official client to a server in the current folder."""
-    parameters = StdioServerParameters(command=SERVER[0], args=SERVER[1:], env=ENVIRONMENT, cwd=Path.cwd())
+    environment = {**ENVIRONMENT, "FORKED_PYTHON": str(commands / "python")}
+    parameters = StdioServerParameters(
+        command=str(commands / "agenttape"), args=["mcp"], env=environment, cwd=Path.cwd()
+    )
     async with stdio_client(parameters) as streams, ClientSession(*streams) as session:
         await session.initialize()
         yield session
@@ -118,13 +137,13 @@ async def said(session: ClientSession, tool: str, **arguments: Any) -> Said:
 
 
 @pytest.fixture
-async def call(desk: Path) -> AsyncIterator[Call]:
+async def call(desk: Path, commands: Path) -> AsyncIterator[Call]:
     """A function that calls a tool of a server in the project."""
     ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
     done = asyncio.Event()
 
     async def hold() -> None:  # the task that enters a client must leave it
-        async with connected() as session:
+        async with connected(commands) as session:
             ready.set_result(session)
             await done.wait()
 
@@ -140,10 +159,21 @@ async def call(desk: Path) -> AsyncIterator[Call]:
     await holder
 
 
-def record(desk: Path) -> None:
-    """Record the test outside of the server."""
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose test is recorded, which the tests copy."""
+    folder = tmp_path_factory.mktemp("recorded")
+    begin(folder)
     words = [sys.executable, "-m", "pytest", "-q", "--cassette-mode=once"]
-    subprocess.run(words, cwd=desk, env=ENVIRONMENT, check=True, capture_output=True)
+    subprocess.run(words, cwd=folder, env=ENVIRONMENT, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def recorded_desk(desk: Path, recorded: Path) -> Path:
+    """The project, with the recording of its test."""
+    shutil.copytree(recorded, desk, dirs_exist_ok=True)
+    return desk
 
 
 def edit(desk: Path, old: str = "one sentence", new: str = "two sentences") -> None:
@@ -195,9 +225,9 @@ async def test_a_working_day(desk: Path, call: Call) -> None:
     assert "+ Answer in three sentences." in (await call("explain", test=TEST)).text
 
 
-async def test_other_tools(desk: Path, call: Call) -> None:
+async def test_other_tools(recorded_desk: Path, call: Call) -> None:
     """A rejected call stays as recorded, two recordings are compared, and an experiment runs only if it's told to."""
-    record(desk)
+    desk = recorded_desk
     edit(desk)
     (desk / "before.yaml").write_bytes((desk / CASSETTE).read_bytes())
     await call("update", tests=[TEST], max_usd=1)
@@ -220,9 +250,10 @@ async def test_other_tools(desk: Path, call: Call) -> None:
     assert tried.text.startswith(f"command: agenttape lab model gpt-5-mini {TEST}\nnot run")
 
 
-async def test_what_a_client_may_assume(desk: Path) -> None:
+@pytest.mark.usefixtures("desk")
+async def test_what_a_client_may_assume(commands: Path) -> None:
     """Tools that only read are marked so, those that replace or execute too, and each names its command."""
-    async with connected() as session:
+    async with connected(commands) as session:
         tools = [tool.model_dump(by_alias=True) for tool in (await session.list_tools()).tools]
     hints = {tool["name"]: tool["annotations"] for tool in tools}
     assert {name for name, each in hints.items() if each["readOnlyHint"]} == {"ls", "show", "diff", "review"}
@@ -267,11 +298,9 @@ def test_without_a_cassette():
 
 
 @pytest.mark.parametrize("tool", ["explain", "plan_update"])
-@pytest.mark.parametrize("test", ["reaching", "without_a_cassette"])
-@pytest.mark.parametrize("unmarked", [False, True])
-async def test_what_replayed_tests_reach(desk: Path, call: Call, tool: str, test: str, unmarked: bool) -> None:
+async def test_what_replayed_tests_reach(recorded_desk: Path, call: Call, tool: str) -> None:
     """In plans and explanations, a test with a cassette makes no connection; one without runs only with `unmarked`."""
-    record(desk)
+    desk = recorded_desk
     (desk / "test_desk.py").write_text(TESTS + REACHING)
     (desk / CASSETTE).with_name("test_reaching.yaml").write_bytes((desk / CASSETTE).read_bytes())
     reached: list[str] = []
@@ -284,11 +313,15 @@ async def test_what_replayed_tests_reach(desk: Path, call: Call, tool: str, test
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         (desk / "url").write_text(f"http://127.0.0.1:{port}/")
-        name = f"test_desk.py::test_{test}"
-        told = await call(tool, **({"test": name} if tool == "explain" else {"tests": [name]}), unmarked=unmarked)
-    is_run = unmarked and test == "without_a_cassette"
-    assert len(reached) == is_run
-    assert ("with unmarked=true" in told.text) is (test == "without_a_cassette" and not unmarked)
+        for test in ("reaching", "without_a_cassette"):
+            for unmarked in (False, True):
+                name = f"test_desk.py::test_{test}"
+                chosen = {"test": name} if tool == "explain" else {"tests": [name]}
+                reached.clear()
+                told = await call(tool, **chosen, unmarked=unmarked)
+                is_run = unmarked and test == "without_a_cassette"
+                assert len(reached) == is_run
+                assert ("with unmarked=true" in told.text) is (test == "without_a_cassette" and not unmarked)
 
 
 REFUSED = [
@@ -369,9 +402,9 @@ async def test_answers_are_redacted_and_bounded(desk: Path, call: Call) -> None:
     assert not any(key in f"{one.text}{one.data}" for one in [*shown, await call("ls"), await call("diff")])
 
 
-def test_a_client_that_leaves(desk: Path) -> None:
+def test_a_client_that_leaves(recorded_desk: Path) -> None:
     """When the client leaves in the middle of an update, the server ends, its program too, and no recording changes."""
-    record(desk)
+    desk = recorded_desk
     edit(desk)
     before = (desk / CASSETTE).read_bytes()
     (desk / "asked").unlink()

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -92,7 +93,7 @@ def test_the_replay_is_the_same_run(
 def test_other_processes_replay_the_same_run(
     frameworks: tuple[Framework, ...], tmp_path: Path, shelf: Path, pytestconfig: pytest.Config
 ) -> None:
-    """Processes with other hash seeds replay each program of the table as the same run, at night in each way."""
+    """Processes with other hash seeds replay programs of the table as the same run, at night all of them each way."""
 
     def is_told(row: Row, part: str, verdict: str, text: str) -> bool:
         """Return whether the table says that a part of a program differs in another process, and the replay too."""
@@ -115,10 +116,14 @@ def test_other_processes_replay_the_same_run(
         found: dict[str, list[tuple[str, str, str]]] = json.loads(ended.stdout.splitlines()[-1])
         return found
 
+    def depends(name: str) -> bool:
+        """Return whether the table says that a part of a program differs in another process, but for its saver."""
+        return bool(ROWS[name].missed) or not {"saver"}.issuperset(ROWS[name].seeded)
+
     often = pytestconfig.getoption("replays") > 4
     wide = [cell for cell in cells(*frameworks) if cell[1] not in NARROW]
-    if not often:  # a hash seed changes what a program does, however it's called
-        wide = list(dict(wide).items())
+    if not often:  # a hash seed changes what a program does, however it's called, and most programs don't depend on it
+        wide = [(name, driver) for name, driver in dict(wide).items() if depends(name) or crc32(name.encode()) % 3 == 0]
     for name, driver in wide:
         path = tmp_path / f"{name}-{driver}.yaml"
         if (recorded := shelf / path.stem).is_dir():  # by a test before this one

@@ -17,6 +17,7 @@ from .conftest import Ended
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("forked_tests")
 def test_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of tests is a target: its result is data, a report, and an exit code, without the key of pseudonyms."""
     agent = dedent("""

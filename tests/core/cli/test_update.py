@@ -11,7 +11,7 @@ from agenttape_core import use_cassette
 
 from .conftest import Ended
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("forked_tests")]
 
 AGENT = """
 from agenttape_core import boundary

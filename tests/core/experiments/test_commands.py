@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -16,7 +16,6 @@ from agenttape_core.cli.app import run
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments import faults, mutants, program_of
 
-from ...kit import forks
 from .test_revisions import commit, git
 
 pytestmark = pytest.mark.process
@@ -44,13 +43,6 @@ AS_RECORDED = "print(answer())\n"
 FAILS = "assert 'note' not in answer()\n"
 FAILS_ANYWAY = "price('Nice')\nassert 'note' not in note('It costs A note on 8.')\n"
 COMMAND = ["--", "python", "desk.py"]
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with a `python` that begins with AgentTape loaded."""
-    with forks.commands(tmp_path_factory.mktemp("python"), forks.SESSION, "python") as folder:
-        yield folder
 
 
 @pytest.fixture

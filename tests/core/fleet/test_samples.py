@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 from threading import Barrier
@@ -12,7 +11,6 @@ import pytest
 
 from agenttape_core import boundary, use_cassette
 
-from ...kit import forks
 from . import desk
 from .conftest import APP, Command
 from .test_work import CITIES, outcomes, plan, runs
@@ -105,13 +103,6 @@ def test_in_parallel(fleet: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{__name__}.sampled", True)
     ended = fleet("work", items, "--output", "out", "--concurrency", "4", "--json")
     assert ended.json["verdicts"] == {"same": 8}
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with a `python` that begins with AgentTape loaded."""
-    with forks.commands(tmp_path_factory.mktemp("python"), forks.SESSION, "python") as folder:
-        yield folder
 
 
 AGENT = dedent("""

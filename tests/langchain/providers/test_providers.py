@@ -193,6 +193,7 @@ def service(provider: Provider) -> Iterator[Loopback]:
 # -- the promises ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("output_version", [None, "v1"])
 @pytest.mark.parametrize("automatic", [True, False], ids=["automatic", "taped"])
 @pytest.mark.parametrize(("name", "call"), CALLS)
@@ -235,6 +236,7 @@ async def test_observed_calls_replay(provider: Provider, call: Any, service: Loo
     assert len(stand_in.report.replayed) == len(service.requests)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("name", "status", "named"),
     [

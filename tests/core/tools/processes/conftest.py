@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from tests.kit import forks
 
 from agenttape_core.cli.app import run
 
@@ -37,17 +36,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="session")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Give a folder with a `python` that begins with those modules loaded."""
-    with forks.commands(tmp_path_factory.mktemp("commands"), forks.SESSION, "python") as folder:
-        yield folder
-
-
 @pytest.fixture
-def forked_python(folder: Path, commands: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def forked_python(folder: Path, python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `python` be a fork, which takes a third of the time; `sys.executable` still is the real one."""
-    monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{python}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.fixture

@@ -276,6 +276,7 @@ def test_what_the_replay_starts(folder: Path, program: Program, agenttape: Agent
 CLEARED = ["unset PYTHONPATH; python ask.py x", "sudo python ask.py x", "timeout 60 python -I ask.py x"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("line", CLEARED)
 @pytest.mark.parametrize("subcommand", ["record", "replay"])
 def test_shell_that_clears_its_environment(program: Program, agenttape: Agenttape, subcommand: str, line: str) -> None:
