@@ -36,7 +36,7 @@ class WholeRun:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._found: list[tuple[int, Verdict]] = []
+        self._found: dict[str, Verdict] = {}  # by the ids of the tests: the last attempt counts
         self._places: dict[str, int] = {}
         """The positions of tests before they were reordered: the summary lists them in this order."""
         self._deselected: list[pytest.Item] = []
@@ -109,7 +109,7 @@ class WholeRun:
                 self._passed.append(report.nodeid)
             if verdict is not None:
                 verdict = replace(verdict, keyless="agenttape.keyless" in names)
-                self._found.append((self._places.get(report.nodeid, 0), verdict))
+                self._found[report.nodeid] = verdict
         if report.when == "teardown" and "agenttape.verified" in names:
             from agenttape_core.pytest_plugin.verifying import verified_in
 
@@ -255,7 +255,7 @@ class WholeRun:
 
     def _verdicts(self) -> list[Verdict]:
         """Return the verdicts in the order of the tests."""
-        return [verdict for _, verdict in sorted(self._found, key=_place)]
+        return [self._found[test] for test in sorted(self._found, key=lambda test: self._places.get(test, 0))]
 
     def _again(self, option: str) -> str:
         """Return the command that runs the same tests with one more option."""
@@ -297,10 +297,6 @@ class WholeRun:
             from agenttape_core.pytest_plugin.experimenting import sections_of
 
             yield from sections_of(self._results)
-
-
-def _place(found: tuple[int, Verdict]) -> int:
-    return found[0]
 
 
 def summary(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
