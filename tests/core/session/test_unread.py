@@ -8,6 +8,7 @@ import sys
 import threading
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ import pytest
 from agenttape_core import Variation, boundary, garbage, use_cassette
 from agenttape_core.errors import AfterRecordingWarning, AfterReplayWarning, CassetteMissError
 from agenttape_core.experiments import program_of
+from agenttape_core.integration import current_session
+from agenttape_core.integration.threads import register_lazy_stream
 
 from .world import World, ask, reaches_out, record
 
@@ -320,3 +323,27 @@ def test_other_threads_finish_their_tuples(world: World) -> None:
         for thread in threads:
             thread.join()
     assert refused == []
+
+
+async def test_a_task_that_ends_while_a_session_ends(tmp_path: Path) -> None:
+    """A session ends for good, although the task of another thread ends while it looks for streams."""
+
+    async def work() -> None: ...
+
+    def stream() -> Iterator[int]:
+        yield 1
+
+    def of_no_session(session: Any, values: Any) -> bool:
+        coroutine.close()  # as its loop would, in that thread
+        return False
+
+    register_lazy_stream(stream, of_no_session)
+    gc.collect()  # so that all of this is young
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        coroutine = work()
+        task = asyncio.ensure_future(coroutine)
+        lazy = stream()
+        next(lazy)
+    with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
+        await task
+    assert current_session() is None

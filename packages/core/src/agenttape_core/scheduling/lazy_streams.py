@@ -169,8 +169,9 @@ def _left(found: list[Any], session: Any) -> list[Any]:
             left[id(each)] = each
     while left and waiting:
         of_task = left.pop(id(waiting.pop()), None)
-        if of_task is not None:
-            waiting += _frame(of_task).f_locals.values()  # it was given others to await
+        frame = _frame(of_task) if of_task is not None else None
+        if frame is not None:  # in another thread it may have ended since
+            waiting += frame.f_locals.values()  # it was given others to await
     return list(left.values())
 
 
