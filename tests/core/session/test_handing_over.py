@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -86,6 +87,17 @@ def test_a_limit_is_extended_by_what_the_thread_that_waited_most_for_a_processor
     assert (lateness(), lateness.more(), lateness.more()) == (0.5, 0.5, 0.0)
     late[3] = 100.0
     assert lateness() == stalls.LONGEST
+
+
+def test_a_thread_whose_frame_is_none_has_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever Python gives in the place of a frame, a look at threads passes over it."""
+    real = sys._current_frames
+
+    def given() -> dict[int, Any]:
+        return {**real(), 1: "not a frame"}
+
+    monkeypatch.setattr(sys, "_current_frames", given)
+    assert {*stalls.frames()} == {*real()}
 
 
 def test_a_loop_that_waits_for_a_lock_of_the_thread_lets_it_go(tmp_path: Path) -> None:

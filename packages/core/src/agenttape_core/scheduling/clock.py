@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import thread as pools
@@ -34,7 +33,7 @@ from weakref import WeakSet
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling.handles import Looking, timers_of_ours
-from agenttape_core.scheduling.stalls import Lateness
+from agenttape_core.scheduling.stalls import Lateness, frames
 from agenttape_core.scheduling.thread_starts import Work, current_work
 
 if TYPE_CHECKING:
@@ -402,9 +401,9 @@ class VirtualTime:
         A thread that is where it was when it was last waited for rests there.
         """
         known = pools._threads_queues  # noqa: SLF001 - no public name tells which threads are those of pools
-        me, frames = threading.current_thread(), sys._current_frames()  # noqa: SLF001 - the way to look at threads
+        me, at = threading.current_thread(), frames()
         strangers = (thread.ident for thread in threading.enumerate() if thread is not me and thread not in known)
-        now = {ident: (id(frames[ident]), frames[ident].f_lasti) for ident in strangers if ident in frames}
+        now = {ident: (id(at[ident]), at[ident].f_lasti) for ident in strangers if ident in at}
         before, self._resting = self._resting, now
         return before != now or self._has_sockets()
 

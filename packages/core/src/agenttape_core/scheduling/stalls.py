@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from types import FrameType
 
 from agenttape_core.guard.caller import is_library, is_own
 from agenttape_core.scheduling.participants import HERE, WORKS, Participant
@@ -40,9 +41,19 @@ _SHARED = ("202 ", "98 ", "240 ", "422 ")
 _Place = tuple[int, int] | None
 
 
+def frames() -> dict[int, FrameType]:
+    """Return the innermost frame of each thread that can be looked at; the code of a greenlet can't.
+
+    Python gave a value that wasn't a frame once, on a busy machine: it makes frame objects for threads that run on. The
+    cause isn't known; such a thread has no place until the next look.
+    """
+    found: dict[int, object] = {**sys._current_frames()}  # noqa: SLF001 - the way to look at other threads
+    return {ident: frame for ident, frame in found.items() if isinstance(frame, FrameType)}
+
+
 def place_of(participant: Participant) -> _Place:
     """Return where in its Python code a thread is."""
-    frame = sys._current_frames().get(participant.thread)  # noqa: SLF001 - the way to look at other threads
+    frame = frames().get(participant.thread)
     return (id(frame), frame.f_lasti) if frame is not None else None
 
 
@@ -113,7 +124,7 @@ def _read(path: str) -> bytes:
 
 def is_waiting(participant: Participant) -> bool:
     """Return whether the thread of a participant waits for another thread now, as far as its code says."""
-    frame = sys._current_frames().get(participant.thread)  # noqa: SLF001 - as above
+    frame = frames().get(participant.thread)
     while frame is not None and is_own(frame):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename == threading.__file__
@@ -139,8 +150,8 @@ def is_of_library(participant: Participant) -> bool:
     """
     if participant.is_own or participant.pool is not None:
         return False
-    frame = sys._current_frames().get(participant.thread)  # noqa: SLF001 - the way to look at other threads
-    if frame is None:  # a greenlet's code can't be looked at
+    frame = frames().get(participant.thread)
+    if frame is None:
         return False
     while frame is not None:
         if not (is_library(frame.f_code.co_filename) or is_own(frame)):

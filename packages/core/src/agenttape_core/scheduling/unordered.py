@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found] # it has no stubs
 import signal
-import sys
 import threading
 import zlib
 from collections import Counter
@@ -31,7 +30,7 @@ from agenttape_core.guard.caller import is_library, is_own
 from agenttape_core.scheduling.participants import is_of_program
 from agenttape_core.scheduling.python_parts import UNKNOWN
 from agenttape_core.scheduling.scopes import SCOPES
-from agenttape_core.scheduling.stalls import spent_by
+from agenttape_core.scheduling.stalls import frames, spent_by
 
 ROOT = "0"
 """The label of the thread in which a session began."""
@@ -100,12 +99,12 @@ def _is_of_program(frame: FrameType) -> bool:
 
 def _stack(thread: Thread) -> list[FrameType]:
     """Return the frames of a thread, the outermost first."""
-    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - the way to look at other threads
-    frames: list[FrameType] = []
+    frame = frames().get(thread.ident or 0)
+    stack: list[FrameType] = []
     while frame is not None:
-        frames.append(frame)
+        stack.append(frame)
         frame = frame.f_back
-    return frames[::-1]
+    return stack[::-1]
 
 
 class OlderThreads:
