@@ -305,9 +305,10 @@ def test_reentrant_locks_of_calls(tmp_path: Path) -> None:
     assert replay.report.nondeterminism == ()
 
 
-def test_locks_that_calls_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [threading.Lock, threading.RLock])
+def test_locks_that_calls_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Callable[[], Any]) -> None:
     """A thread never waits in order for a lock that code of a call holds, not even one that it's about to release."""
-    lock, is_releasing, is_wanted = threading.Lock(), threading.Event(), threading.Event()
+    lock, is_releasing, is_wanted = kind(), threading.Event(), threading.Event()
     waited_for: list[int] = []
     attempts = 0
     real = Waits.wait
