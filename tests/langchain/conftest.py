@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.request import urlopen
 
 import pytest
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT / ".." / "shared"
+NO_PLUGINS = "-p no:benchmark -p no:codspeed -p no:langsmith_plugin -p no:randomly -p no:socket -p no:syrupy"
+"""The options of runs in a test's process, without the plugins that LangChain's packages bring."""
 
 
 class RealExchanges:
@@ -83,6 +85,15 @@ def loopback(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAILoopback]:
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     with import_module("weather_agent.server").OpenAILoopback() as server:
         yield server
+
+
+@contextmanager
+def serving_as_openai(reply: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Serve replies where clients of OpenAI ask."""
+    with import_module("examples.weather_agent.server").OpenAILoopback(reply) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-any")
+        yield
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import langchain_openai  # noqa: F401 - runs in this process forget what only they have imported
 import pytest
@@ -17,6 +17,9 @@ from agenttape_core import use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.errors import BudgetExceededError
 from agenttape_core.fleet import Item, read_plan, work
+
+from ..kit.ended import Ended
+from .conftest import serving_as_openai
 
 APP = """
 from langchain_openai import ChatOpenAI
@@ -49,19 +52,8 @@ class Models:
 @pytest.fixture
 def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[Models]:
     """Serve both models."""
-    models = Models()
-    with import_module("examples.weather_agent.server").OpenAILoopback(models) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-any")
+    with serving_as_openai(models := Models(), monkeypatch):
         yield models
-
-
-class Ended(NamedTuple):
-    """The end of a command."""
-
-    code: int
-    out: str
-    err: str
 
 
 Command = Callable[..., Ended]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +16,9 @@ from agenttape_core import open_cassette, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments import change
+
+from ..kit.git import git
+from .conftest import serving_as_openai
 
 pytestmark = pytest.mark.process
 
@@ -79,18 +81,11 @@ WORSE = ("Be brief. Is", "Be rude. Is")
 CASSETTE = "../answer.yaml"
 
 
-def git(*words: str) -> None:
-    """Run git in the current folder."""
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *who, *words], check=True, capture_output=True)
-
-
 @pytest.fixture
 def asked(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """The prompts that a model on the loopback got: a repository with a recorded program, whose tool is gone."""
     if getattr(request, "param", "") == ASK:
         import_module("langchain_openai")  # what is imported in a session only is forgotten after it
-    server = import_module("examples.weather_agent.server")
     reply = import_module("examples.weather_agent.policy").Reply
     found: Counter[str] = Counter()
 
@@ -109,9 +104,7 @@ def asked(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     Path("test_agent.py").write_text(TEST)
     Path("prices.json").write_text(json.dumps({"gpt-5-mini": {"input": 1000, "output": 1000}}))
     Path("pyproject.toml").write_text('[tool.agenttape]\nprices = "prices.json"\n')
-    with server.OpenAILoopback(said) as service:
-        monkeypatch.setenv("OPENAI_BASE_URL", service.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-any")
+    with serving_as_openai(said, monkeypatch):
         with use_cassette(CASSETTE, mode="all"):
             import_module("agent").answer()
         found.clear()

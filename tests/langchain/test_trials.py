@@ -23,6 +23,8 @@ import agenttape_langgraph.automatic  # noqa: F401
 from agenttape_core import use_cassette
 from agenttape_core.cli.app import run
 
+from .conftest import NO_PLUGINS, serving_as_openai
+
 SUITE = """
 import pytest
 from langchain.agents import create_agent
@@ -116,10 +118,7 @@ class Models:
 @pytest.fixture
 def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[Models]:
     """Serve both models."""
-    models = Models()
-    with import_module("examples.weather_agent.server").OpenAILoopback(models) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-any")
+    with serving_as_openai(models := Models(), monkeypatch):
         yield models
 
 
@@ -153,8 +152,8 @@ def single(suite: pytest.Pytester) -> pytest.Pytester:
 
 
 def settled(pytester: pytest.Pytester, options: str = "") -> None:
-    """Write the options of all runs."""
-    always = f"addopts = -p no:randomly {options}"
+    """Write the options of all runs, which load no plugin that takes longer than they do."""
+    always = f"addopts = {NO_PLUGINS} {options}"
     pytester.makefile(".ini", pytest=f"[pytest]\n{always}\nasyncio_default_fixture_loop_scope = function\n")
 
 

@@ -20,6 +20,8 @@ from agenttape_core import open_cassette, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.tools.oracle import OracleServer, ToolOracle, read_oracle
 
+from .conftest import serving_as_openai
+
 pytestmark = pytest.mark.process
 
 PROGRAM = """
@@ -62,16 +64,13 @@ MAIL = "someone" + "@" + "house.org"
 def folder(tmp_path: Path, python: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with both programs, and a service whose models name themselves."""
     reply = import_module("examples.weather_agent.policy").Reply
-    loopback = import_module("examples.weather_agent.server").OpenAILoopback
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PATH", f"{python}{os.pathsep}{os.environ['PATH']}")
     for name, text in {"program": PROGRAM, "service": SERVICE}.items():
         Path(f"{name}.py").write_text(text, encoding="utf-8")
         monkeypatch.delitem(sys.modules, name, raising=False)
-    with loopback(lambda turn: reply(f"{turn.body['model']} says yes to {MAIL}")) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-any")
+    with serving_as_openai(lambda turn: reply(f"{turn.body['model']} says yes to {MAIL}"), monkeypatch):
         yield tmp_path
     for name in ("program", "service", "desk"):
         sys.modules.pop(name, None)  # others have modules of these names

@@ -45,11 +45,11 @@ def test_no_late_import_goes_upward() -> None:
 
     def upward(path: Path) -> list[str]:
         """Return the modules of floors above that a module names."""
-        order = floors()
         parts = path.relative_to(CORE / "agenttape_core").with_suffix("").parts
         own = order.get(parts[0], -1)  # the root is above all
         return [name for name in named(path.read_text("utf-8")) if is_module(name) and order[name.split(".")[1]] < own]
 
+    order = floors()
     found = {
         path.relative_to(CORE / "agenttape_core").as_posix(): upward(path)
         for path in sorted((CORE / "agenttape_core").rglob("*.py"))

@@ -16,7 +16,8 @@ from agenttape_core.cli.app import run
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments import faults, mutants, program_of
 
-from .test_revisions import commit, git
+from ...kit.git import git
+from .test_revisions import commit
 
 pytestmark = pytest.mark.process
 

@@ -15,6 +15,8 @@ from agenttape_core.cli.app import run
 from agenttape_core.errors import ConfigurationError, VerificationError
 from agenttape_core.experiments import bisect, change
 
+from ...kit.git import git
+
 pytestmark = pytest.mark.process
 
 DESK = """
@@ -30,12 +32,6 @@ GOOD = 'return ask("Is Dune there?")'
 BAD = 'return ask("Is there Dune?")'
 BROKEN = "return ask("
 FAILS = 'return ask("Is Dune there?")[7]'
-
-
-def git(*words: str) -> str:
-    """Run git in the current folder, and return what it prints."""
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
-    return subprocess.run(["git", *who, *words], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def program(body: str, number: int = 0, **others: str) -> str:
