@@ -78,7 +78,7 @@ coverage: $(READY) ## Measure which lines of core the tests of the packages run,
 	$(BIN)/coverage erase
 	@status=0; set -x; \
 	for part in tests/core "tests/langchain tests/langgraph tests/llamaindex tests/servers"; do \
-		$(BIN)/coverage run -m pytest -q -n auto --dist worksteal $$part || status=1; \
+		$(BIN)/coverage run -m pytest -q -n auto --dist worksteal -o faulthandler_timeout=1800 $$part || status=1; \
 	done; \
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report || status=1; \
 	exit $$status
