@@ -1,4 +1,4 @@
-"""Named tuples that take half the time to make."""
+"""Named tuples that take a third of the time to make."""
 
 from __future__ import annotations
 
@@ -50,10 +50,13 @@ def test_instance() -> None:
     assert ours == theirs == (0, None)
     assert ours.is_first
     assert not ours._replace(line=1).is_first
+    assert Ours._make([0, 1])._asdict() == {"line": 0, "column": 1}
     assert type(pickle.loads(pickle.dumps(ours))) is Ours
     assert repr(ours) == repr(theirs).replace("Theirs", "Ours")
     with pytest.raises(TypeError):
         Ours()  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        ours._replace(row=1)  # type: ignore[call-arg]
 
 
 def test_core() -> None:

@@ -64,7 +64,7 @@ def test_kinds_of_rows_are_checked() -> None:
 
 def test_parameters_and_settings() -> None:
     """No old parameter or setting is left, and each new one exists."""
-    known = set(inspect.signature(use_cassette).parameters) | set(Settings.model_fields)
+    known = set(inspect.signature(use_cassette).parameters) | set(Settings._fields)
     old, new = names(of("option, setting, marker", 1)), names(of("option, setting, marker", 2))
     assert old - {"faults"} & known == set()
     assert new - {"faults", "keep"} <= known

@@ -266,10 +266,18 @@ def show() -> None:
         raise RuntimeError(f"show ended with {code}")
 
 
-def loaded() -> Figures:
-    """Count the modules of ours that the command loads to show a cassette."""
-    show()
+def loaded(act: Callable[[], object]) -> Figures:
+    """Count the modules of ours that a function loads in a new process, and all that went before it."""
+    act()
     return {"loaded": sum(name.partition(".")[0].startswith("agenttape") for name in sys.modules)}
+
+
+def first_session() -> None:
+    """Replay one call in the first session of a process, and begin and end that session."""
+    from agenttape_core import use_cassette
+
+    with use_cassette("once.yaml"):
+        fake().invoke(chat())
 
 
 PATHS: dict[str, Callable[[], Figures]] = {
@@ -343,7 +351,11 @@ def counted() -> dict[str, Figures]:
         os.chdir(folder)
         Path("pyproject.toml").write_text("[tool.agenttape]\n", "utf-8")  # the search for settings ends here
         in_child(record)
-        figures = {"agenttape show": in_child(loaded)}  # before this process loads anything
+        # Before this process loads anything.
+        figures = {
+            "agenttape show": in_child(lambda: loaded(show)),
+            "first session": in_child(lambda: loaded(first_session)),
+        }
 
         import langchain_core.language_models.fake_chat_models
         import langchain_core.tools  # noqa: F401 - once for all paths; so it takes half as long

@@ -77,7 +77,7 @@ def _options() -> dict[str, int]:
     pytest_addoption(parser)
     return {
         "use_cassette": sum(each.kind is each.KEYWORD_ONLY for each in signature(use_cassette).parameters.values()),
-        "settings": len(Settings.model_fields),
+        "settings": len(Settings._fields),
         "commands": len(COMMANDS),
         "options of commands": len(given),
         "pytest": sum(len(group.options) for group in parser._groups),

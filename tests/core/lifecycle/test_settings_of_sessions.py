@@ -323,7 +323,7 @@ PROBES: dict[str, tuple[Callable[[str], Any], str]] = {
 
 def test_all_settings_of_sessions_are_listed() -> None:
     """The documentation has a row for each setting but those that only commands read; so have these tests."""
-    assert list(LISTED) == [name for name in Settings.model_fields if name not in {"prices", "retirements"}]
+    assert list(LISTED) == [name for name in Settings._fields if name not in {"prices", "retirements"}]
     assert PROBES.keys() == LISTED.keys()
     assert {len(row) for row in LISTED.values()} == {len(KINDS)}
 

@@ -6,6 +6,8 @@ Modules are imported lazily: a test runner that only finds our plugin pays nothi
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from agenttape_core.garbage import collecting_late
+
 if TYPE_CHECKING:
     from agenttape_core.boundaries import arecord_call, boundary, record_call
     from agenttape_core.engine import Mode
@@ -106,7 +108,8 @@ def __getattr__(name: str) -> Any:
     """Import a name on first access."""
     for home, names in _HOMES.items():
         if name in names:
-            value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+            with collecting_late():
+                value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
             return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from typing import TYPE_CHECKING, Any, Literal
 
 from agenttape_core.engine import OnMiss, parse_match_on
 from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.matching import STRICT, Ignored, Key, MatchOn, OnRepeat
-from agenttape_core.redaction import Rule
-from agenttape_core.redaction.rules import rules_of
+from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.schema import UNAVAILABLE
 from agenttape_core.schema.freeze_kinds import DEFAULT_KINDS, Kind, check_kinds
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+    from agenttape_core.redaction import Rule
 
 OnUnused = Literal["fail", "warn", "ignore"]
 OnError = Literal["discard", "keep"]
@@ -44,10 +46,8 @@ _RULES = "redaction_rules"
 _PACES: Mapping[str, float | Literal["virtual"]] = {"none": 0.0, "recorded": 1.0, "virtual": "virtual"}
 
 
-class Settings(BaseModel):
+class Settings(NamedTuple):
     """The settings of a project: they hold for each of its sessions, unless a call gives an option in their place."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     mode: str = "replay"
     cassette_dir: str = "cassettes"
@@ -89,46 +89,6 @@ class Settings(BaseModel):
     retirements: str | None = None
     """A JSON file with the dates when models are retired, instead of the built-in one."""
 
-    @field_validator("match_on", mode="plain")
-    @classmethod
-    def _ways(cls, chosen: object) -> MatchOn:
-        return parse_match_on(chosen)
-
-    @field_validator("candidate", mode="before")
-    @classmethod
-    def _by_place(cls, chosen: object) -> object:
-        return models_by_place(chosen) if isinstance(chosen, str) else chosen
-
-    @field_validator("ignore")
-    @classmethod
-    def _paths(cls, spelled: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return Ignored.of(spelled).spelled if spelled is not None else None
-
-    @field_validator("pace", mode="plain")
-    @classmethod
-    def _pacing(cls, chosen: object) -> float | Literal["virtual"]:
-        return pace_of(chosen)
-
-    @field_validator("check_replay", mode="plain")
-    @classmethod
-    def _checking(cls, chosen: object) -> CheckReplay:
-        return check_replay_of(chosen)
-
-    @field_validator("freeze")
-    @classmethod
-    def _kinds(cls, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
-        check_kinds(kinds)
-        return kinds
-
-    @field_validator("allow_hosts")
-    @classmethod
-    def _hosts(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
-        if entries:
-            from agenttape_core.guard import check_hosts  # which loads the guard
-
-            check_hosts(entry for entry in entries if entry != TRACING)
-        return entries
-
     @property
     def judges_unused(self) -> OnUnused:
         """The reaction to unused recordings; a run that continues after a miss is expected to leave some."""
@@ -151,12 +111,7 @@ class Settings(BaseModel):
         """
         if not options:
             return self
-        try:
-            return Settings.model_validate({**self.model_dump(), **options})
-        except ValidationError as error:
-            first = error.errors()[0]
-            key = str(first["loc"][0])
-            raise ConfigurationError(f"{key}={first['input']!r}: {_problem(error, key)}") from None
+        return self._replace(**{key: _checked(key, value) for key, value in options.items()})
 
 
 def check_replay_of(chosen: object) -> CheckReplay:
@@ -200,6 +155,14 @@ def pace_of(chosen: object) -> float | Literal["virtual"]:
 
 def _number(chosen: object) -> float:
     return float(chosen) if isinstance(chosen, str | int | float) and not isinstance(chosen, bool) else math.nan
+
+
+_READ: Mapping[str, Callable[[object], Any]] = {
+    "match_on": parse_match_on,
+    "pace": pace_of,
+    "check_replay": check_replay_of,
+}
+"""The settings that are spelled in several ways."""
 
 
 def checked_option(key: str, value: Any) -> Any:
@@ -246,20 +209,19 @@ def _combined(file: _File, own: Iterable[tuple[str, str]], variables: Mapping[st
         key = variable.removeprefix(_PREFIX).lower()
         values[key] = [word.strip() for word in text.split(",") if word.strip()] if key in _SEVERAL else text
         origins[key] = f"the environment variable {variable}"
-    if _RULES in values:
-        values[_RULES] = rules_of(values[_RULES], origins[_RULES], variables)
-    if values.keys() <= {"cassette_dir"} and isinstance(values.get("cassette_dir", ""), str):
-        return Settings.model_construct(**values)  # else pydantic builds all that checks a setting
-    try:
-        return Settings.model_validate(values)
-    except ValidationError as error:
-        key = str(error.errors()[0]["loc"][0])
-        if key in Settings.model_fields:
-            raise ConfigurationError(f"{_shown_origin(origins.get(key, key))}: {_problem(error, key)}") from None
+    for key in Settings._fields:
+        if key == _RULES and key in values:
+            from agenttape_core.redaction.rules import rules_of  # most projects have none
+
+            values[key] = rules_of(values[key], origins[key], variables)
+        elif key in values:
+            values[key] = _checked(key, values[key], _shown_origin(origins.get(key, key)))
+    for key in values.keys() - set(Settings._fields):
         if (name := f"{_PREFIX}{key.upper()}") in dict(own):
-            raise ConfigurationError(f"the environment variable {name} isn't a setting.{_nearest(key, name)}") from None
+            raise ConfigurationError(f"the environment variable {name} isn't a setting.{_nearest(key, name)}")
         path = _shown_origin(file.origins[key])
-        raise ConfigurationError(f'{path}: [tool.agenttape] has no setting "{key}".{_nearest(key)}') from None
+        raise ConfigurationError(f'{path}: [tool.agenttape] has no setting "{key}".{_nearest(key)}')
+    return Settings(**values)
 
 
 @functools.lru_cache(maxsize=8)
@@ -267,10 +229,37 @@ def _combined_once(file: _File, own: tuple[tuple[str, str], ...]) -> Settings:
     return _combined(file, own, {})
 
 
-def _problem(error: ValidationError, key: str) -> str:
-    """Return the problems with the value of a setting in our words, with each form that it may have."""
-    found = [_words(one["type"], one["msg"]) for one in error.errors() if one["loc"][0] == key]
-    return " or ".join(dict.fromkeys(found)).replace(" or expected ", " or ")
+def _checked(key: str, value: Any, origin: str = "") -> Any:
+    """Return the value of a setting, of its type. Raises `ConfigurationError` if it can't have this value."""
+    if key in _READ:
+        return _READ[key](value)
+    from pydantic import ValidationError
+
+    value = models_by_place(value) if key == "candidate" and isinstance(value, str) else value
+    try:
+        checked = _type_of(key).validate_python(value)
+    except ValidationError as error:
+        found = error.errors()  # of each form that it may have
+        problem = " or ".join(dict.fromkeys([_words(one["type"], one["msg"]) for one in found]))
+        shown = origin or f"{key}={found[0]['input']!r}"
+        raise ConfigurationError(f"{shown}: {problem.replace(' or expected ', ' or ')}") from None
+    if key == "ignore" and checked is not None:
+        return Ignored.of(checked).spelled
+    if key == "freeze":
+        check_kinds(checked)
+    elif key == "allow_hosts" and checked:
+        from agenttape_core.guard import check_hosts  # which loads the guard
+
+        check_hosts(entry for entry in checked if entry != TRACING)
+    return checked
+
+
+@functools.cache
+def _type_of(key: str) -> TypeAdapter[Any]:
+    """Return the check of a setting's type. Each is built when it's needed: all of them take as long as 20 modules."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(eval(Settings.__annotations__[key]))  # noqa: S307 - our own words
 
 
 _EXPECTED = {
@@ -299,9 +288,9 @@ def _nearest(key: str, variable: str = "") -> str:
     """Return a question with the setting that is most like a misspelled one; all settings if none is like it."""
     import difflib
 
-    near = difflib.get_close_matches(key, Settings.model_fields, n=1)
+    near = difflib.get_close_matches(key, Settings._fields, n=1)
     if not near:
-        return f"\n  all settings:  {', '.join(Settings.model_fields)}"
+        return f"\n  all settings:  {', '.join(Settings._fields)}"
     return f" Did you mean {_PREFIX}{near[0].upper()}?" if variable else f' Did you mean "{near[0]}"?'
 
 
@@ -360,7 +349,7 @@ def _file_of(text: str, folder: str, path: str) -> _File | None:
         return None
     if secret := _ENVIRONMENT_ONLY & table.keys():
         raise ConfigurationError(f"{path}: {', '.join(secret)} belongs in the environment, not in a file")
-    values = {"cassette_dir": Settings.model_fields["cassette_dir"].default, **table}
+    values = {"cassette_dir": Settings().cassette_dir, **table}
     origins = dict.fromkeys(table, path)
     return _File(
         {key: _from(Path(folder), value) if key in _PATHS else value for key, value in values.items()}, origins

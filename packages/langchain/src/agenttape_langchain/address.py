@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_NODE = re.compile(r"(?P<node>[^/]+?)@(?P<step>-?\d+)(?P<sent>(?:\[\d+\])*)(?:#(?P<again>\d+))?")
+_NODE = r"(?P<node>[^/]+?)@(?P<step>-?\d+)(?P<sent>(?:\[\d+\])*)(?:#(?P<again>\d+))?"
 _PUSHED = "__pregel_push"
 """The first part of the path of a task that was sent by `Send` or called by a function; tasks of edges have another."""
 _STRUCTURAL_TAGS = ("graph:step:", "map:key:", "seq:step:", "langsmith:")
@@ -85,7 +85,7 @@ def own_tags(tags: Sequence[str], inherited: Sequence[str]) -> list[str]:
 
 def place_in_words(address: str) -> str | None:
     """Return the innermost graph node of an address in words, with its step; None outside of graphs."""
-    found = next((match for label in reversed(address.split("/")) if (match := _NODE.fullmatch(label))), None)
+    found = next((match for label in reversed(address.split("/")) if (match := re.fullmatch(_NODE, label))), None)
     if found is None:
         return None
     sent = ", Send " + found["sent"].strip("[]").replace("][", ".") if found["sent"] else ""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _LATER: dict[str, Any] = {"input": ""}
 """LangChain's word for an input that is not known yet."""
-_RUN_ID = re.compile("lc_run-")
-_UUID = re.compile(r"(?:lc_run-.*|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$")
+_RUN_ID = "lc_run-"
+_UUID = r"(?:lc_run-.*|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$"
 
 
 def plain_without_run_ids(value: Any) -> Plain:
@@ -29,12 +29,12 @@ def plain_without_run_ids(value: Any) -> Plain:
     return _without_ids(plain_value(value), _UUID if executing() is not None else _RUN_ID)
 
 
-def _without_ids(plain: Plain, made: re.Pattern[str]) -> Plain:
+def _without_ids(plain: Plain, made: str) -> Plain:
     if isinstance(plain, list):
         return [_without_ids(item, made) for item in plain]
     if not isinstance(plain, dict):
         return plain
-    is_made = isinstance(plain.get("id"), str) and made.match(plain["id"]) is not None
+    is_made = isinstance(plain.get("id"), str) and re.match(made, plain["id"]) is not None
     return {key: _without_ids(item, made) for key, item in plain.items() if not (is_made and key == "id")}
 
 

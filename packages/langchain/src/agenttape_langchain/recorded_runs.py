@@ -20,7 +20,7 @@ _THREAD = "thread_id"
 _COMMAND = "$command"
 """The tag of LangGraph's commands in a cassette."""
 
-_FIRST = re.compile(r"[^/]+/[^/]*@1(?!\d)")
+_FIRST = r"[^/]+/[^/]*@1(?!\d)"
 """The address of a node in the first superstep of an outermost graph."""
 
 
@@ -49,7 +49,7 @@ def goes_on(session: Session, position: Position) -> None:
     runs = recorded_runs(session)
     if _continued(runs.recorded_input(position.address)):
         return
-    if any(map(_FIRST.match, runs.steps_inside(position.address))):
+    if any(re.match(_FIRST, label) for label in runs.steps_inside(position.address)):
         runs.is_other(position)
 
 

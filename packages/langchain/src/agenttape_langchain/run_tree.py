@@ -35,8 +35,8 @@ _STATE = "state"
 """The attribute of a runtime that holds the state; all others lead back to the graph."""
 
 
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_TASK = re.compile(rf":({_UUID.pattern})(?=\||$)")
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_TASK = rf":({_UUID})(?=\||$)"
 _LENGTH = 36
 """The length of a UUID in characters."""
 _IN_MESSAGES = ("content", "tool_calls", "tool_call_id", "additional_kwargs")
@@ -48,7 +48,7 @@ def ids_of_tasks(metadata: Mapping[str, Any]) -> list[str]:
 
     LangGraph puts the namespace of the task into the metadata.
     """
-    return _TASK.findall(str(metadata.get("langgraph_checkpoint_ns", "")))
+    return re.findall(_TASK, str(metadata.get("langgraph_checkpoint_ns", "")))
 
 
 def ids_in_state(value: Any) -> Iterator[str]:
@@ -58,7 +58,7 @@ def ids_in_state(value: Any) -> Iterator[str]:
     """
     if isinstance(value, str):
         if len(value) >= _LENGTH:
-            yield from _UUID.findall(value)
+            yield from re.findall(_UUID, value)
     elif isinstance(value, UUID):
         yield str(value)
     else:

@@ -1,7 +1,5 @@
 """The first record of a cassette."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field

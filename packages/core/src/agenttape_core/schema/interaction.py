@@ -1,7 +1,5 @@
 """One boundary call."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field

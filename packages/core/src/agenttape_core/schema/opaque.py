@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, NoReturn
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.schema.plain import Plain
 from agenttape_core.schema.values import Decode, Encode, TypeCodec
 
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,16}\b")
+_ADDRESS = Lazy(r"\b0x[0-9a-fA-F]{4,16}\b")
 _MAX_TEXT = 500
 
 

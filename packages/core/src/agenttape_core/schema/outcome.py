@@ -1,7 +1,5 @@
 """The outcome of one boundary call."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator

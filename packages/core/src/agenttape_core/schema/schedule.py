@@ -4,12 +4,10 @@ A program in an event loop behaves in the same way if everything from outside re
 steps: the end of an awaited call, a chunk of a stream, a timer, the result of a thread. A *delivery* is one of these.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -63,7 +61,7 @@ class Admissions(Record):
     """The places of the origins in that list: `0` is the next arrival of the first one, `0@3` the third, `0*2` two."""
 
     @model_validator(mode="after")
-    def _knows_its_origins(self) -> Admissions:
+    def _knows_its_origins(self) -> Self:
         count = 0
         for word in self.order.split():
             rest, _, times = word.partition("*")
@@ -109,7 +107,7 @@ class Scheduled(Record):
         return order
 
     @model_validator(mode="after")
-    def _knows_its_calls(self) -> Scheduled:
+    def _knows_its_calls(self) -> Self:
         for delivery in parsed(self.order):
             if delivery.sender in {"call", "began", "cancelled"} and delivery.which >= len(self.calls):
                 raise ValueError(f"`order` names call {delivery.which} of {len(self.calls)}; the first one is 0")

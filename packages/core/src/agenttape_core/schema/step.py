@@ -1,7 +1,5 @@
 """Steps: they aren't boundaries, but give a run its shape."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field

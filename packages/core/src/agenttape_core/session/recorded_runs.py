@@ -26,7 +26,7 @@ from agenttape_core.schema import Plain
 from agenttape_core.session.codecs import plain_value
 from agenttape_core.session.session import Session
 
-_NUMBERS = re.compile("[~#]")
+_NUMBERS = "[~#]"
 
 
 class _Recorded(NamedTuple):
@@ -249,4 +249,4 @@ class RecordedRuns:
 
 
 def _name(address: str) -> str:
-    return _NUMBERS.split(address, maxsplit=1)[0]
+    return re.split(_NUMBERS, address, maxsplit=1)[0]

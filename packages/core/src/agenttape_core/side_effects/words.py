@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 from os import getcwd, lstat
 from os import stat as stat_of  # bound here: watchers that replace these (blockbuster) are about the program, not us
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ANONYMOUS = getattr(os, "O_TMPFILE", 0) & ~getattr(os, "O_DIRECTORY", 0)
-_DEVICES = re.compile(r"/dev/(?!shm/|mqueue/)|/proc/self/fd/")
+_DEVICES, _FILES_IN_DEVICES = ("/dev/", "/proc/self/fd/"), ("/dev/shm/", "/dev/mqueue/")  # noqa: S108 - others write there
 """Paths that aren't files: terminals, the null device, descriptors. What is in `/dev/shm` is a file like any other."""
 _PRINTING = (1, 2)  # the descriptors of standard output and error
 _READING_MAPS = (1, 3)
@@ -81,7 +80,8 @@ def _opened(path: Any, mode: Any, flags: Any) -> str | None:
         return None
     if _ANONYMOUS and isinstance(flags, int) and flags & _ANONYMOUS:
         return None  # a file without a name, which nobody else can see
-    if _DEVICES.match(os.fsdecode(path)):
+    text = os.fsdecode(path)
+    if text.startswith(_DEVICES) and not text.startswith(_FILES_IN_DEVICES):
         return "wrote an open file" if _is_there(path) and _is_file_of_others(path) else None
     if _is_folder(path):  # it isn't written to by opening it
         return None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from typing import TYPE_CHECKING
 
 from agenttape_core.format import limits
 from agenttape_core.format.assets import is_file_name
 from agenttape_core.format.malformed import Malformed
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.storage.location import CassetteUrl
 from agenttape_core.storage.names import ASSETS
 from agenttape_core.storage.stores import store_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agenttape_core.storage.location import Location
     from agenttape_core.storage.stores import Store
 
-_LEFTOVER = re.compile(r"\.(?P<name>.+)\.[0-9]+-[0-9a-f]{8}\.tmp")
+_LEFTOVER = Lazy(r"\.(?P<name>.+)\.[0-9]+-[0-9a-f]{8}\.tmp")
 """The leftovers of `atomic.replace_file` after a crash."""
 
 

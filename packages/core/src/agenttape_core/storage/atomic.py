@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import secrets
 from pathlib import Path
 
 from agenttape_core.errors import CassetteWriteError, how_to_recover
+from agenttape_core.lazy_patterns import Lazy
 
-_LEFTOVER = re.compile(r"\.[0-9]+-[0-9a-f]{8}\.tmp")  # the end of the name of a temporary file
+_LEFTOVER = Lazy(r"\.[0-9]+-[0-9a-f]{8}\.tmp")  # the end of the name of a temporary file
 
 
 def real_path(path: Path) -> Path:

@@ -17,6 +17,7 @@ from agenttape_core.errors import CassetteNotFoundError, NetworkBlockedError, co
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.named_tuples import NamedTuple
+from agenttape_core.settings import Settings
 
 _INTEGRATIONS = {
     "langchain-core": "agenttape-langchain",
@@ -56,7 +57,7 @@ def doctor(paths: tuple[str, ...], *, as_json: bool) -> int:
 
 def _settings() -> Iterator[_Fact]:
     settings = project_settings()
-    own = settings.model_dump(exclude_defaults=True)
+    own = {name: value for name, value in settings._asdict().items() if value != Settings._field_defaults[name]}
     shown = {name: shown_path(value) if name == "cassette_dir" else value for name, value in sorted(own.items())}
     said = ", ".join(f"{name}={value!r}" for name, value in shown.items())
     yield _Fact("settings", said or "the defaults")
