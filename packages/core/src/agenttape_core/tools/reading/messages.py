@@ -188,12 +188,8 @@ class Answer:
     @cached_property
     def tokens(self) -> dict[str, int]:
         """Tokens of special kinds, by the last words of their attribute of the GenAI conventions."""
-        found = {}
-        for name, paths in _TOKENS.items():
-            counts = (_at(source, path) for path in paths for source in self._sources)
-            count = next((count for count in counts if type(count) is int), None)
-            if count is not None:
-                found[name] = count
+        counted = ((name, self._count(paths)) for name, paths in _TOKENS.items())
+        found = {name: count for name, count in counted if count is not None}
         if apart := sum(self._written(lifetime) for lifetime in ("5m", "1h")):  # LangChain's total leaves these out
             found[_WRITTEN] = max(found.get(_WRITTEN, 0), apart)
         return found
@@ -205,16 +201,19 @@ class Answer:
 
     def _written(self, lifetime: str) -> int:
         key = f"ephemeral_{lifetime}_input_tokens"
-        counts = (_at(source, (details, key)) for details in _WRITTEN_FOR for source in self._sources)
-        return next((count for count in counts if type(count) is int), 0)
+        return self._count([(details, key) for details in _WRITTEN_FOR]) or 0
+
+    def _count(self, paths: Iterable[tuple[str, ...]]) -> int | None:
+        """Return the first count at one of the paths; most answers hold none of them."""
+        found = (_at(source, path) for path in paths for source in self._sources if path[0] in source)
+        return next((count for count in found if type(count) is int), None)
 
     @property
     def tokens_apart(self) -> int:
         """Tokens of the request that its provider doesn't count among the input tokens: Anthropic's cached ones."""
         if any(_at(source, path) is not None for path in _INCLUDED for source in self._sources):
             return 0
-        counts = ([_at(source, (key,)) for source in self._sources] for key in _APART)
-        return sum(next((count for count in each if type(count) is int), 0) for each in counts)
+        return sum(self._count([(key,)]) or 0 for key in _APART)
 
     @cached_property
     def _sources(self) -> list[Mapping[str, Any]]:
@@ -257,9 +256,9 @@ def pieces_of(chunk: Any) -> list[str | CallPiece]:
 
 def bare(value: Any) -> Any:
     """Return a value without its tag: the fields of a framework's object, or the value itself."""
-    if not isinstance(value, Mapping) or len(value) != 1:
+    if not isinstance(value, dict) or len(value) != 1:
         return value
-    tag, body = next(iter(value.items()))
+    [(tag, body)] = value.items()
     if not tag.startswith("$"):
         return value
     if isinstance(body, list) and body and isinstance(body[-1], Mapping):  # of an object: its class, then its fields
@@ -374,5 +373,6 @@ _TOKENS = {
 
 def _at(value: Any, path: tuple[str, ...]) -> Any:
     for key in path:
-        value = bare(value).get(key) if isinstance(bare(value), Mapping) else None
+        value = bare(value)
+        value = value.get(key) if isinstance(value, Mapping) else None
     return value
