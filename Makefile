@@ -77,7 +77,7 @@ quick: $(READY) ## Run the short tests of core that start no processes: the inne
 coverage: $(READY) ## Measure which lines of core the tests of the packages run, also in processes that they start; fail below 95 %.
 	$(BIN)/coverage erase
 	@status=0; set -x; \
-	for part in tests/core "tests/langchain tests/langgraph tests/llamaindex tests/servers"; do \
+	for part in tests/core "tests/conformance tests/langchain tests/langgraph tests/llamaindex tests/servers"; do \
 		$(BIN)/coverage run -m pytest -q -n auto --dist worksteal -o faulthandler_timeout=1800 $$part || status=1; \
 	done; \
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report || status=1; \
