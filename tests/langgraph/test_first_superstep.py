@@ -19,6 +19,7 @@ from langgraph.types import Command, interrupt
 from agenttape_core import use_cassette
 from agenttape_langchain import TapeCallbackHandler
 
+from ..kit.replaying import recorded_as_replayed
 from ..langchain.fakes import RunIds
 
 YES: Any = Command(resume="yes")
@@ -173,13 +174,7 @@ def test_runs_keep_their_identity(case: Callable[[Program], Any], how: str, tmp_
         program = Program(how)
         return case(program), program.ids.runs
 
-    path = tmp_path / "c.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = run()
-    for _ in range(2):
-        with use_cassette(path) as replay:
-            assert run() == recorded
-        assert not replay.report.nondeterminism
+    recorded_as_replayed(tmp_path / "c.yaml", run)
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])

@@ -17,6 +17,7 @@ from langgraph.types import CachePolicy
 
 from agenttape_core import open_cassette, use_cassette
 
+from ..kit.replaying import recorded_as_replayed
 from ..langchain.fakes import RunIds
 
 
@@ -127,13 +128,7 @@ def test_idle_runs_have_their_own_identity(case: Callable[[Program], Any], how: 
         program = Program(how)
         return case(program), program.ids.runs
 
-    path = tmp_path / "c.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = run()
-    for _ in range(2):
-        with use_cassette(path) as replay:
-            assert run() == recorded
-        assert not replay.report.nondeterminism
+    recorded_as_replayed(tmp_path / "c.yaml", run)
 
 
 def test_each_outermost_graph_has_one_step(tmp_path: Path) -> None:

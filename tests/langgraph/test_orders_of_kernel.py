@@ -13,20 +13,11 @@ from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 
-from agenttape_core import boundary, use_cassette
+from agenttape_core import boundary
+
+from ..kit.replaying import recorded_as_replayed
 
 REPLAYS = 6
-
-
-def are_equal(path: Path, run: Any) -> None:
-    """Record a program, and replay it several times: each replay is equal, and reports nothing."""
-    with use_cassette(path, mode="all"):
-        recorded = run()
-    for _ in range(REPLAYS):
-        with use_cassette(path) as replay:
-            found = run()
-        assert found == recorded
-        assert replay.report.nondeterminism == replay.report.unobserved == ()
 
 
 class Model(GenericFakeChatModel):
@@ -93,7 +84,7 @@ def test_custom_events_of_parallel_tools(handler: Any, tmp_path: Path) -> None:
         asyncio.run(agent.ainvoke(inputs, {"callbacks": [seen]}))
         return seen.names  # type: ignore[no-any-return]
 
-    are_equal(tmp_path / "c.yaml", run)
+    recorded_as_replayed(tmp_path / "c.yaml", run, REPLAYS)
 
 
 DELAYS = [0.01, 0.0102, 0.02, 0.0202]
@@ -124,7 +115,7 @@ def test_loop_and_threads_write_to_one_list(tmp_path: Path) -> None:
         asyncio.run(main())
         return out
 
-    are_equal(tmp_path / "c.yaml", run)
+    recorded_as_replayed(tmp_path / "c.yaml", run, REPLAYS)
 
 
 def test_threads_write_to_one_list(tmp_path: Path) -> None:
@@ -143,7 +134,7 @@ def test_threads_write_to_one_list(tmp_path: Path) -> None:
         asyncio.run(main())
         return out
 
-    are_equal(tmp_path / "c.yaml", run)
+    recorded_as_replayed(tmp_path / "c.yaml", run, REPLAYS)
 
 
 def test_agents_on_uvloop(tmp_path: Path) -> None:
@@ -181,10 +172,4 @@ def test_agents_on_uvloop(tmp_path: Path) -> None:
 
         return uvloop.run(main()), seen.names
 
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = run()
-    for _ in range(REPLAYS):
-        with use_cassette(tmp_path / "c.yaml") as replay:
-            found = run()
-        assert found == recorded
-        assert replay.report.nondeterminism == replay.report.unobserved == ()
+    recorded_as_replayed(tmp_path / "c.yaml", run, REPLAYS)

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
 from langgraph.types import Command, interrupt
 
-from agenttape_core import use_cassette
+from ..kit.replaying import recorded_as_replayed
 
 
 def _by_completion(futures: list[Any]) -> list[str]:
@@ -52,9 +52,4 @@ def test_results_of_tasks_come_in_one_order(take: Any, tmp_path: Path) -> None:
         resume: Any = Command(resume="yes")
         return flow.invoke(resume, config)
 
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = run()
-    for _ in range(3):
-        with use_cassette(tmp_path / "c.yaml") as replay:
-            assert run() == recorded
-        assert not replay.report.nondeterminism
+    recorded_as_replayed(tmp_path / "c.yaml", run, times=3)

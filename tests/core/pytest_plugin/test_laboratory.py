@@ -14,7 +14,7 @@ import agenttape_core.pytest_plugin.experimenting  # noqa: F401 - runs in this p
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments import change
 
-from .conftest import Project
+from .conftest import LOADED, Project
 
 SUITE = """
 @pytest.mark.cassette(mode="once")
@@ -75,6 +75,7 @@ def test_revisions(recorded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     def git(*words: str) -> None:
         subprocess.run([*who, *words], check=True, capture_output=True)
 
+    monkeypatch.setenv("PYTEST_PLUGINS", ",".join(LOADED[:2]))  # of the processes that replay revisions
     git("init", "-q", "-b", "main")
     git("add", "agent.py", "test_it.py", "pytest.ini")
     git("commit", "-qm", "One")

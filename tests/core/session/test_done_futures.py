@@ -14,6 +14,8 @@ import pytest
 
 from agenttape_core import boundary, use_cassette
 
+from ...kit.replaying import recorded_as_replayed
+
 COUNT = 40
 """So many that no two sets of them have one order by chance."""
 
@@ -84,12 +86,7 @@ def test_done_futures_come_in_one_order(way: Any, tmp_path: Path) -> None:
         chat("a")
         return way(_made())  # type: ignore[no-any-return]
 
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = run()
-    for _ in range(3):
-        with use_cassette(tmp_path / "c.yaml") as replay:
-            assert run() == recorded
-        assert not replay.report.nondeterminism
+    recorded = recorded_as_replayed(tmp_path / "c.yaml", run, times=3)
     assert sorted(recorded)[-COUNT:] == list(range(COUNT)) or way is waited_for_first
 
 

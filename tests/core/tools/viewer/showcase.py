@@ -239,9 +239,9 @@ def write_long(path: Path, calls: int) -> Path:
     book = Book()
     talk: list[dict[str, Any]] = []
     for turn in range(calls // 2):
-        if turn % 50 == 0:
+        if turn % 10 == 0:
             talk = [{"role": "user", "content": f"Question {turn}: " + "what is it " * 20}]
-        place, start = f"Agent#{turn // 50 + 1}/turn@{turn % 50}", 130.0 * turn
+        place, start = f"Agent#{turn // 10 + 1}/turn@{turn % 10}", 130.0 * turn
         outcome = returned(said(f"Thinking of {turn}."), (100, 12))
         book.call("chat", f"{place}/ChatOpenAI", (start, 100), {"model": "gpt-5", "messages": list(talk)}, outcome)
         asked = {"name": "search", "arguments": {"query": f"needle {turn}", "notes": "lorem " * 40}}
