@@ -351,8 +351,10 @@ def test_locks_that_calls_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert id(lock) not in waited_for
 
 
-def test_executors_of_calls(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_executors_of_calls(tmp_path: Path, kind: str) -> None:
     """The end of a loop's executor that only calls have used is in no order: a replay has no such executor."""
+    run = pytest.importorskip(kind).run
 
     @boundary("call")
     async def ask(question: str) -> str:
@@ -362,10 +364,10 @@ def test_executors_of_calls(tmp_path: Path) -> None:
         return list(await asyncio.gather(ask(f"{name}1"), ask(f"{name}2")))
 
     def program() -> list[list[str]]:
-        first = asyncio.run(both("a"))
+        first = run(both("a"))
         with ThreadPoolExecutor(2) as pool:
-            others = list(pool.map(lambda name: asyncio.run(both(name)), "bc"))
-        return [first, *others, asyncio.run(both("d"))]
+            others = list(pool.map(lambda name: run(both(name)), "bc"))
+        return [first, *others, run(both("d"))]
 
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         recorded = program()

@@ -15,10 +15,12 @@ has run. Its clock can't be put forward; so a timer that comes next in a replay 
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from asyncio import Handle, timeouts
 from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
 from time import monotonic
 from types import SimpleNamespace
@@ -38,7 +40,7 @@ from agenttape_core.scheduling.executing import (
 )
 from agenttape_core.scheduling.handles import PROGRAM, are_timers_ours, in_session, join_session, owner_of
 from agenttape_core.scheduling.lazy_streams import UNREAD
-from agenttape_core.scheduling.loops import UNSEEN, Admitted, Room, Rooms, is_cancelled
+from agenttape_core.scheduling.loops import UNSEEN, Admitted, Room, Rooms, is_cancelled, is_seen
 from agenttape_core.scheduling.participants import HERE, Key, starting
 from agenttape_core.scheduling.scopes import SCOPES
 from agenttape_core.scheduling.task_sets import number
@@ -317,11 +319,25 @@ _ENDS = 1.0
 """Seconds for which a loop waits with its turn for the threads of its executor; they are idle, but for left calls."""
 
 
+def _executor_of(loop: Any) -> Any:
+    """Return the default executor of a loop; `None` if it has none. uvloop has no name for it."""
+    if is_seen(loop):
+        return loop._default_executor  # noqa: SLF001 - no public name tells it
+    return next((each for each in gc.get_referents(loop) if isinstance(each, ThreadPoolExecutor)), None)
+
+
+def _forget_executor(loop: Any) -> None:
+    if is_seen(loop):
+        loop._default_executor = None  # noqa: SLF001 - its method takes executors alone
+    else:
+        loop.set_default_executor(None)
+
+
 def _ending_executor(real: Callable[..., Any]) -> Callable[..., Any]:
     """Keep the end of an executor that only code of calls has used out of the order: a replay has neither."""
 
     async def shutdown_default_executor(self: Any, *args: Any, **kwargs: Any) -> None:
-        pool = self._default_executor
+        pool = _executor_of(self)
         if pool is not None and _USES_EXECUTOR not in vars(self) and room_here(self) is not None:
             with starting():
                 pool.shutdown(wait=False)
@@ -329,7 +345,7 @@ def _ending_executor(real: Callable[..., Any]) -> Callable[..., Any]:
                 for thread in list(pool._threads):  # noqa: SLF001 - its own way to wait has no limit
                     thread.join(max(0.0, until - monotonic()))
             if not any(thread.is_alive() for thread in pool._threads):  # noqa: SLF001 - as above
-                self._default_executor = None  # then nothing is left to wait for
+                _forget_executor(self)  # then nothing is left to wait for
         await real(self, *args, **kwargs)
 
     return shutdown_default_executor
@@ -454,7 +470,12 @@ def _follow_uvloop() -> None:
     if loop is None or loop in UNSEEN:
         return
     UNSEEN[loop] = UnseenRoom
-    wrapped = {**_WRAPPED, "call_later": _later, "call_soon": counting}
+    wrapped = {
+        **_WRAPPED,
+        "call_later": _later,
+        "call_soon": counting,
+        "shutdown_default_executor": _ending_executor,
+    }
     del wrapped["call_at"]  # it calls `call_later`
     for name, wrap in wrapped.items():
         setattr(loop, name, wrap(getattr(loop, name)))
