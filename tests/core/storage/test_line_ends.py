@@ -3,6 +3,7 @@ r"""A checkout may end the lines with \r\n: a cassette is the same to the last v
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -131,3 +132,12 @@ def test_an_asset_that_was_converted_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(CassetteFormatError, match=r"\*\.assets/\*\* binary"), use_cassette(path):
         page()
+
+
+def test_spaces_in_the_last_line(tmp_path: Path, make: MakeInteraction) -> None:
+    """Another program may write the line that ends a file of JSON lines with spaces."""
+    path = tmp_path / "tape.jsonl"
+    write_cassette(path, Header(name="tape"), [make(1)])
+    path.write_bytes(b"".join(json.dumps(json.loads(line)).encode() + b"\n" for line in path.read_bytes().splitlines()))
+    assert path.read_bytes().endswith(b'{"end": true}\n')
+    assert [call.number for call in open_cassette(path).interactions()] == [1]

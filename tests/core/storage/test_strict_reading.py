@@ -130,3 +130,10 @@ def test_usage_is_read_as_pydantic_reads_it(usage: dict[str, Any]) -> None:
     """So is the usage of an outcome."""
     stored = {"status": "returned", "value": 1, "usage": usage}
     assert outcome_of(outcome_from_dict, stored) == outcome_of(Outcome.model_validate, stored)
+
+
+@pytest.mark.parametrize("seconds", [1e30, -1e30, 1e308])
+def test_a_time_is_one_that_a_date_can_hold(seconds: float) -> None:
+    """A header whose clock shows no date is refused when it's read, and not where the program asks for the time."""
+    with pytest.raises(Malformed, match="clock"):
+        header_from_dict({"agenttape": 1, "name": "tape", "volatile": {"clock": seconds}})

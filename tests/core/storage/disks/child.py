@@ -226,7 +226,9 @@ def hopeless(folder: Path) -> None:
     found = numbers(recover(left, folder.parent / "recovered.yaml"))
     assert found == list(range(1, len(found) + 1))
     assert path.read_bytes() == before
-    assert "records had no room" in "".join(error.__notes__), error.__notes__
+    command, lost = "".join(error.__notes__).splitlines()[-2:]
+    assert command.endswith(path.name), error.__notes__
+    assert lost.startswith("  lost, as no disk had space: "), error.__notes__
 
 
 def requests(folder: Path) -> None:

@@ -21,6 +21,7 @@ _match_head = re.compile(
 ).match
 _match_step_head = re.compile(rb'\{"step":[0-9]{1,9},"kind":%b,"name":%b,"address":%b' % (_TEXT, _TEXT, _TEXT)).match
 _END = b'{"end":true}'
+_match_end = re.compile(rb'\s*\{\s*"end"\s*:\s*true\s*\}').fullmatch
 _OUTCOME = b',"outcome":'
 _NO_IDS = tuple(f'"{key}":'.encode() for key in ("request", "continues", "tags", "metadata", "fidelity", "acts"))
 """The keys that may follow the first keys of a record without ids."""
@@ -33,9 +34,10 @@ class JsonlLayout:
     def check_end(self, data: bytes) -> int:
         """Find the line that ends the file."""
         tail = data[-256:].rstrip()
-        if not tail.endswith(b"\n" + _END):
+        before, line_feed, last = tail.rpartition(b"\n")
+        if not line_feed or _match_end(last) is None:
             raise Malformed(f"the file is cut off: its last line must be {_END.decode()}", data.count(b"\n"))
-        return len(data) - len(data[-256:]) + len(tail) - len(_END)
+        return len(data) - len(data[-256:]) + len(before) + 1
 
     def spans(self, data: bytes, end: int) -> list[Span]:
         """One per line, its end included; blank lines are passed over."""

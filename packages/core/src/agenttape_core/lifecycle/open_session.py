@@ -10,7 +10,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.engine import IDEMPOTENT, Mode, Policy, parse_mode
-from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError, ConfigurationError, how_to_recover
+from agenttape_core.errors import (
+    CassetteFormatError,
+    CassetteNotFoundError,
+    ConfigurationError,
+    counted,
+    how_to_recover,
+)
 from agenttape_core.lifecycle.header import new_header, redactor_for
 from agenttape_core.lifecycle.prepared import Prepared
 from agenttape_core.lifecycle.project import Project, this_project
@@ -221,8 +227,8 @@ def recoverable(journal: Path, unkept: int = 0) -> str:
 
 
 def lost_records(unkept: int) -> str:
-    """Return the end of a message about records for which there was no space on any disk; empty if there are none."""
-    return f"; {unkept} records had no room anywhere and are lost" if unkept else ""
+    """Return the last line of a message about records for which no disk had space; empty if there are none."""
+    return f"\n  lost, as no disk had space: {counted(unkept, 'record')}" if unkept else ""
 
 
 # The folders of this run that are others elsewhere: of the project, of the user, of a test, and the current one.

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from agenttape_core.schema.interaction import Timing
+from agenttape_core.schema.interaction import Moment, Timing
 from agenttape_core.schema.record import Items, Record
 from agenttape_core.schema.schedule import Admissions, Scheduled
 from agenttape_core.schema.step import StepTiming
@@ -53,8 +53,7 @@ class Volatile(Record):
     run_id: str = ""  # the id of the run that was recorded, as its events have it
     entry: Entry = Entry.model_construct()
     """The call that began the run: two recordings of it may be synchronous and asynchronous, or of two threads."""
-    clock: float | None = None
-    """The frozen time at which the run began, in seconds since the epoch, if either clock is frozen."""
+    clock: Moment | None = None  # the frozen time at which the run began, if either clock is frozen
     zone: str = Field(default="", pattern=r"^(?:[+-]\d{4}(?: \S+)?)?$")
     """The local time zone of the process at that time, as `+0900 JST`."""
     python: str = ""

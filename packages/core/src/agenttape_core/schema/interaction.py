@@ -1,6 +1,6 @@
 """One boundary call."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -9,6 +9,9 @@ from agenttape_core.schema.record import Items, Record
 
 Fidelity = Literal["exact", "lossy", "missing"]
 """The completeness of a record: all that happened; an approximation; only the fact that it happened."""
+
+Moment = Annotated[float, Field(gt=-6.2e10, lt=2.5e11)]
+"""A time in seconds since the epoch: one that a date in any time zone can hold."""
 
 
 class SideEffect(Record):
@@ -60,6 +63,5 @@ class Timing(Record):
     duration_ms: float
     offsets_ms: Items[float] = Field(default_factory=list)
     """For a stream: the arrival of each chunk, in milliseconds after the call began. The first one is the TTFT."""
-    moment: float | None = None
-    """The moment at which the code of a tool began, by its own clock, in seconds since the epoch."""
+    moment: Moment | None = None  # the moment at which the code of a tool began, by its own clock
     nonce: str = ""  # a text that no other recording has, of which the ids in the code of a tool were made
