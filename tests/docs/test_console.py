@@ -65,16 +65,18 @@ def environment(
 ) -> Iterator[dict[str, str]]:
     """The environment of a reader's shell, in which the examples' server stands for OpenAI's service."""
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
-    if page.name != "llamaindex.md":  # there, verify compares a recording of `python` with replays of new processes
-        forks.shims(tmp_path / "bin", str(commands.parent / "socket"), "python")
+    python = tmp_path / "bin" / "python"
+    forks.shims(python.parent, str(commands.parent / "socket"), python.name)
+    # There, verify compares a recording of `python` with replays of new processes.
+    own = [] if page.name == "llamaindex.md" else [str(python.parent)]
+    if page.name != "other-frameworks.md":  # there, requests of a client are recorded that is imported in the session
+        monkeypatch.setenv("FORKED_PYTHON", str(python))
     with import_module("weather_agent.server").OpenAILoopback() as server:
         others = ("AGENTTAPE_", "PYTEST_", "CI", "BUILD_NUMBER")  # where these are set, pytest prints more
         kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
         yield {
             **kept,
-            "PATH": os.pathsep.join(
-                [str(commands), str(tmp_path / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
-            ),
+            "PATH": os.pathsep.join([str(commands), *own, str(Path(sys.executable).parent), os.environ["PATH"]]),
             "OPENAI_BASE_URL": server.base_url,
             "OPENAI_API_KEY": "any-text",
             "GIT_CONFIG_GLOBAL": os.devnull,
