@@ -29,7 +29,7 @@ from pathlib import Path
 
 SESSION = (
     *("pydantic", "importlib.metadata", "asyncio", "concurrent.futures", "multiprocessing", "pickle", "ssl", "csv"),
-    *("agenttape_core.lifecycle.packages", "agenttape_core.lifecycle.request", "agenttape_core.redaction.scanner"),
+    *("agenttape_core.on_demand", "agenttape_core.lifecycle.request", "agenttape_core.redaction.scanner"),
     *("agenttape_core.storage.journal", "agenttape_core.guard"),
 )
 """Modules that a session imports; none of those whose import opens one, nor what freezes or schedules a program."""

@@ -9,14 +9,14 @@ from types import ModuleType
 import pytest
 
 from agenttape_core.integration.patching import register_packages
-from agenttape_core.lifecycle import packages
-from agenttape_core.lifecycle.packages import package_versions
+from agenttape_core.lifecycle import header
+from agenttape_core.lifecycle.header import package_versions
 
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the registry of this process as it is."""
-    monkeypatch.setattr(packages, "_distributions", dict(packages._distributions))
+    monkeypatch.setattr(header, "_distributions", dict(header._distributions))
 
 
 def test_registered_and_imported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ yields each `Stored` part of the files in which a framework keeps threads.
 from agenttape_core.freeze import register_backoff, register_run_ids, register_seam
 from agenttape_core.guard import register_tracer
 from agenttape_core.guard.patching import Wrappers
-from agenttape_core.lifecycle.packages import register_packages
+from agenttape_core.lifecycle.header import register_packages
 from agenttape_core.lifecycle.patched_on_import import ConnectedOnImport, PatchedOnImport
 from agenttape_core.lifecycle.thread_files import Stored, register_thread_files
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import platform
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, cast
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze import TICKING
-from agenttape_core.lifecycle.packages import package_versions
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.locks import cached_property
+from agenttape_core.on_demand import load_late
 from agenttape_core.redaction import Rule
 from agenttape_core.redaction.detection.encoded import tells_pseudonym
 from agenttape_core.redaction.path_placeholders import Places
 from agenttape_core.redaction.rules import keeping
 from agenttape_core.schema import Freeze, Header, Plain, Redaction, Volatile
 from agenttape_core.session.hash_seed import hash_seed
-from agenttape_core.session.time_zones import zone_at
 from agenttape_core.settings import Settings
+from agenttape_core.side_effects import register_frameworks
 from agenttape_core.storage import Location, stem_of
 
 if TYPE_CHECKING:
@@ -26,6 +30,45 @@ if TYPE_CHECKING:
     from agenttape_core.scheduling import Order
     from agenttape_core.schema import Scheduled, StepTiming, Timing
     from agenttape_core.session.run_input import RunInput
+
+# -- The packages whose versions a cassette records: those that can change a run's requests and answers.
+
+_distributions: dict[str, str] = {
+    "agenttape_core": "agenttape-core",
+    # Clients of providers belong to no integration: any framework may call them, or the program itself.
+    "anthropic": "anthropic",
+    "openai": "openai",
+}
+
+
+def register_packages(distributions: Mapping[str, str]) -> None:
+    """Name the versions of packages in the header of each cassette that is recorded while they are imported.
+
+    An integration registers itself and the libraries it records, so that `agenttape check --stale` sees changes. The
+    content of these packages' objects counts as part of the program: they connect the program's own objects.
+
+    Args:
+        distributions: The names of distributions by the modules whose import shows that they are in use.
+    """
+    _distributions.update(distributions)
+    register_frameworks(distributions)
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of the registered packages that are imported, by the names of their distributions."""
+    load_late()
+    imported = sorted({name for module, name in list(_distributions.items()) if module in sys.modules})
+    versions = {name: _version(name) for name in imported}
+    return {name: number for name, number in versions.items() if number is not None}
+
+
+@functools.cache  # it reads files: a good part of the time that a session takes
+def _version(distribution: str) -> str | None:
+    """Return the version of a distribution that is imported; `None` if it was imported from a source tree."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
 
 
 class _LateRedactor:
@@ -231,3 +274,38 @@ def finished_header(
     """Return the header of an ended session, with the `timings` and `steps` of earlier records that stay."""
     update = {"packages": package_versions(), "timings": dict(timings), "steps": dict(steps or {})}
     return header.model_copy(update={"volatile": header.volatile.model_copy(update=update)})
+
+
+# -- The local time zone of a recording and of its replay.
+#
+# A frozen clock is a moment. What `datetime.now()` shows of a moment depends on the zone of the process, which no
+# session can set for it: the zone belongs to the machine, as a file or as `TZ`. So a replay in another zone reports
+# that it is.
+
+_OFFSET = Lazy(r"([+-])(\d\d)(\d\d)(?: \S+)?")
+_UTC = "+0000"
+
+
+def zone_at(moment: float) -> str:
+    """Return the local zone of this process at a moment, as `+0900 JST`."""
+    local = time.localtime(moment)
+    return f"{time.strftime('%z', local)} {local.tm_zone}"
+
+
+def another_zone(recorded: str, moment: float | None) -> str:
+    """Return how a time zone differs from the recorded one, and how to replay in that one; "" if it doesn't.
+
+    `recorded` is empty if it is not known; `moment` is the frozen moment at which the recording began, `None` if its
+    clock is not frozen.
+    """
+    found = _OFFSET.fullmatch(recorded)
+    if found is None or moment is None:
+        return ""
+    now = zone_at(moment)
+    if now.partition(" ")[0] == recorded.partition(" ")[0]:
+        return ""
+    sign, hours, minutes = found.groups()
+    # In TZ, the offset is what has to be added to the local time: the other way round.
+    posix = f"'<{sign}{hours}{minutes}>{'-' if sign == '+' else '+'}{hours}:{minutes}'"
+    variable = "UTC" if recorded.startswith(_UTC) else posix
+    return f"recorded in the time zone {recorded}, replayed in {now}: local times differ; replay with TZ={variable}"

@@ -234,7 +234,7 @@ def judged(opened: Opened) -> Judgement:
     if opened.prepared.request.candidate is not None and not _asks_models(opened):
         return Judgement(_untried(opened))
     if opened.prepared.request.judges_changes and opened.prepared.changes:
-        from agenttape_core.lifecycle.changed import unlanded_error  # most sessions change nothing
+        from agenttape_core.lifecycle.open_session import unlanded_error  # most sessions change nothing
 
         unlanded = unlanded_error(opened.session, opened.prepared.changes, opened.prepared.shown)
         if unlanded is not None:

@@ -13,9 +13,11 @@ from agenttape_core.engine import IDEMPOTENT, Mode, Policy, parse_mode
 from agenttape_core.errors import (
     CassetteFormatError,
     CassetteNotFoundError,
+    ChangeNotReachedError,
     ConfigurationError,
     counted,
     how_to_recover,
+    shown_path,
 )
 from agenttape_core.lifecycle.header import new_header, redactor_for
 from agenttape_core.lifecycle.prepared import Prepared
@@ -28,6 +30,7 @@ from agenttape_core.matching import NO_CALLS, Key, Selector, refuse_unselected
 from agenttape_core.on_demand import WAITING, load_late
 from agenttape_core.redaction.path_placeholders import HOME, PROJECT, WORKING, Places, can_be_place
 from agenttape_core.schema import KINDS, MODEL_KINDS, PURE_KINDS, Header, IndexRow
+from agenttape_core.session import Session
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Cassette, Location, open_cassette
 from agenttape_core.storage.files import CONFLICT, choose_side
@@ -118,7 +121,6 @@ def prepare(request: SessionRequest) -> Prepared:
 
 
 def _changes(changes: Changes, cassette: Cassette, policy: Policy) -> Mapping[int, Placed]:
-    from agenttape_core.lifecycle.changed import changes_of  # most sessions change nothing
 
     return changes_of(changes, cassette, policy)
 
@@ -289,3 +291,50 @@ def _nearest(start: str, names: Sequence[str]) -> str:
         above = os.path.dirname(folder)  # noqa: PTH120
         folder = above if above != folder else ""
     return ""
+
+
+# -- The changes of a session: checked before anything runs, and judged when it has ended.
+
+_SHOWN_CHANGES = 10
+
+
+def changes_of(changes: Changes, cassette: Cassette, policy: Policy) -> dict[int, Placed]:
+    """Return the changes of recorded calls, by their numbers.
+
+    `changes` are by what selects the calls. Raises `ConfigurationError` if one selects no call, or can't be reached.
+    """
+    from agenttape_core.interventions import placed  # most sessions change nothing
+
+    found = placed(changes, cassette)
+    for row in cassette.entries:
+        if row.number not in found:
+            continue
+        if not policy.may_replay(row.kind, row.name, row.address):
+            why = "it is live, so it is not replayed"
+        elif policy.must_step_into(row.kind, row.name, row.address):
+            why = "its code is stepped into, so its recorded outcome is not used"
+        else:
+            continue
+        raise ConfigurationError(
+            f"changes: interaction {row.number}, {row.kind} {row.name} at {row.address}, cannot be changed: {why}"
+        )
+    return found
+
+
+def unlanded_error(session: Session, changes: Mapping[int, Placed], shown: Location) -> ChangeNotReachedError | None:
+    """Return the error that names the changes of which none was reached; `None` if one of each key was."""
+    reached = {changes[one.number].key for one in session.report.reached}
+    left = {number: one.change for number, one in changes.items() if one.key not in reached}
+    if not left:
+        return None
+    rows = {row.number: row for row in session.source.entries}
+    lines = []
+    for number, change in list(left.items())[:_SHOWN_CHANGES]:
+        row = rows.get(number)
+        where = f"{row.kind} {row.name} at {row.address}" if row is not None else "a call"
+        lines.append(f"{number:>4}  {where}: {change}")
+    more = [f"and {len(left) - _SHOWN_CHANGES} more"] if len(left) > _SHOWN_CHANGES else []
+    verb = "wasn't" if len(left) == 1 else "weren't"
+    first = f"{shown_path(shown)}: {counted(len(left), 'change')} {verb} reached: the run didn't make the call"
+    remedy = "a run in which nothing was changed shows nothing: change a call that it makes"
+    return ChangeNotReachedError("\n  ".join([first, *lines, *more, remedy]))

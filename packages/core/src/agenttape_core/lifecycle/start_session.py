@@ -17,7 +17,7 @@ from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.freeze import Environment, Frozen
 from agenttape_core.guard import Guard, in_telemetry, tracer_hosts
 from agenttape_core.lifecycle.chosen_order import choices_of
-from agenttape_core.lifecycle.header import with_beginning
+from agenttape_core.lifecycle.header import another_zone, with_beginning
 from agenttape_core.lifecycle.prepared import Prepared
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import unchanged
@@ -36,7 +36,6 @@ from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.positions import current_scope, scope_seen
 from agenttape_core.session.run_input import RunInput
 from agenttape_core.session.sources import EMPTY, Edited, Extended, compared_by
-from agenttape_core.session.time_zones import another_zone
 from agenttape_core.storage import Location, derived_path, is_pending, pending_path
 from agenttape_core.storage.location import refuse_read_only
 

@@ -11,8 +11,8 @@
   stepped into). `conditional_boundary` leaves out the calls of components that only run the program's own code.
 - An answer: `id_mapping`, `recorded_errors`, `stale_objects` and `pacing` turn a recording into the program's value;
   `candidates` ask another model.
-- A record: `recording`, `side_effects_of_call`, `shared_texts`, `steps` and `run_input` build it, with `codecs`, and
-  without the secrets in `secret_scope`; `ledger` has all records.
+- A record: `recording`, `shared_texts`, `steps` and `run_input` build it, with `codecs`, and without the secrets in
+  `secret_scope`; `ledger` has all records.
 - What's rare: `listening` is what may listen to a call, and `listeners` what does.
 - The result: `miss` has the words, `report` the fate of each call, `events` the stream of events, and
   `hash_seed` the reason why sets come in another order.

@@ -23,8 +23,7 @@ from agenttape_core.session.call import Call
 from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.codecs import plain_metadata, plain_tags, plain_value
 from agenttape_core.session.recorded_errors import record_error
-from agenttape_core.session.recording import interaction_of, redacted_effects, response_ids
-from agenttape_core.session.side_effects_of_call import SideEffectsOfCall
+from agenttape_core.session.recording import SideEffectsOfCall, interaction_of, redacted_effects, response_ids
 from agenttape_core.session.slot import Slot
 from agenttape_core.side_effects import UnwatchedCode
 

@@ -22,8 +22,7 @@ from agenttape_core.session.codecs import plain_value, value_codec
 from agenttape_core.session.executed_call import ExecutedCall, around, executing
 from agenttape_core.session.ledger import Ledger
 from agenttape_core.session.listening import Listener
-from agenttape_core.session.plain_requests import canonicaliser
-from agenttape_core.session.recordings import Recordings, only_replays
+from agenttape_core.session.recordings import Recordings, canonicaliser, only_replays
 from agenttape_core.session.report import CallRecord, Report, answered_without, why_not_run
 from agenttape_core.session.run_input import FirstInput
 from agenttape_core.session.secret_scope import HeldSecrets

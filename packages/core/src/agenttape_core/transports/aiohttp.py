@@ -12,7 +12,6 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import current_session
 from agenttape_core.schema import Plain
 from agenttape_core.transports.bodies import decompressed
-from agenttape_core.transports.clients import client_missing
 from agenttape_core.transports.exchanges import (
     AsyncBody,
     Exchange,
@@ -21,7 +20,7 @@ from agenttape_core.transports.exchanges import (
     automatic_session,
     session_call_of,
 )
-from agenttape_core.transports.patching import replacing
+from agenttape_core.transports.patching import client_missing, replacing
 from agenttape_core.transports.requests import Destination, Request, joined
 from agenttape_core.transports.responses import Head
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from agenttape_core.transports.clients import client_missing
 from agenttape_core.transports.httpx_family import AsyncTaping, Taping, async_client, sync_client, taping_clients
+from agenttape_core.transports.patching import client_missing
 
 try:
     import httpx

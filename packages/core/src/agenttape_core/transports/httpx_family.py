@@ -12,7 +12,6 @@ from agenttape_core.integration import Session, current_session
 from agenttape_core.integration.patching import register_backoff
 from agenttape_core.locks import Lock
 from agenttape_core.schema import Plain
-from agenttape_core.transports.clients import Client
 from agenttape_core.transports.exchanges import (
     AsyncBody,
     Body,
@@ -25,7 +24,7 @@ from agenttape_core.transports.exchanges import (
     resized,
     session_call_of,
 )
-from agenttape_core.transports.patching import is_genuine, replacing
+from agenttape_core.transports.patching import Client, is_genuine, replacing
 from agenttape_core.transports.requests import ASKED_HEADERS, Destination, Request, header_names
 from agenttape_core.transports.responses import Head
 

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from agenttape_core.schema import Plain
-from agenttape_core.transports.clients import client_missing
 from agenttape_core.transports.exchanges import (
     Exchange,
     automatic_session,
@@ -17,7 +16,7 @@ from agenttape_core.transports.exchanges import (
     resized,
     session_call_of,
 )
-from agenttape_core.transports.patching import replacing
+from agenttape_core.transports.patching import client_missing, replacing
 from agenttape_core.transports.requests import Destination, joined
 from agenttape_core.transports.wire import content_of, head_of, request_of, response_of
 

@@ -28,7 +28,7 @@ from pydantic import PrivateAttr
 from agenttape_core import Rule
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration.observing import EventsOption, Payload
-from agenttape_core.integration.threads import Lock
+from agenttape_core.integration.patching import Wrappers
 from agenttape_llamaindex.callbacks.observing import Observing
 from agenttape_llamaindex.effect_hooks import EFFECTS_NOTED
 from agenttape_llamaindex.span_listeners import SpanListener
@@ -331,39 +331,11 @@ def _attaching(real: Callable[[Dispatcher, BaseEventHandler], None]) -> Callable
     return add_event_handler
 
 
-class _Wrapped:
-    """The framework's method, wrapped while there are handlers of ours. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._users = 0
-        self._real: Any = None
-        self._lock = Lock()
-
-    def need(self) -> None:
-        """Wrap it, if it is not."""
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                self._real = Dispatcher.add_event_handler
-                _put(_attaching(self._real))
-
-    def release(self) -> None:
-        """Put it back, if there's no other handler."""
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                _put(self._real)
-
-
-def _put(method: Any) -> None:
-    owner: Any = Dispatcher
-    owner.add_event_handler = method
-
-
-_wrapped = _Wrapped()
+_wrappers = Wrappers(lambda wrappers: wrappers.patch(Dispatcher, "add_event_handler", _attaching))
+"""In place while there are handlers of ours."""
 
 
 def _attach_when_added(handler: _Attachable) -> None:
     """Let a handler be attached where it is added to a dispatcher, for as long as it lives."""
-    _wrapped.need()
-    weakref.finalize(handler, _wrapped.release).atexit = False
+    _wrappers.__enter__()
+    weakref.finalize(handler, _wrappers.__exit__).atexit = False

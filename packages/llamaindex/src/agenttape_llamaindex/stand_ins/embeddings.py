@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from llama_index.core.base.embeddings.base import Embedding
-from llama_index.core.base.embeddings.base_sparse import BaseSparseEmbedding, SparseEmbedding
+from llama_index.core.base.embeddings.base_sparse import BaseSparseEmbedding
 from llama_index.core.embeddings.multi_modal_base import MultiModalEmbedding
 from llama_index.core.schema import ImageType
 from pydantic import PrivateAttr
@@ -19,7 +19,38 @@ from agenttape_llamaindex.requests import embedding_body, image_embedding_body
 from agenttape_llamaindex.workflows.halts import halts_end_streams_for
 
 
-class ReplayEmbedding(StandIn, MultiModalEmbedding):
+class _Texts:
+    """The calls of an embedding model for texts."""
+
+    _recorded: RecordedPart
+
+    def _cross(self, texts: str | list[str]) -> SessionCall:
+        return self._recorded.cross(EMBEDDING, lambda settings: embedding_body(texts, settings))
+
+    def _get_query_embedding(self, query: str) -> Any:
+        return replay_call(self._cross(query))
+
+    async def _aget_query_embedding(self, query: str) -> Any:
+        return await areplay_call(self._cross(query))
+
+    def _get_text_embedding(self, text: str) -> Any:
+        return replay_call(self._cross([text]))[0]
+
+    async def _aget_text_embedding(self, text: str) -> Any:
+        return (await areplay_call(self._cross([text])))[0]
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[Any]:
+        if is_batch(self._recorded, texts):
+            return replay_call(self._cross(texts))
+        return [self._get_text_embedding(text) for text in texts]
+
+    async def _aget_text_embeddings(self, texts: list[str]) -> list[Any]:
+        if is_batch(self._recorded, texts):
+            return await areplay_call(self._cross(texts))
+        return [await self._aget_text_embedding(text) for text in texts]
+
+
+class ReplayEmbedding(StandIn, _Texts, MultiModalEmbedding):
     """An embedding model that answers from a cassette, as the recorded one did: texts, and images if it did.
 
     Args:
@@ -61,33 +92,8 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
         """Return the name that the framework shows."""
         return "ReplayEmbedding"
 
-    def _cross(self, texts: str | list[str]) -> SessionCall:
-        return self._recorded.cross(EMBEDDING, lambda settings: embedding_body(texts, settings))
-
     def _cross_images(self, images: list[ImageType]) -> SessionCall:
         return self._recorded.cross(EMBEDDING, lambda settings: image_embedding_body(images, settings))
-
-    def _get_query_embedding(self, query: str) -> Embedding:
-        return replay_call(self._cross(query))  # type: ignore[no-any-return]
-
-    async def _aget_query_embedding(self, query: str) -> Embedding:
-        return await areplay_call(self._cross(query))  # type: ignore[no-any-return]
-
-    def _get_text_embedding(self, text: str) -> Embedding:
-        return replay_call(self._cross([text]))[0]  # type: ignore[no-any-return]
-
-    async def _aget_text_embedding(self, text: str) -> Embedding:
-        return (await areplay_call(self._cross([text])))[0]  # type: ignore[no-any-return]
-
-    def _get_text_embeddings(self, texts: list[str]) -> list[Embedding]:
-        if is_batch(self._recorded, texts):
-            return replay_call(self._cross(texts))  # type: ignore[no-any-return]
-        return [self._get_text_embedding(text) for text in texts]
-
-    async def _aget_text_embeddings(self, texts: list[str]) -> list[Embedding]:
-        if is_batch(self._recorded, texts):
-            return await areplay_call(self._cross(texts))  # type: ignore[no-any-return]
-        return [await self._aget_text_embedding(text) for text in texts]
 
     def _get_image_embedding(self, img_file_path: ImageType) -> Embedding:
         return replay_call(self._cross_images([img_file_path]))[0]  # type: ignore[no-any-return]
@@ -96,7 +102,7 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
         return (await areplay_call(self._cross_images([img_file_path])))[0]  # type: ignore[no-any-return]
 
 
-class ReplaySparseEmbedding(StandIn, BaseSparseEmbedding):
+class ReplaySparseEmbedding(StandIn, _Texts, BaseSparseEmbedding):
     """A sparse embedding model that answers from a cassette, as the recorded one did.
 
     Args:
@@ -124,31 +130,6 @@ class ReplaySparseEmbedding(StandIn, BaseSparseEmbedding):
     def class_name(cls) -> str:
         """Return the name that the framework shows."""
         return "ReplaySparseEmbedding"
-
-    def _cross(self, texts: str | list[str]) -> SessionCall:
-        return self._recorded.cross(EMBEDDING, lambda settings: embedding_body(texts, settings))
-
-    def _get_query_embedding(self, query: str) -> SparseEmbedding:
-        return replay_call(self._cross(query))  # type: ignore[no-any-return]
-
-    async def _aget_query_embedding(self, query: str) -> SparseEmbedding:
-        return await areplay_call(self._cross(query))  # type: ignore[no-any-return]
-
-    def _get_text_embedding(self, text: str) -> SparseEmbedding:
-        return replay_call(self._cross([text]))[0]  # type: ignore[no-any-return]
-
-    async def _aget_text_embedding(self, text: str) -> SparseEmbedding:
-        return (await areplay_call(self._cross([text])))[0]  # type: ignore[no-any-return]
-
-    def _get_text_embeddings(self, texts: list[str]) -> list[SparseEmbedding]:
-        if is_batch(self._recorded, texts):
-            return replay_call(self._cross(texts))  # type: ignore[no-any-return]
-        return [self._get_text_embedding(text) for text in texts]
-
-    async def _aget_text_embeddings(self, texts: list[str]) -> list[SparseEmbedding]:
-        if is_batch(self._recorded, texts):
-            return await areplay_call(self._cross(texts))  # type: ignore[no-any-return]
-        return [await self._aget_text_embedding(text) for text in texts]
 
 
 def is_batch(recorded: RecordedPart, texts: list[str]) -> bool:
