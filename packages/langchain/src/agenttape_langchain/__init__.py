@@ -5,7 +5,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import agenttape_core
-import agenttape_langchain.stand_ins.chat_models  # noqa: F401 - programs may reach it by its path
 from agenttape_core.on_demand import LatePackage, register_late
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from uuid import UUID
 from agenttape_core.integration import Session, Slot, current_session
 from agenttape_core.integration.patching import register_seam
 from agenttape_langchain._compat import CHECKPOINT_SEAMS
-from agenttape_langchain.recorded_runs import goes_on
-from agenttape_langchain.session_tree import tree_of
+from agenttape_langchain.session_tree import goes_on, tree_of
 
 CheckpointScope = tuple[str, str]
 """The thread and the namespace of a checkpoint."""

@@ -21,16 +21,14 @@ from agenttape_core.integration import (
     SessionCall,
     begin,
     coroutine,
-    executing,
     leaf_call,
     model_of,
     named_arguments,
-    note_side_effect,
     plain,
     settings_of,
-    state_of,
 )
 from agenttape_core.integration.codecs import packed
+from agenttape_core.integration.leaves import is_part_of_embedding
 from agenttape_core.integration.object_settings import EMBEDDING_SETTINGS, public_fields, warn_unless_identified
 from agenttape_langchain.requests import embedding_body
 
@@ -40,7 +38,7 @@ PROGRAM = Boundary("embeddings", is_program=True)
 
 
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
-    if _is_part(self):
+    if is_part_of_embedding(self, EMBEDDING):
         return None
     arguments = named_arguments(getattr(type(self), name), (_ARGUMENTS[name],), args, kwargs)
     texts = arguments.pop(_ARGUMENTS[name], "")
@@ -51,21 +49,6 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return embedding_body(texts, {**settings, **arguments})
 
     return begin(PROGRAM if _is_program(self.__class__) else EMBEDDING, self, type(self).__name__, body)
-
-
-def _is_part(embeddings: Any) -> bool:
-    """Return whether a call belongs to another call of an embedding model around it."""
-    outer = executing()
-    if outer is None or outer.boundary.kind != EMBEDDING.kind:
-        return False
-    if outer.boundary is EMBEDDING or outer.owner is state_of(embeddings):
-        return True
-    if not outer.is_real or outer.has_made_calls:
-        return False
-    note_side_effect(
-        f"embedded by {type(embeddings).__name__}"
-    )  # and that is not recorded, so its code can't run in a replay
-    return True
 
 
 @functools.lru_cache(256)

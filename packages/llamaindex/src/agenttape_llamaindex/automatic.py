@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 from llama_index.core.chat_engine.types import StreamingAgentChatResponse
@@ -16,11 +19,32 @@ from llama_index.core.storage.chat_store import sql
 from workflows import Workflow
 from workflows.events import StartEvent
 
-from agenttape_core.errors import ConfigurationError
-from agenttape_core.integration import Family, Source, current_session, forking_pools, register_restart, wrapping
+from agenttape_core.errors import AgentTapeError, ConfigurationError
+from agenttape_core.integration import (
+    Family,
+    Session,
+    Slot,
+    Source,
+    StepEvent,
+    current_session,
+    forking_pools,
+    plain_value,
+    record_step,
+    register_restart,
+    wrapping,
+)
 from agenttape_core.integration.leaves import limiter_leaves
+from agenttape_core.integration.observing import output_facts
 from agenttape_core.integration.patching import Wrappers, register_run_ids
-from agenttape_llamaindex._compat import CONTROL_LOOP, RUN_IDS_OF, answered_steps, hook_span_handler
+from agenttape_llamaindex._compat import (
+    CONTROL_LOOP,
+    RUN_IDS_OF,
+    answered_steps,
+    current_span_id,
+    hook_span_handler,
+    span_name,
+)
+from agenttape_llamaindex.callbacks.runs import acting_agent, kind_of_workflow
 from agenttape_llamaindex.clocks import RUNNER_METHODS, OrderedTime
 from agenttape_llamaindex.effect_hooks import EFFECTS_NOTED
 from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
@@ -28,14 +52,135 @@ from agenttape_llamaindex.llms import LLMS
 from agenttape_llamaindex.program_parts import PROGRAM_PARTS
 from agenttape_llamaindex.readers import READERS
 from agenttape_llamaindex.retrievers import POSTPROCESSORS, RETRIEVERS
-from agenttape_llamaindex.run_tree import SpanTree
-from agenttape_llamaindex.steps import SessionSteps
+from agenttape_llamaindex.run_tree import Span, SpanTree, readable, spans_of
+from agenttape_llamaindex.span_listeners import SpanListener
 from agenttape_llamaindex.stores import STORES
 from agenttape_llamaindex.streamed_chats import following
 from agenttape_llamaindex.threads import script_of
 from agenttape_llamaindex.tools import FUNCTION_TOOLS, TOOLS
+from agenttape_llamaindex.workflows import RunRecord, subscribe_to_taped
 from agenttape_llamaindex.workflows.halts import halts_end_streams
 from agenttape_llamaindex.workflows.order import in_recorded_order
+
+# -- The steps of a session that records: the runs of workflows and agents, and their step functions.
+#
+# All other spans of LlamaIndex are in the addresses of the calls below them; in an observation they are steps too.
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A run of a workflow or a step of it that has begun in a session that records."""
+
+    session: Session
+    kind: str
+    name: str
+    span: Span
+    began: float
+    input: Any = None
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+class SessionSteps(SpanListener):
+    """Records them when they end, each in the session that it began in.
+
+    It has to see the beginning of a span after `SpanTree` has.
+    """
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name that the framework shows."""
+        return "AgentTapeSessionSteps"
+
+    def began(
+        self, id_: str, bound: inspect.BoundArguments, instance: Any, parent_id: str | None, tags: dict[str, Any] | None
+    ) -> None:
+        """Note a run or a step that begins."""
+        session = current_session()
+        if session is None or not session.keeps_steps:
+            return
+        spans = spans_of(session)
+        span = spans.get(id_)
+        if span is None:
+            return
+        if isinstance(instance, Workflow):
+            given = plain_value(readable(bound.arguments.get("start_event")))
+            begun = _Begun(session, kind_of_workflow(instance), span_name(id_), span, perf_counter(), given)
+        elif instance is None and (above := spans.get(parent_id or "")) is not None and above.is_run:
+            name, agent = span_name(id_).rpartition(".")[2], acting_agent(bound.arguments)
+            begun = _Begun(session, "node", name, span, perf_counter(), metadata=agent)
+        else:
+            return
+        _begun_in(session)[id_] = begun
+
+    def returned(self, id_: str, result: Any) -> None:
+        """Record one that has ended."""
+        _ended(id_, result=result)
+
+    def failed(self, id_: str, error: BaseException | None) -> None:
+        """Record one that has failed."""
+        _ended(id_, error=error)
+
+
+_BEGUN: Slot[dict[str, _Begun]] = Slot(lambda _: {})
+
+
+def _begun_in(session: Session) -> dict[str, _Begun]:
+    return session.extension(_BEGUN)
+
+
+def _ended(id_: str, *, result: Any = None, error: BaseException | None = None) -> None:
+    session = current_session()
+    begun = _begun_in(session).pop(id_, None) if session is not None else None
+    if begun is None:
+        return
+    is_outermost = begun.kind != "node"
+    with begun.session.latch:
+        facts = output_facts(readable(result)) if is_outermost and error is None else {}
+        event = StepEvent(
+            begun.kind,
+            begun.name,
+            begun.span.position.address,
+            begun.span.position.order,
+            begun.began,
+            status="failed" if error is not None else "ended",
+            error=error,
+            input=begun.input,
+            metadata=begun.metadata,
+            **facts,
+        )
+        record_step(begun.session, event)
+
+
+# -- ticks -----------------------------------------------------------------------------------------------------------
+
+
+_RUN_RECORDS: Slot[dict[str, RunRecord]] = Slot(lambda _: {})
+
+
+class _TapedRuns:
+    """Records the ticks of workflows on a `TapeRuntime` in the session in force."""
+
+    def run_record(self, run_id: str) -> RunRecord | None:
+        """Return the record of the run in whose context this is called."""
+        session = current_session()
+        if session is None or not session.records:
+            return None
+        records = session.extension(_RUN_RECORDS)
+        if run_id not in records:
+            span = spans_of(session).get(current_span_id() or "")
+            if span is None or not span.is_run:
+                return None
+            records[run_id] = RunRecord(lambda: session, span.position)
+        return records[run_id]
+
+    def could_not_record(self, error: Exception) -> None:
+        """Let the session fail at its end: its cassette would be incomplete."""
+        session = current_session()
+        if session is not None and isinstance(error, AgentTapeError):
+            session.latch.keep(error)
+
+
+subscribe_to_taped(_TapedRuns())
 
 # -- The triplets of LlamaIndex's property graph in one order, whatever the hash seed of the process.
 #

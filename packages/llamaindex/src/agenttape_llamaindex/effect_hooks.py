@@ -11,8 +11,7 @@ from workflows.context.state_store import StateStoreFacade
 from agenttape_core.integration import class_name
 from agenttape_core.integration.patching import Wrappers
 from agenttape_llamaindex._compat import RUNNING_CONTEXT
-from agenttape_llamaindex.effects import note_on_run, note_on_store, notes_store
-from agenttape_llamaindex.state_changes import changes_between, snapshot
+from agenttape_llamaindex.effects import changes_between, note_on_run, note_on_store, notes_store, snapshot
 
 # -- events and waits -------------------------------------------------------------------------------------------------
 

@@ -26,16 +26,14 @@ from agenttape_core.integration import (
     SessionCall,
     begin,
     coroutine,
-    executing,
     leaf_call,
     model_of,
     named_arguments,
-    note_side_effect,
     plain,
     settings_of,
-    state_of,
 )
 from agenttape_core.integration.codecs import packed
+from agenttape_core.integration.leaves import is_part_of_embedding
 from agenttape_core.integration.object_settings import EMBEDDING_SETTINGS, public_fields, warn_unless_identified
 from agenttape_llamaindex._compat import within_decorators
 from agenttape_llamaindex.requests import embedding_body, image_embedding_body
@@ -66,7 +64,7 @@ _SINGLE = frozenset({"text", "img_file_path"})
 
 
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
-    if _is_part(self):
+    if is_part_of_embedding(self, EMBEDDING):
         return None
     argument = _ARGUMENTS[name]
     given = named_arguments(getattr(type(self), name), (argument,), args, kwargs)
@@ -84,21 +82,6 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return make(body, {**settings, **given})
 
     return begin(PROGRAM if _is_program(self.__class__) else EMBEDDING, self, type(self).__name__, request, place)
-
-
-def _is_part(embedding: Any) -> bool:
-    """Return whether a call is part of a call of an embedding model around it."""
-    outer = executing()
-    if outer is None or outer.boundary.kind != EMBEDDING.kind:
-        return False
-    if outer.boundary is EMBEDDING or outer.owner is state_of(embedding):
-        return True
-    if not outer.is_real or outer.has_made_calls:
-        return False
-    note_side_effect(
-        f"embedded by {type(embedding).__name__}"
-    )  # and that is not recorded, so its code can't run in a replay
-    return True
 
 
 @functools.lru_cache(256)

@@ -34,6 +34,7 @@ from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling import taking_part
 from agenttape_core.session import Boundary, Session, SessionCall, current_session, executing
 from agenttape_core.session.positions import below
+from agenttape_core.session.side_effects import note_side_effect
 
 ObjectT = TypeVar("ObjectT")
 
@@ -291,6 +292,27 @@ def session_of_call(owner: Any) -> Session | None:
     """Return the session of a call on an object; `None` even inside another call of the same object."""
     session, outer = current_session(), executing()
     return None if outer is not None and outer.is_inside(state_of(owner)) else session
+
+
+def is_part_of_embedding(embedder: Any, boundary: Boundary) -> bool:
+    """Return whether a call of an embedding model is part of a call of such a model around it.
+
+    A call of a user's class is stepped into in a replay if it only made recorded calls. Once it embeds by its own code
+    as well, it can't be.
+
+    Args:
+        embedder: The embedding model.
+        boundary: The family of calls that are recorded as a whole.
+    """
+    outer = executing()
+    if outer is None or outer.boundary.kind != boundary.kind:
+        return False
+    if outer.boundary is boundary or outer.owner is state_of(embedder):
+        return True
+    if not outer.is_real or outer.has_made_calls:
+        return False
+    note_side_effect(f"embedded by {type(embedder).__name__}")  # not recorded, so its code can't run in a replay
+    return True
 
 
 def named_arguments(

@@ -12,13 +12,12 @@ from agenttape_core import Report, use_cassette
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import Source, current_session
 from agenttape_core.tools.compare import named_cassette
-from agenttape_langgraph.time_travel.drivers import adrive, drive
 from agenttape_langgraph.time_travel.fork import Fork, atime_travel, time_travel
 from agenttape_langgraph.time_travel.initial_checkpoints import initial_checkpoints
 from agenttape_langgraph.time_travel.reasked_calls import match_on, reasked_calls
 from agenttape_langgraph.time_travel.recorded_run import RecordedRun, RecordedStep, holds_runs, steps_of
 from agenttape_langgraph.time_travel.request import ThreadRequest, takes
-from agenttape_langgraph.time_travel.script import Enter, Leave, Script
+from agenttape_langgraph.time_travel.script import Enter, Leave, Script, adrive, drive
 from agenttape_langgraph.time_travel.thread_run import ThreadEnd, ThreadRun
 
 __all__ = [

@@ -12,13 +12,12 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import Plain, value_codec
 from agenttape_core.integration.cassettes import CallRecord, Selector, deriving, project_settings, why_not_run
 from agenttape_core.tools.compare import Comparison, named_cassette
-from agenttape_langgraph.time_travel.drivers import adrive, drive
 from agenttape_langgraph.time_travel.initial_checkpoints import initial_checkpoints
 from agenttape_langgraph.time_travel.plan import Edit
 from agenttape_langgraph.time_travel.reasked_calls import match_on
 from agenttape_langgraph.time_travel.recorded_run import PLAN, RecordedRun, RecordedStep
 from agenttape_langgraph.time_travel.request import UNCHANGED, ForkRequest, edited_answers, takes
-from agenttape_langgraph.time_travel.script import Enter, Leave, Script
+from agenttape_langgraph.time_travel.script import Enter, Leave, Script, adrive, drive
 from agenttape_langgraph.time_travel.thread_run import ThreadEnd, ThreadRun
 
 # -- The reasons why an edited answer was never given: the run did not ask for it.

@@ -17,13 +17,12 @@ from agenttape_core import Session, Step
 from agenttape_core.integration import Plain, class_name, current_session, here, plain_value
 from agenttape_core.integration.cassettes import CallRecord
 from agenttape_langgraph._compat import saving_to, twin_of
-from agenttape_langgraph.time_travel.drivers import running_graph
 from agenttape_langgraph.time_travel.initial_checkpoints import copy_checkpoint
 from agenttape_langgraph.time_travel.plan import Edit, Invocation, Plan, Question, answers_readdressed
 from agenttape_langgraph.time_travel.reasked_calls import done_before
 from agenttape_langgraph.time_travel.recorded_run import RecordedRun
 from agenttape_langgraph.time_travel.request import UNCHANGED, ThreadRequest
-from agenttape_langgraph.time_travel.script import GetState, Graph, Invoke, Script, Update
+from agenttape_langgraph.time_travel.script import GetState, Graph, Invoke, Script, Update, running_graph
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig

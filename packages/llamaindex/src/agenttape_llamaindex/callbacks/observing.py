@@ -37,8 +37,17 @@ from agenttape_core.integration.observing import (
     output_facts,
 )
 from agenttape_llamaindex._compat import current_span_id, is_decorated, reports_chunks, span_name, static, unmarked
-from agenttape_llamaindex.callbacks.calls import FROM_CACHE, NO_CHUNKS, ONE_OF_MANY, ObservedResponses, call_of
-from agenttape_llamaindex.callbacks.runs import HiddenLeaf, OpenSpan, acting_agent, kind_of
+from agenttape_llamaindex.callbacks.runs import (
+    FROM_CACHE,
+    NO_CHUNKS,
+    ONE_OF_MANY,
+    HiddenLeaf,
+    ObservedResponses,
+    OpenSpan,
+    acting_agent,
+    call_of,
+    kind_of,
+)
 from agenttape_llamaindex.delegation import MethodRun, apart
 from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
 from agenttape_llamaindex.llms import LLMS

@@ -22,8 +22,7 @@ from agenttape_core.integration.codecs import (
     read_extra,
     read_fields,
 )
-from agenttape_llamaindex.codec.messages import read_message, write_message
-from agenttape_llamaindex.codec.raw import read_raw, write_raw
+from agenttape_llamaindex.codec.messages import read_message, read_raw, write_message, write_raw
 
 
 def _write_logprobs(rows: Any, nested: Nested) -> Plain:

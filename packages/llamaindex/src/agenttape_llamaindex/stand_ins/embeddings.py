@@ -40,14 +40,19 @@ class _Texts:
         return (await areplay_call(self._cross([text])))[0]
 
     def _get_text_embeddings(self, texts: list[str]) -> list[Any]:
-        if is_batch(self._recorded, texts):
-            return replay_call(self._cross(texts))
+        if self._is_batch(texts):
+            return replay_call(self._cross(texts))  # type: ignore[no-any-return]
         return [self._get_text_embedding(text) for text in texts]
 
     async def _aget_text_embeddings(self, texts: list[str]) -> list[Any]:
-        if is_batch(self._recorded, texts):
-            return await areplay_call(self._cross(texts))
+        if self._is_batch(texts):
+            return await areplay_call(self._cross(texts))  # type: ignore[no-any-return]
         return [await self._aget_text_embedding(text) for text in texts]
+
+    def _is_batch(self, texts: list[str]) -> bool:
+        """Return whether the recorded model embedded these texts in one call, and not one after the other."""
+        bodies = (embedding_body(texts, settings) for settings in self._recorded.settings)
+        return any(times_recorded(self._recorded.session, EMBEDDING, body) for body in bodies)
 
 
 class ReplayEmbedding(StandIn, _Texts, MultiModalEmbedding):
@@ -130,12 +135,6 @@ class ReplaySparseEmbedding(StandIn, _Texts, BaseSparseEmbedding):
     def class_name(cls) -> str:
         """Return the name that the framework shows."""
         return "ReplaySparseEmbedding"
-
-
-def is_batch(recorded: RecordedPart, texts: list[str]) -> bool:
-    """Return whether the recorded model embedded these texts in one call, and not one after the other."""
-    bodies = (embedding_body(texts, settings) for settings in recorded.settings)
-    return any(times_recorded(recorded.session, EMBEDDING, body) for body in bodies)
 
 
 def _settings_in(request: Mapping[str, Any]) -> Mapping[str, Any] | None:

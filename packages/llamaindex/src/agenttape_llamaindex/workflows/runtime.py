@@ -20,9 +20,8 @@ from workflows.runtime.types.ticks import TickAddEvent, TickStepResult, Workflow
 from agenttape_core.integration.patching import Wrappers
 from agenttape_core.integration.threads import RLock
 from agenttape_llamaindex._compat import decorated_by
-from agenttape_llamaindex.workflows.memories import messages_of
 from agenttape_llamaindex.workflows.recording import ReceivedTick, TickRecorder
-from agenttape_llamaindex.workflows.serializing import HELD
+from agenttape_llamaindex.workflows.serializing import HELD, messages_of
 from agenttape_llamaindex.workflows.states import WHOLE, LiveState
 
 T = TypeVar("T")

@@ -17,8 +17,7 @@ from agenttape_core.integration.codecs import NOTHING
 from agenttape_llamaindex.workflows.conversations import Conversations, in_common
 from agenttape_llamaindex.workflows.differences import difference
 from agenttape_llamaindex.workflows.events import PLACE, EventWriter, filled, is_steady
-from agenttape_llamaindex.workflows.memories import Messages, settings_of, written_settings
-from agenttape_llamaindex.workflows.serializing import MISSING
+from agenttape_llamaindex.workflows.serializing import MISSING, Messages, settings_of, written_settings
 from agenttape_llamaindex.workflows.ticks import plain_value
 
 _ATOMS = frozenset({str, int, float, bool, bytes, type(None)})

@@ -6,13 +6,16 @@ framework of them: the provider's own package parses each recorded response, on 
 
 from agenttape_core.integration.importing.agenttape01 import import_agenttape01
 from agenttape_core.integration.importing.foreign_files import (
+    AS_JSON,
+    error_named,
     expect_list,
     expect_mapping,
+    is_scalar,
+    literal_arguments,
     malformed,
     parse_json,
     read_source,
 )
-from agenttape_core.integration.importing.foreign_values import AS_JSON, error_named, is_scalar, literal_arguments
 from agenttape_core.integration.importing.framework import Framework, Options
 from agenttape_core.integration.importing.http_exchanges import Exchange
 from agenttape_core.integration.importing.outlines import (

@@ -18,14 +18,15 @@ from urllib.parse import urlencode
 
 from agenttape_core.errors import CassetteFormatError, UnrecordableValueError
 from agenttape_core.integration.importing.foreign_files import (
+    error_named,
     expect_list,
     expect_mapping,
+    literal_arguments,
     malformed,
     parse_json,
     parse_yaml,
     read_source,
 )
-from agenttape_core.integration.importing.foreign_values import error_named, literal_arguments
 from agenttape_core.integration.importing.framework import Framework
 from agenttape_core.integration.importing.http_exchanges import MAX_BODY_BYTES, Exchange, Headers
 from agenttape_core.integration.importing.request_parts import NotImportableError

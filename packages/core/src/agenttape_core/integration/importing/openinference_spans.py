@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agenttape_core.integration.importing.foreign_values import literal_arguments
+from agenttape_core.integration.importing.foreign_files import literal_arguments
 from agenttape_core.integration.importing.request_parts import NotImportableError
 from agenttape_core.integration.importing.spans import Span, parsed
 from agenttape_core.integration.importing.traced_calls import (

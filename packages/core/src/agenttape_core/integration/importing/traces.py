@@ -10,8 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agenttape_core.errors import CassetteFormatError, UnrecordableValueError
-from agenttape_core.integration.importing.foreign_files import malformed, parse_json, read_source
-from agenttape_core.integration.importing.foreign_values import error_named
+from agenttape_core.integration.importing.foreign_files import error_named, malformed, parse_json, read_source
 from agenttape_core.integration.importing.genai_spans import genai_call, operation_of
 from agenttape_core.integration.importing.openinference_spans import KIND, openinference_call
 from agenttape_core.integration.importing.request_parts import NotImportableError

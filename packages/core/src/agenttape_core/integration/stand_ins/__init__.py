@@ -31,8 +31,7 @@ if TYPE_CHECKING:
         formats_agree,
         meaning_of,
     )
-    from agenttape_core.lifecycle.cache import Recording
-    from agenttape_core.lifecycle.replay import open_replay
+    from agenttape_core.lifecycle.cache import Recording, open_replay
     from agenttape_core.matching import OnRepeat
     from agenttape_core.settings import Pace
 
@@ -77,8 +76,7 @@ _HOMES = {
         "formats_agree",
         "meaning_of",
     ),
-    "agenttape_core.lifecycle.cache": ("Recording",),
-    "agenttape_core.lifecycle.replay": ("open_replay",),
+    "agenttape_core.lifecycle.cache": ("Recording", "open_replay"),
     "agenttape_core.matching": ("OnRepeat",),
     "agenttape_core.settings": ("Pace",),
 }

@@ -14,8 +14,8 @@ from typing import Any, Self, TypedDict, Unpack
 
 from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_core.integration.stand_ins.recorded_settings import Setting, distinct_settings, meaning_of
+from agenttape_core.lifecycle.cache import open_replay
 from agenttape_core.lifecycle.failed_blocks import tell_failed
-from agenttape_core.lifecycle.replay import open_replay
 from agenttape_core.matching import OnRepeat
 from agenttape_core.session import Boundary, Report, Session, SessionCall, areplay_call, replay_call, runs, value_codec
 from agenttape_core.settings import Pace
