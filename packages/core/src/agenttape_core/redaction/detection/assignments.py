@@ -50,7 +50,7 @@ _FOREIGN_LETTER = Lazy("[" + "".join(sorted({max(word) for word in FOREIGN})) + 
 """One letter of each word that Latin-1 cannot hold: one search tells that there is none."""
 _FOREIGN = [(word, beyond_ascii(word)) for word in FOREIGN]
 """These words, and their letters beyond ASCII: a text without those need not be searched."""
-_ENDS = frozenset(word[-3:] for word in LAST_WORDS)
+_ENDS = frozenset(word[-3:].encode("latin-1", "replace") for word in LAST_WORDS)
 _PAIRS = frozenset(
     (first, last)
     for last, demand in ((last, demand_of(last)) for last in SECOND_WORDS if last.isascii())
@@ -75,22 +75,20 @@ class _Sought(NamedTuple):
 
 
 def _sought(word: bytes) -> _Sought | None:
-    if len(word) > _LONGEST:
+    small = word.lower()
+    first = small if small in _SECONDS else b""
+    end = small.rstrip(b"_-").rstrip(b"0123456789")[-3:]
+    if not (first or end in _ENDS or end[-2:] in _ENDS) or len(word) > _LONGEST:
         return None
     written = word.decode("latin-1")
-    small = written.lower()
-    first = word.lower() if word.lower() in _SECONDS else b""
-    name = written.strip("_-").rstrip("0123456789")
-    letter, demand = None, None
-    if name[-3:].lower() in _ENDS or name[-2:].lower() in _ENDS:
-        letter, demand = _LETTER.search(written), demand_of(name)
+    letter, demand = _LETTER.search(written), demand_of(written.strip("_-").rstrip("0123456789"))
     if demand is None or letter is None:
         return _Sought(b"", 0, first) if first else None
-    stems = [at for stem in STEMS if (at := small.find(stem.decode())) >= 0]
+    stems = [at for stem in STEMS if (at := small.find(stem)) >= 0]
     return _Sought(word + b"=" if demand is Demand.QUERIED else word, min(stems, default=letter.start()), first)
 
 
-_NAMES = VOCABULARY.add(_sought)
+_NAMES = VOCABULARY.add(_sought, _SECONDS)
 
 
 def name_places(view: View, names: Names) -> list[int]:

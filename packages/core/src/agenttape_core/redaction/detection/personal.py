@@ -89,7 +89,6 @@ _CODE_BEHIND = Lazy(
 )
 """The code of a payment card, where only a blank parts it from its name: `4539…, 04/27, cvv 731`."""
 _NEAR_CARD = 80
-_DIGIT = ord("0")
 _MIN_PHONE, _MAX_PHONE = 9, 15
 
 
@@ -102,12 +101,15 @@ _OTHERS = (
     ("phone", _PHONE, b"(000)", 10),
 )
 """Shapes of other numbers, and how far behind their beginning four digits in a row are."""
+_BEFORE_OTHERS = frozenset([b"-00", b"000"])
+"""The digits before these four and the sign in front of them."""
 
 
 def find_numbers(view: View) -> Iterator[Finding]:
     """Find payment cards, phone numbers, social security numbers and bank accounts."""
-    for at in places(view.shape, b"0000"):
-        if not (at and view.shape[at - 1] == _DIGIT):  # else inside of a longer number
+    shape = view.shape
+    for at in view.digits:
+        if shape[at - 4 : at - 1] in _BEFORE_OTHERS or shape.startswith(_CARDS, at):
             yield from _with_four_digits(view, at)
     for at in places(view.shape, b"+0") if b"+" in view.raw else ():
         if (phone := _PHONE.match(view.text, at)) and _MIN_PHONE <= sum(map(str.isdigit, phone[0])) <= _MAX_PHONE:
@@ -123,7 +125,7 @@ def _with_four_digits(view: View, at: int) -> Iterator[Finding]:
         yield view.finding(*card.span(), "card")
         if code := _CODE_BEHIND.search(view.text, card.end(), card.end() + _NEAR_CARD):
             yield view.finding(*code.span("code"), SECRET)
-    for kind, pattern, shape, back in _OTHERS if view.shape[at - 2 : at - 1] == b"0" else ():
+    for kind, pattern, shape, back in _OTHERS:
         start = max(0, at - back)
         if view.shape.startswith(shape, start) and (number := pattern.match(view.text, start)):
             yield view.finding(*number.span(), kind)

@@ -37,6 +37,8 @@ _AWS_ID = Lazy(r"[^A]{0,2}A[KS]IA")
 _ID_HEAD = 6
 _NEAR_KEY = 300
 _HEX = b"0123456789abcdef-"
+_IN_PATHS = frozenset([b"/", b"@"])
+"""Signs before a hash that is a part of a secret address."""
 _WORDS = Lazy(r"(?:(?:[A-Z]?[a-z]{0,15}|[A-Z]{1,15})\d{0,3}[_-]{0,2}){1,6}", re.ASCII)
 """Words that a key may be glued to: `key_AKIA…`, `xsk-proj-…`. A key in front of another one is none."""
 _LONGEST_WORDS = 40
@@ -77,10 +79,11 @@ def find_keys(view: View) -> Iterator[Finding]:
             yield view.finding(*bot.span(), "discord")
         for detector in _candidates(view.raw, at):
             yield from detector.find(view, max(0, at - _LEAD), at + _LEAD)
-        if view.is_varied(at):
-            yield from _around(view, at)
         end = _end(view, at)
-        if view.raw[at:end].strip(_HEX) and view.shape.find(b"0", at, end) >= 0:  # no hash or UUID
+        is_hash = not view.raw[at:end].strip(_HEX)  # or a UUID
+        if view.is_varied(at) and (not is_hash or view.raw[at - 1 : at] in _IN_PATHS):
+            yield from _around(view, at)
+        if not is_hash and view.shape.find(b"0", at, end) >= 0:
             yield from _glued(view, at, end)
         if view.raw[end : end + 1] in _MAY_BREAK or view.raw[at - 1 : at] in _MAY_BREAK:
             yield from _wrapped(view, at)

@@ -129,7 +129,7 @@ def _holds_unseen(text: str) -> bool:
 
 def _holds_names(text: str) -> bool:
     """Return True if a text has names and their values as an address has them within another one."""
-    return "%" in text and (_COLON in text or ("%3" in text and _GIVEN.search(text) is not None))
+    return "%" in text and text.rfind("%3") >= 0 and (text.rfind(_COLON) >= 0 or _GIVEN.search(text) is not None)
 
 
 def _without_unseen(text: str) -> Normal:
@@ -181,9 +181,12 @@ _SHAPES = bytes.maketrans(
     (string.digits + string.ascii_uppercase).encode(), b"0" * len(string.digits) + b"A" * len(string.ascii_uppercase)
 )
 LONG_RUN = b"a" * LONG
+_DIGITS = bytes(ord("0") if chr(byte) in string.digits else ord(" ") for byte in range(256))
+_FOUR_DIGITS = b"0000"
 _WIDE, _BEHIND = 4_096, 64
 """The size of a window, and how far behind it the rest of a literal may reach."""
 _MOST_WORDS = 100_000
+_OF_NUMBERS = b"0123456789abcdef-"
 _OF_WORDS = bytes(byte if byte in _TOKEN + bytes(range(0xC0, 0x100)) else ord(" ") for byte in range(256))
 
 
@@ -198,7 +201,7 @@ class Window(NamedTuple):
 class View:
     """A text without a pseudonym and its searchable forms, the rarer ones made when they are first asked for."""
 
-    __slots__ = ("_among", "_normal", "long_runs", "low", "raw", "runs", "shape", "text", "windows")
+    __slots__ = ("_among", "_normal", "digits", "long_runs", "low", "raw", "runs", "shape", "text", "windows")
 
     low: bytes
     """Small letters for capitals."""
@@ -208,6 +211,8 @@ class View:
     """Digits as `0`, capitals as `A`, the rest as it is."""
     long_runs: list[int]
     """The start of each long run of token characters; most texts have none."""
+    digits: list[int]
+    """The start of each run of four digits or more."""
     windows: list[Window]
     """The parts with a word that means something; a literal is looked for only where its word is.
 
@@ -285,12 +290,17 @@ class Vocabulary:
 
     def __init__(self) -> None:
         self._readers: list[Callable[[bytes], Any]] = []
+        self._numbers: set[bytes] = set()
         self._empty: set[bytes] = set()
         self._full: dict[bytes, tuple[Any, ...]] = {}
 
-    def add(self, meaning: Callable[[bytes], Any]) -> int:
-        """Add a reader of words, and return its place in the meanings of a word."""
+    def add(self, meaning: Callable[[bytes], Any], words: Iterable[bytes] = ()) -> int:
+        """Add a reader of words, and return its place in the meanings of a word.
+
+        Numbers and hashes, of which each text has others, mean nothing, except for those among some `words`.
+        """
         self._readers.append(meaning)
+        self._numbers |= {word for word in words if not word.strip(_OF_NUMBERS)}
         self._empty, self._full = set(), {}
         return len(self._readers) - 1
 
@@ -298,7 +308,9 @@ class Vocabulary:
         """Return the words that mean something, with their meanings to each reader."""
         found, full, empty = [], self._full, self._empty
         for word in set(words) - empty:
-            meanings = full.get(word) or tuple(read(word) for read in self._readers)
+            if not word.strip(_OF_NUMBERS) and word not in self._numbers:
+                continue
+            meanings = full.get(word) or tuple([read(word) for read in self._readers])
             if any(meanings):
                 found.append((word, meanings))
                 full[word] = meanings
@@ -314,19 +326,20 @@ _FORMS: dict[str, Callable[[View], Any]] = {
     "low": lambda view: view.raw.lower(),
     "shape": lambda view: view.raw.translate(_SHAPES),
     "runs": lambda view: view.raw.translate(_RUNS),
-    "long_runs": lambda view: _starts(view.runs),
+    "long_runs": lambda view: _starts(view.runs, LONG_RUN),
+    "digits": lambda view: _starts(view.raw.translate(_DIGITS), _FOUR_DIGITS) if _FOUR_DIGITS in view.shape else [],
     "windows": lambda view: _windows(view.raw),
 }
 
 
-def _starts(runs: bytes) -> list[int]:
-    """Return where the long runs start; from the end, as the module says."""
+def _starts(runs: bytes, least: bytes) -> list[int]:
+    """Return where the runs start that are long enough; from the end, as the module says."""
     found = []
-    at = runs.rfind(LONG_RUN)
+    at = runs.rfind(least)
     while at >= 0:
         at = runs.rfind(b" ", 0, at) + 1
         found.append(at)
-        at = runs.rfind(LONG_RUN, 0, at)
+        at = runs.rfind(least, 0, at)
     found.reverse()
     return found
 

@@ -49,6 +49,10 @@ _COMMON = frozenset(b"code key new secret secrets target".split())
 """Words that are in more texts than others of their literals."""
 
 
+_OF_PARTS = bytes(byte if _WORD.match(bytes([byte])) else ord(" ") for byte in range(256))
+_NO_PARTS = frozenset[bytes]()
+
+
 class Row(NamedTuple):
     """One way in which text gives a secret away.
 
@@ -118,7 +122,7 @@ def row(
     """Return a `Row`: by default its words are the longest of its literals, and whatever is found is a secret."""
     literals = (literals,) if isinstance(literals, str) else literals
     encoded = tuple(literal.encode("latin-1") for literal in literals)
-    given = [word.encode() for word in (words.upper() if exact else words).split()]
+    given = [word.encode() for word in words.split()]
     of_word = {
         (word, literal)
         for literal in encoded
@@ -175,7 +179,7 @@ class Tables:
             backs = {literal: literal.lower().find(shared[part]) for literal in literals}
             self._literals.setdefault(shared[part], {}).update(backs)
         self._signs = [word for word in self._parts if not _WORD.match(word)]
-        self._reader = VOCABULARY.add(self._meant)
+        self._reader = VOCABULARY.add(self._meant, self._parts)
 
     def near(self, view: View) -> Iterator[tuple[Row, bytes, Sequence[int]]]:
         """Yield the rows of which a text has a literal, with each of their literals and its places."""
@@ -200,8 +204,8 @@ class Tables:
 
     def _meant(self, word: bytes) -> frozenset[bytes]:
         """Return the parts of literals to look for where a word of a text is one, or has one between hyphens."""
-        parts = {*_WORD.findall(word), *_WORD.findall(word.lower())}
-        return frozenset[bytes]().union(*[self._parts[part] for part in parts.intersection(self._parts)])
+        parts = self._parts.keys() & word.lower().translate(_OF_PARTS).split()
+        return frozenset[bytes]().union(*[self._parts[part] for part in parts]) if parts else _NO_PARTS
 
     def find(self, view: View, names: Names) -> Iterator[Finding]:
         """Find the secrets of all rows in a text; the names that are denied decide about those that have one."""
