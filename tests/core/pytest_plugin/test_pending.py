@@ -45,6 +45,7 @@ def edited(project: Project) -> Project:
     return project
 
 
+@pytest.mark.slow
 def test_a_recording_waits_and_is_proved(edited: Project) -> None:
     """A test that records again passes and is proved, its cassette and snapshot stay; accepted, it replays."""
     before = {name: (edited.path / "cassettes" / name).read_bytes() for name in edited.cassettes()}

@@ -35,6 +35,7 @@ def test_redacted_is_redacted(corpus: list[Any]) -> None:
         assert Redactor("k").value(redacted) == redacted
 
 
+@pytest.mark.slow
 def test_rehydration_restores(corpus: list[Any]) -> None:
     """Who has seen the secrets gets exactly the original back; nobody's data is changed in place."""
     for plain in corpus:

@@ -85,6 +85,7 @@ def run(folder: Path, number: int, made: list[str], meet: Barrier | None = None)
         asyncio.run(ask(str(number), made))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_recorded", [True, False])
 def test_runs_in_parallel(tmp_path: Path, *, is_recorded: bool) -> None:
     """Of 64 runs that begin together, as many make their call as the limit pays; a call of unknown cost runs alone."""
