@@ -44,6 +44,15 @@ def test_class(name: str) -> None:
     assert typing.get_type_hints(Ours) == typing.get_type_hints(Theirs)
 
 
+def test_annotations_that_are_not_text() -> None:
+    """A class has its fields in a module without the import from `__future__`, on each Python."""
+    space: dict[str, typing.Any] = {"NamedTuple": NamedTuple, "__name__": __name__}
+    source = "class Pair(NamedTuple):\n    left: int\n    right: int = 2"
+    exec(compile(source, "pair.py", "exec", dont_inherit=True), space)
+    assert space["Pair"](1)._asdict() == {"left": 1, "right": 2}
+    assert typing.get_type_hints(space["Pair"]) == {"left": int, "right": int}
+
+
 def test_instance() -> None:
     """An instance is a tuple with its class's methods, and can be replaced and pickled."""
     ours, theirs = Ours(0), Theirs(0)

@@ -58,7 +58,10 @@ else:
             """Return the named tuple, with the methods and the docstring of the class."""
             if not bases:
                 return super().__new__(cls, name, bases, space)
-            fields = tuple(space["__annotations__"])
+            annotations = space.get("__annotations__")
+            if annotations is None:  # since Python 3.14, of a module that doesn't import them from `__future__`
+                annotations = space["__annotate_func__"](1)
+            fields = tuple(annotations)
             defaults = {field: space.pop(field) for field in fields if field in space}
             code = _constructor(len(fields)).replace(co_name="__new__", co_varnames=("_cls", *fields))
             made = FunctionType(code, globals(), "__new__", tuple(defaults.values()))
