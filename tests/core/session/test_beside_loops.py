@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -374,6 +375,35 @@ def test_executors_of_calls(tmp_path: Path, kind: str) -> None:
     with use_cassette(tmp_path / "c.yaml") as replay:
         assert program() == recorded
     assert replay.report.nondeterminism == ()
+
+
+IMPORTS_UVLOOP = """
+import asyncio, sys
+from agenttape_core import boundary, use_cassette
+
+@boundary("call")
+async def ask(question):
+    await asyncio.sleep(0)
+    return f"{question}!"
+
+async def program():
+    answers = await asyncio.gather(ask("a"), asyncio.to_thread(len, "thread"), ask("b"))
+    return answers, type(asyncio.get_running_loop()).__module__
+
+with use_cassette("c", mode=sys.argv[1]) as session:
+    import uvloop
+    assert uvloop.run(program()) == (["a!", 6, "b!"], "uvloop")
+assert session.report.nondeterminism == ()
+"""
+
+
+@pytest.mark.process
+def test_uvloop_imported_in_a_session(tmp_path: Path) -> None:
+    """A program that imports uvloop while its session is open, as one that a command runs, has an order, too."""
+    pytest.importorskip("uvloop")
+    for mode in ("record", "replay"):
+        command = [sys.executable, "-W", "error", "-c", IMPORTS_UVLOOP, mode]
+        subprocess.run(command, cwd=tmp_path, check=True, timeout=LIMIT)
 
 
 def test_left_work_in_executors_of_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

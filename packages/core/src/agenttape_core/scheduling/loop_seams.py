@@ -28,6 +28,7 @@ from typing import Any
 
 from agenttape_core.freeze import gc_state
 from agenttape_core.freeze.backoff import register_ordered_sleeps
+from agenttape_core.guard.imports import ImportFinder
 from agenttape_core.locks import Lock
 from agenttape_core.scheduling import generators, task_sets
 from agenttape_core.scheduling.clock import pass_to_end
@@ -463,7 +464,7 @@ _SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
 )
 
 
-def _follow_uvloop() -> None:
+def _follow_uvloop(_: str = "") -> None:
     """Follow the loops of uvloop, once it's imported; until the process ends, as what it does costs hardly anything."""
     module: Any = sys.modules.get("uvloop")
     loop = getattr(module, "Loop", None)
@@ -484,6 +485,8 @@ def _follow_uvloop() -> None:
 _REAL_FOUND = vars(_Loop)["_asyncgen_finalizer_hook"]
 _lock = Lock()
 _uses: list[None] = []
+_finder = ImportFinder("uvloop".__eq__, _follow_uvloop)
+"""Follows uvloop if the program imports it within a session."""
 
 
 class _FollowedLoops:
@@ -497,6 +500,8 @@ class _FollowedLoops:
             _uses.append(None)
             if len(_uses) == 1:
                 _follow_uvloop()
+                if not UNSEEN:
+                    sys.meta_path.insert(0, _finder)
                 gc_state.swap_in("loops")
                 task_sets.swap_in()
                 for owner, name, real, seam in _SEAMS:
@@ -508,6 +513,8 @@ class _FollowedLoops:
         with _lock:
             _uses.pop()
             if not _uses:
+                if _finder in (sys.meta_path or ()):  # there is none while Python ends
+                    sys.meta_path.remove(_finder)
                 gc_state.swap_out("loops")
                 task_sets.swap_out()
                 for owner, name, real, seam in _SEAMS:
