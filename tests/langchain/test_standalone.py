@@ -335,7 +335,12 @@ print(loaded("agenttape_langchain.importers", "agenttape_langchain.stand_ins", "
     with use_cassette(path, mode="all", check_replay=False):
         pass
     done = subprocess.run([sys.executable, "-c", imports, str(path)], check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["[]", "['agenttape_core.garbage', 'agenttape_core.on_demand']", "[]", "[]"]
+    assert done.stdout.splitlines() == [
+        "[]",
+        "['agenttape_core.garbage', 'agenttape_core.locks', 'agenttape_core.on_demand']",
+        "[]",
+        "[]",
+    ]
 
 
 def test_stand_in_takes_no_part_in_a_session(world: World, tmp_path: Path) -> None:
