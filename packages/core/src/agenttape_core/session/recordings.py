@@ -66,10 +66,9 @@ def canonicaliser(
 
     def plain_items(name: str, values: Sequence[Any]) -> list[Any]:
         """Return values under one name as plain, redacted data."""
+        harmless, is_plain = redactor.harmless_keys, redactor.is_plain
         return [
-            dict(value)
-            if name in redactor.harmless_keys and redactor.is_plain(value)
-            else next(iter(plain({name: value}).values()))
+            dict(value) if name in harmless and is_plain(value) else next(iter(plain({name: value}).values()))
             for value in values
         ]
 
