@@ -175,7 +175,7 @@ def found_in_tests(
     context = click.get_current_context()
     if lab is None:
         given = {
-            name: ",".join(value) if isinstance(value, tuple) else str(value)
+            name: ",".join(value) if isinstance(value, list | tuple) else str(value)
             for name, value in context.params.items()
             if context.get_parameter_source(name) is ParameterSource.COMMANDLINE and name not in _OF_COMMANDS
         }
