@@ -439,7 +439,9 @@ def test_processes_are_not_started(spawn: Callable[[], object]) -> None:
     with offline("subprocess"):
         spawn()
     assert "start the process" in text
-    assert "allow_hosts={'subprocess'}" in text
+    assert "@boundary" in text
+    assert "HTTP" not in text
+    assert text.endswith("let replays start processes:  allow_hosts={'subprocess'}")
     assert "sk-secret" not in text
 
 

@@ -79,9 +79,16 @@ def attempt_of(event: str, args: tuple[Any, ...]) -> Attempt | None:
                 f"start the process {_program(args[0])} ({event})",
                 SUBPROCESS,
                 lambda guard: guard.allows_word(SUBPROCESS),
+                advice=_TO_PROCESS,
             )
         )
     return None
+
+
+_TO_PROCESS = (
+    "Nothing records what the process does. Decorate this function with @boundary, then record again,\n"
+    "  or let replays start processes:  "
+)
 
 
 def _connection(verb: str, sock: socket.socket, address: Any) -> Attempt | None:
@@ -111,7 +118,7 @@ def start_of(words: Any) -> Attempt | None:
     if any(text(word).startswith(_MULTIPROCESSING) for word in words or ()):
         return None
     what = f"start the process {_program(list(words))} (fork_exec)"
-    return Attempt(what, SUBPROCESS, lambda guard: guard.allows_word(SUBPROCESS))
+    return Attempt(what, SUBPROCESS, lambda guard: guard.allows_word(SUBPROCESS), advice=_TO_PROCESS)
 
 
 def send_on(send: Send) -> Attempt | None:
