@@ -106,8 +106,8 @@ def change(
     return finished(found, reports, as_json=as_json)
 
 
-def _words(_: click.Context, __: click.Parameter, given: str | None) -> list[str]:
-    return [one.strip() for one in (given or "").split(",") if one.strip()]
+def _words(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
+    return tuple(one.strip() for one in (given or "").split(",") if one.strip())
 
 
 @lab_command("agenttape lab faults tests/test_support.py --kinds timeout,cut_stream")
@@ -122,7 +122,7 @@ def faults(
     targets: tuple[str, ...],
     *,
     cassette: str | None,
-    kinds: list[str],
+    kinds: tuple[str, ...],
     reports: tuple[str, ...],
     as_json: bool,
     **options: Any,
@@ -137,7 +137,7 @@ def faults(
     was excluded because it fails without a fault. Ctrl-C ends it with the results so far, which --resume continues
     from.
     """
-    chosen = None if kinds == ["all"] else kinds
+    chosen = None if kinds == ("all",) else kinds
     if chosen is not None:
         chosen_kinds(chosen)
     path = recording_of(cassette)
