@@ -43,7 +43,8 @@ _LITERALS = VOCABULARY.add(_read)
 
 def _places(view: View, text: bytes, literal: bytes) -> Iterator[int]:
     """Yield where a literal is in a text, near the words that it is looked for by."""
-    return places_among(text, literal, view.among(_LITERALS, literal))
+    near = (window for window in view.windows if any(meanings[_LITERALS] == literal for _, meanings in window.words))
+    return places_among(text, literal, near)
 
 
 _ATTRIBUTE = Lazy(

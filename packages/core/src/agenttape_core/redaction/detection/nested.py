@@ -198,7 +198,8 @@ _MANIFEST = 8_192
 def find_in_manifests(view: View) -> Iterator[Finding]:
     """Find the data of a Secret of Kubernetes, in YAML and in JSON, which is in base64: all of it is secret."""
     text, done = view.text, 0
-    for at in places(view.raw, b"Secret") if b"kind" in view.raw else ():
+    is_met = any(word == b"Secret" for window in view.windows for word, _ in window.words)
+    for at in places(view.raw, b"Secret") if is_met else ():
         if at < done or text[at + 6 : at + 7].isalnum() or not _IS_KIND.search(text, max(0, at - 30), at):
             continue
         first, last = max(done, at - _MANIFEST), min(len(text), at + _MANIFEST)

@@ -187,6 +187,8 @@ _WIDE, _BEHIND = 4_096, 64
 """The size of a window, and how far behind it the rest of a literal may reach."""
 _MOST_WORDS = 100_000
 _OF_NUMBERS = b"0123456789abcdef-"
+_SHORT = 3
+"""Numbers of so many digits are met again."""
 _OF_WORDS = bytes(byte if byte in _TOKEN + bytes(range(0xC0, 0x100)) else ord(" ") for byte in range(256))
 
 
@@ -201,7 +203,7 @@ class Window(NamedTuple):
 class View:
     """A text without a pseudonym and its searchable forms, the rarer ones made when they are first asked for."""
 
-    __slots__ = ("_among", "_normal", "digits", "long_runs", "low", "raw", "runs", "shape", "text", "windows")
+    __slots__ = ("_normal", "digits", "long_runs", "low", "raw", "runs", "shape", "text", "windows")
 
     low: bytes
     """Small letters for capitals."""
@@ -223,7 +225,6 @@ class View:
         self._normal = normal
         self.text = text = normal.text
         self.raw = text.encode("latin-1", "replace")
-        self._among: dict[int, dict[object, list[Window]]] = {}
 
     def __getattr__(self, name: str) -> Any:
         """Make a form when it is first asked for; after that it is found without asking here."""
@@ -232,16 +233,6 @@ class View:
         made = _FORMS[name](self)
         setattr(self, name, made)
         return made
-
-    def among(self, reader: int, meaning: object) -> list[Window]:
-        """Return the windows with a word that means something certain to one reader of the vocabulary."""
-        found = self._among.get(reader)
-        if found is None:
-            found = self._among[reader] = {}
-            for window in self.windows:
-                for means in dict.fromkeys(meanings[reader] for _, meanings in window.words):
-                    found.setdefault(means, []).append(window)
-        return found.get(meaning, [])
 
     def is_varied(self, run: int) -> bool:
         """Return True if a long run that starts at a position begins with more than small letters, as all keys do."""
@@ -297,7 +288,7 @@ class Vocabulary:
     def add(self, meaning: Callable[[bytes], Any], words: Iterable[bytes] = ()) -> int:
         """Add a reader of words, and return its place in the meanings of a word.
 
-        Numbers and hashes, of which each text has others, mean nothing, except for those among some `words`.
+        Long numbers and hashes, of which each text has others, mean nothing, but for those among some `words`.
         """
         self._readers.append(meaning)
         self._numbers |= {word for word in words if not word.strip(_OF_NUMBERS)}
@@ -308,7 +299,7 @@ class Vocabulary:
         """Return the words that mean something, with their meanings to each reader."""
         found, full, empty = [], self._full, self._empty
         for word in set(words) - empty:
-            if not word.strip(_OF_NUMBERS) and word not in self._numbers:
+            if len(word) > _SHORT and not word.strip(_OF_NUMBERS) and word not in self._numbers:
                 continue
             meanings = full.get(word) or tuple([read(word) for read in self._readers])
             if any(meanings):

@@ -19,7 +19,7 @@ from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.values import is_alternating, is_placeholder, is_type_name, satisfies
-from agenttape_core.redaction.detection.views import VOCABULARY, places
+from agenttape_core.redaction.detection.views import VOCABULARY, holds, places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -122,7 +122,7 @@ def row(
     """Return a `Row`: by default its words are the longest of its literals, and whatever is found is a secret."""
     literals = (literals,) if isinstance(literals, str) else literals
     encoded = tuple(literal.encode("latin-1") for literal in literals)
-    given = [word.encode() for word in words.split()]
+    given = [word.encode() for word in (words.upper() if exact else words).split()]
     of_word = {
         (word, literal)
         for literal in encoded
@@ -138,7 +138,7 @@ def _is_of(word: bytes, literal: bytes) -> bool:
 
 
 def _longest_word(literal: bytes) -> bytes:
-    return max(_WORD.findall(literal.lower()), key=lambda word: (word not in _COMMON, len(word)), default=literal)
+    return max(_WORD.findall(literal), key=lambda word: (word not in _COMMON, len(word)), default=literal)
 
 
 def _shared(part: bytes, literals: Collection[bytes]) -> bytes:
@@ -167,7 +167,7 @@ class Tables:
             for literal in each.literals:
                 self._rows.setdefault(literal, []).append(each)
             for word, literal in each.words:
-                part = word if word in literal.lower() else _longest_word(literal)
+                part = (word if word in literal else _longest_word(literal)).lower()
                 of_word.setdefault(word, set()).add(part)
                 of_part.setdefault(part, set()).add(literal)
         shared = {part: _shared(part, literals) for part, literals in of_part.items()}
@@ -184,7 +184,7 @@ class Tables:
     def near(self, view: View) -> Iterator[tuple[Row, bytes, Sequence[int]]]:
         """Yield the rows of which a text has a literal, with each of their literals and its places."""
         found: dict[bytes, list[int]] = {}
-        signs = [(0, len(view.raw), self._parts[sign]) for sign in self._signs if sign in view.raw]
+        signs = [(0, len(view.raw), self._parts[sign]) for sign in self._signs if holds(view.raw, sign)]
         for start, end, parts in (*signs, *map(self._sought, view.windows)):
             for part in parts:
                 for at in places(view.low, part, start, end + len(part) - 1):
@@ -204,7 +204,10 @@ class Tables:
 
     def _meant(self, word: bytes) -> frozenset[bytes]:
         """Return the parts of literals to look for where a word of a text is one, or has one between hyphens."""
-        parts = self._parts.keys() & word.lower().translate(_OF_PARTS).split()
+        words = word.lower().translate(_OF_PARTS).split()
+        if word.isupper():
+            words += word.translate(_OF_PARTS).split()
+        parts = self._parts.keys() & words
         return frozenset[bytes]().union(*[self._parts[part] for part in parts]) if parts else _NO_PARTS
 
     def find(self, view: View, names: Names) -> Iterator[Finding]:

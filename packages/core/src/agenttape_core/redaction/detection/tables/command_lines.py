@@ -166,7 +166,7 @@ COMMAND_LINES: tuple[Row, ...] = (
         r"[^\n\\]{1,200}(?:\r?\n|\\n)(?P<secret>[^\s\"'\\]{6,256})(?=\s|\\n|[\"']|\Z)",
         '$ op read "op://Private/db/password"\n⟦x7Yz9kP2⟧\n$', "$ pass show -c web/bob\nCopied web/bob to clipboard.",
         before=r"(?:\A|[\n;&|(\"'`]|\\n)[ \t$>%#]{0,4}\w{0,32}(?:[ ][\w./-]{1,64}){0,4}[ ]?",
-        words="op pass gopass bw tool doppler secretsmanager versions keyvault vault security kubectl",
+        words="op pass gopass bw lookup doppler secretsmanager versions keyvault vault security kubectl",
         is_secret=is_made_up),
     row("kinit", "", "echo ⟦hunter77⟧ | kinit bob", "kinit bob", before=_PIPED, is_secret=is_no_number),
     row(("secretsdump", "wmiexec", "smbexec", "atexec", "dcomexec", "getuserspns"),

@@ -111,7 +111,7 @@ DEVICES: tuple[Row, ...] = (
     row(("key-string ", "pre-shared-key ", "wpa-psk ", "message-digest-key ", "authentication-key "),
         r"(?:\d{1,5}[ ](?:md5|sha\d{0,3}|hmac[\w-]{0,16})[ ])?(?:(?:ascii|hex|local|remote|md5)[ ])?"
         rf"{_LEVEL}{WORD}", "ip ospf message-digest-key 1 md5 ⟦0spfK3y⟧", "the pre-shared-key must be long",
-        is_secret=has_digit_or_sign),
+        words="string shared psk digest authentication", is_secret=has_digit_or_sign),
     row((": psk ", ":psk "), QUOTED, '%any : PSK "⟦swanKey2024⟧"', '%any : PSK "<your key>"'),
     row(("set password enc ", "set passwd enc ", "set psksecret enc ", "set secret enc ", "set key enc "),
         r"(?P<secret>[A-Za-z0-9+/=]{8,512})", "set password ENC ⟦SH2kX9vQ7Lm3==⟧", "set password ENC ...", words="enc"),
@@ -152,7 +152,7 @@ URLS: tuple[Row, ...] = (
         words="quiknode ankr getblock"),
     row((".make.com/", "with/key/", "with/json/key/", "integromat.com/"), r"(?P<secret>[\w-]{16,64})(?![\w/-])",
         "https://hook.eu1.make.com/⟦k3x9pz2v7w8qm4nb6cd5fg1hjk3x9pz2⟧", "https://www.make.com/integrations-and-apps",
-        words="make ifttt integromat", is_secret=_is_random_path),
+        words="hook ifttt integromat", is_secret=_is_random_path),
     row("/calendar/ical/", r"[^\s/]{1,120}/private-(?P<secret>[0-9a-f]{20,64})",
         "https://calendar.google.com/calendar/ical/bob/private-⟦8f3c9a1d27b7e4c1f9a552b6d80e1f4a⟧/basic.ics",
         "https://calendar.google.com/calendar/ical/bob/public/basic.ics", words="ical"),

@@ -70,7 +70,7 @@ SENTENCES: tuple[Row, ...] = (
     row(("seed phrase", "recovery phrase", "seed words", "secret phrase", "mnemonic"),
         rf"""[^\n:.]{{0,24}}?(?:is|are|was|:)[:\s]{{1,3}}["'`]?(?P<secret>{_WORDS})\b""",
         "my seed phrase is: ⟦legal winner thank year wave sausage worth useful legal winner thank yellow⟧",
-        "my seed phrase is: in the drawer", words="phrase words mnemonic"),
+        "my seed phrase is: in the drawer", words="phrase seed mnemonic"),
     row(("recovery codes", "backup codes"),
         r"[^\n:]{0,24}:?(?:\s|\\n|[*-][ ]|\d[.)][ ]){1,8}(?P<secret>[a-z0-9]{4,6}-[a-z0-9]{4,6}"
         r"(?:(?:\s|\\n|,[ ]?){1,3}[a-z0-9]{4,6}-[a-z0-9]{4,6}){0,15})", "Recovery codes:\n⟦a1b2c-3d4e5\nf6g7h-8i9j0⟧",
