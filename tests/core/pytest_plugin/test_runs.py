@@ -227,7 +227,7 @@ def test_start_costs_next_to_nothing() -> None:
         "print(sorted({m for m in set(sys.modules) - before if not m.startswith('_')} - set(sys.stdlib_module_names)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    ours = ("", ".garbage", ".lifecycle", ".lifecycle.running_test", ".named_tuples")
+    ours = ("", ".lifecycle", ".lifecycle.running_test", ".named_tuples")
     plugin = ("", ".command_line", ".replayed")
     names = [*(f"agenttape_core{each}" for each in ours), *(f"agenttape_core.pytest_plugin{each}" for each in plugin)]
     assert done.stdout.strip() == str(names)

@@ -6,8 +6,6 @@ Modules are imported lazily: a test runner that only finds our plugin pays nothi
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.garbage import collecting_late as _collecting_late
-
 if TYPE_CHECKING:
     from agenttape_core.boundaries import arecord_call, boundary, record_call
     from agenttape_core.engine import Mode
@@ -108,7 +106,9 @@ def __getattr__(name: str) -> Any:
     """Import a name on first access."""
     for home, names in _HOMES.items():
         if name in names:
-            with _collecting_late():
+            from agenttape_core.garbage import collecting_late  # which our plugin alone doesn't need
+
+            with collecting_late():
                 value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
             return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
