@@ -21,7 +21,7 @@ else:
     _new = tuple.__new__
 
     class _Methods:
-        """The methods of a named tuple, beside those of a tuple."""
+        """The methods of a named tuple, beside a tuple's."""
 
         __slots__ = ()
 

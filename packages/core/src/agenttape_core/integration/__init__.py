@@ -22,6 +22,7 @@ execute a call; `replay_call`, `areplay_call`, `replay_stream` and `areplay_stre
 a taped one, `state_of` the state that both share. `plain`, `coroutine`, `generator` and `async_generator` wrap a method
 or a function, given a `Call` with the special features of a call; `leaf_call` makes the usual one. `begin` begins its
 call in `session_of_call`, with `named_arguments`. `note_side_effect` adds a side effect that no hook sees.
+
 `InMemoryClasses` lists the classes of a family that keep their data in the process: they run. A `program_call` is a
 call of a component that runs, unless it reaches outside directly; a `ProgramCall` is one that runs and is watched.
 

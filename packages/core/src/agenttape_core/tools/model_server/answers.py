@@ -155,8 +155,8 @@ def answers_of(
 ) -> RecordedAnswers:
     """Return the recorded answers of models in cassettes, each given with its file as messages show it.
 
-    The settings have the redaction rules; by default those of the working directory. Raises `CassetteFormatError` if a
-    record is malformed, and `ConfigurationError` if a recording was made with rules that the project does not have.
+    The settings have the redaction rules; by default, they are the working directory's. Raises `CassetteFormatError` if
+    a record is malformed, and `ConfigurationError` if a recording was made with rules that the project does not have.
     """
     settings = settings or load_settings()
     return RecordedAnswers([one for each in cassettes for one in _answers_in(*each, settings)], on_repeat)
@@ -183,7 +183,7 @@ def _answers_in(cassette: Cassette, shown: str, settings: Settings) -> Iterator[
 
 
 def asked_in(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a call of a model asks, in one form for all frameworks and providers; its request names the model.
+    """Return the question of a call to a model, in one form for all frameworks and providers, with the model.
 
     Settings such as the temperature have other names in each, and ids of tool calls another form: neither counts.
     """

@@ -101,7 +101,7 @@ def cache_report(calls: Iterable[Asked], prices: Prices) -> CacheReport:
 
 
 def report_of(cassettes: Iterable[tuple[Cassette, str]], prices: Prices) -> CacheReport:
-    """Return what the runs in cassettes could have read from the prompt cache, in the order of their calls.
+    """Return the tokens that runs in cassettes could have read from the prompt cache, in the order of their calls.
 
     Each cassette is given with its file as messages show it. Raises `CassetteFormatError` if a record is malformed.
     """

@@ -100,7 +100,7 @@ class Caching(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CacheReport:
-    """The calls of models in runs, in the order of their making, and what they could have read from the cache."""
+    """The calls of models in runs, in the order of their making, and the tokens that a cache could have held."""
 
     calls: Sequence[CachedCall] = field(default_factory=tuple)
 

@@ -90,7 +90,7 @@ def given_by(request: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def request_to_model(path: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the kind of the call that a request to a path is, and its request, from what it gives the model."""
+    """Return the kind of the call that a request to a path is, and its request, made of the values for the model."""
     named = _MODEL_IN_PATH.search(path)
     model = {"model": str(given.get("model") or (named[1] if named else ""))}
     if path.rstrip("/").rpartition("/")[2].rpartition(":")[2] in _EMBEDDINGS:
