@@ -186,7 +186,7 @@ def test_all_of_a_server_is_replayed_without_it(server: Server, tmp_path: Path, 
     assert "http" not in {kind for kind, _ in calls}
 
 
-def test_messages_during_requests_that_overlap(stdio: Server, tmp_path: Path) -> None:
+def test_messages_during_requests_that_overlap(server: Server, tmp_path: Path) -> None:
     """Progress and logs of parallel calls reach the client in their order, each between two steps of the program."""
 
     async def program() -> list[Any]:
@@ -200,7 +200,7 @@ def test_messages_during_requests_that_overlap(stdio: Server, tmp_path: Path) ->
         async def progressed(*progress: Any) -> None:
             heard.append(progress)
 
-        async with stdio.connected(logging_callback=logged) as session:
+        async with server.connected(logging_callback=logged) as session:
             rains = [session.call_tool("rain", {"days": days}, progress_callback=progressed) for days in range(4)]
             heard += map(told, await asyncio.gather(*rains, session.call_tool("read_weather", {"city": "A"})))
             await session.send_ping()

@@ -60,11 +60,13 @@ async def taped(connect: Connect, given: Any, *, has_session_id: bool = False) -
                 await link.close()
         return
     async with PassedOn(connect()) as real:
+        await session.scheduler.continues()
         link.connection.attach(real)
         try:
             yield parts
         finally:
             await link.close()
+    await session.scheduler.continues()
 
 
 def _session() -> Session | None:

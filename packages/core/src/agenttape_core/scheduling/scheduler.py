@@ -18,7 +18,7 @@ from agenttape_core.scheduling.participants import Key, in_loop
 from agenttape_core.scheduling.strategies import AsTheyCome, ByTime, Chosen, OfAnswers, Recorded
 from agenttape_core.scheduling.thread_starts import current_work
 from agenttape_core.scheduling.threads import Threads
-from agenttape_core.scheduling.turn import Turn
+from agenttape_core.scheduling.turn import BESIDE, Turn
 from agenttape_core.scheduling.unordered import BETWEEN_ANSWERS, Unordered
 from agenttape_core.schema import Admissions, IndexRow, Scheduled, Timing
 
@@ -250,6 +250,12 @@ class Scheduler:
         """Take the turn, if it was taken away."""
         if self.turn.is_on:
             self.threads.wait_for_turn()
+
+    async def continues(self) -> None:
+        """Take the turn after a wait that is nothing of the program, such as for a connection: a replay has none."""
+        room = self.loops.room() if self.turn.is_on else None
+        if room is not None:
+            await room.answered(BESIDE)
 
     def replays(self, number: int) -> None:
         """Note that a recording answers a call of the caller, where the order of calls is chosen.
