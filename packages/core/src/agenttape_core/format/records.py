@@ -13,6 +13,7 @@ from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.timings import dump_step_timings, dump_timings, load_step_timings, load_timings
 from agenttape_core.format.written_steps import Stored, WrittenStep
 from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Outcome, Step, StepTiming, Timing, Usage
+from agenttape_core.schema.interaction import AFTER_MOMENTS, BEFORE_MOMENTS, Moment
 from agenttape_core.schema.record import Record, set_extra, set_given, set_private, set_state
 
 if TYPE_CHECKING:
@@ -261,6 +262,7 @@ _CONTAINERS: dict[Any, Callable[[Any], bool]] = {
     list[str]: lambda value: type(value) is list and {*map(type, value)} <= {str},
     dict[str, Any]: lambda value: type(value) is dict and {*map(type, value)} <= {str},
     dict[str, str]: lambda value: type(value) is dict and {*map(type, (*value, *value.values()))} <= {str},
+    Moment | None: lambda value: value is None or (type(value) is float and BEFORE_MOMENTS < value < AFTER_MOMENTS),
     dict[int, Timing]: lambda _: True,  # made of their text, as those of steps
     dict[int, StepTiming]: lambda _: True,
 }

@@ -10,7 +10,8 @@ from agenttape_core.schema.record import Items, Record
 Fidelity = Literal["exact", "lossy", "missing"]
 """The completeness of a record: all that happened; an approximation; only the fact that it happened."""
 
-Moment = Annotated[float, Field(gt=-6.2e10, lt=2.5e11)]
+BEFORE_MOMENTS, AFTER_MOMENTS = -6.2e10, 2.5e11
+Moment = Annotated[float, Field(gt=BEFORE_MOMENTS, lt=AFTER_MOMENTS)]
 """A time in seconds since the epoch: one that a date in any time zone can hold."""
 
 
