@@ -64,6 +64,11 @@ class Connection:
         """Return the answer to a request when it has come; `CLOSED` if the server has gone away."""
         return await self._awaited[request_id]
 
+    def is_answered(self, request_id: Any) -> bool:
+        """Return whether the answer to a request has come: the call ends with it, and has no more effects."""
+        answer = self._awaited.get(request_id)
+        return answer is not None and answer.done()
+
     def forget(self, request_id: Any) -> None:
         """Await an answer no longer."""
         self._awaited.pop(request_id, None)

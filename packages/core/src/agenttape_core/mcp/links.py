@@ -203,7 +203,8 @@ class _Link:
 
     async def _comes(self, message: Any, token: Any) -> bool:
         """Wait until a message may reach the client, as an effect of a call; return false if that has ended before."""
-        request_id = token if token in self._calls else next(reversed(self._calls), None)
+        waiting = [each for each in self._calls if not self.connection.is_answered(each)]
+        request_id = token if token in waiting else next(reversed(waiting), None)
         if request_id is None:
             self._early.append(without_token(message, None))
             return True
