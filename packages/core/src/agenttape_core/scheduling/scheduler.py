@@ -252,7 +252,7 @@ class Scheduler:
             self.threads.wait_for_turn()
 
     async def continues(self) -> None:
-        """Take the turn after a wait that is nothing of the program, such as for a connection: a replay has none."""
+        """Take the turn after a wait that isn't the program's, such as for a connection: a replay has none."""
         room = self.loops.room() if self.turn.is_on else None
         if room is not None:
             await room.answered(BESIDE)

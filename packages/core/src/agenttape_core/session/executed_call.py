@@ -203,13 +203,6 @@ class ExecutedCall(Call):
             yield call
             call = call.parent
 
-    def lies_in(self) -> ExecutedCall | None:
-        """Return the call that this one is recorded inside of: one that executes, else one that is watched."""
-        watched = WATCHED.get() if self.parent is None else None
-        if watched is not None and watched is not self and watched.session is self.session:
-            return watched
-        return self.parent
-
     # -- while it runs -----------------------------------------------------------------------------------------
 
     def frozen_inside(self) -> Frozen | None:
@@ -275,7 +268,7 @@ class ExecutedCall(Call):
             UnrecordableValueError: If the value has no codec.
         """
         self.arrivals.effect()
-        self._keep_effect(value)
+        _keep_effect(self, value)
         (self.whole or self).arrivals.awaited.effected()  # the whole call is awaited, and not its part
 
     async def effect_comes(self, value: Any) -> bool:
@@ -285,13 +278,8 @@ class ExecutedCall(Call):
         """
         comes = await self.arrivals.awaited.effect_comes()
         if comes:
-            self._keep_effect(value)
+            _keep_effect(self, value)
         return comes
-
-    def _keep_effect(self, value: Any) -> None:
-        with self.session.latch:
-            effect = Effect.model_construct(value=self.session.codec.encode(value), after=len(self.offsets))
-        self.effects.append(effect)
 
     @property
     def is_abandoned(self) -> bool:
@@ -405,11 +393,25 @@ class ExecutedCall(Call):
         self.is_run_again = self.is_of_program and self.has_made_calls and interaction.acts == []
         if not self.is_run_again:
             self.session.scheduler.block(self.position.address)
-        around = self.lies_in()
+        around = _lies_in(self)
         if around is not None:
             around.has_made_calls = True
         self.session.ledger.keep(interaction, _timing(self, now), self.position.order)
         self._is_over()
+
+
+def _keep_effect(call: ExecutedCall, value: Any) -> None:
+    with call.session.latch:
+        effect = Effect.model_construct(value=call.session.codec.encode(value), after=len(call.offsets))
+    call.effects.append(effect)
+
+
+def _lies_in(call: ExecutedCall) -> ExecutedCall | None:
+    """Return the call that a call is recorded inside of: one that executes, else one that is watched."""
+    watched = WATCHED.get() if call.parent is None else None
+    if watched is not None and watched is not call and watched.session is call.session:
+        return watched
+    return call.parent
 
 
 def _new_world(call: ExecutedCall, frozen: Frozen) -> Frozen:
@@ -473,7 +475,7 @@ def _written(call: ExecutedCall, value: Any) -> Plain:
 
 
 def _interaction(call: ExecutedCall, outcome: Outcome) -> Interaction:
-    redactor, around = call.session.redactor, call.lies_in()
+    redactor, around = call.session.redactor, _lies_in(call)
     return interaction_of(
         call,
         outcome,
