@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.documents import BaseDocumentCompressor
 
 from agenttape_core.integration import (
@@ -22,7 +21,7 @@ from agenttape_core.integration import (
     settings_of,
 )
 from agenttape_core.integration.object_settings import SEARCH_SETTINGS
-from agenttape_langchain.requests import RETRIEVAL, SEARCH, method_body
+from agenttape_langchain.requests import SEARCH, method_body
 
 _METHOD = "compress_documents"
 
@@ -40,18 +39,3 @@ COMPRESSORS = Family(
     defaults=frozenset({f"a{_METHOD}"}),
 )
 """Every document compressor."""
-
-
-# -- Substitute cross encoders: models that score pairs of texts.
-
-_SCORE = "score"
-
-
-def _cross_encoder(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionCall | None:
-    arguments = named_arguments(getattr(type(self), _SCORE), ("text_pairs",), args, kwargs)
-    settings = {**model_of(self), **settings_of(self, SEARCH_SETTINGS)}
-    return begin(RETRIEVAL, self, type(self).__name__, lambda _: method_body(_SCORE, arguments, settings))
-
-
-CROSS_ENCODERS = Family(BaseCrossEncoder, {_SCORE: Leaf(plain, _cross_encoder)})
-"""Every cross encoder."""

@@ -33,7 +33,7 @@ _LATE_OTHERS = {
     "langchain_core.embeddings.embeddings": ("agenttape_langchain.embeddings", "EMBEDDINGS"),
     "langchain_core.vectorstores.base": ("agenttape_langchain.vector_stores", "VECTOR_STORES"),
     "langchain_core.documents.compressor": ("agenttape_langchain.compressors", "COMPRESSORS"),
-    "langchain_core.cross_encoders": ("agenttape_langchain.compressors", "CROSS_ENCODERS"),
+    "langchain_core.cross_encoders": ("agenttape_langchain.cross_encoders", "CROSS_ENCODERS"),
     "langchain_core.stores": ("agenttape_langchain.stores", "STORES"),
     _HISTORIES: ("agenttape_langchain.histories", "HISTORIES"),
 }
