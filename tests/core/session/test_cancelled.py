@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, ClassVar
 
 import pytest
@@ -529,6 +529,32 @@ def test_an_answer_that_nobody_waits_for_is_recorded_though_the_session_ends_whi
 
     gate = Gate()
     assert [call.outcome.given_up for call in asyncio.run(main()).interactions] == [0]
+
+
+def test_a_thread_that_ends_while_the_clock_looks_at_it_comes_before_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of a loop doesn't pass to a timer when a thread's result is there by the time the thread is idle."""
+    is_busy, may_end = clock.LoopClock._is_busy, Event()
+
+    def looks(of: clock.LoopClock) -> bool:
+        may_end.set()
+        while is_busy(of):
+            sleep(0)
+        return False
+
+    async def main() -> bool:
+        thread = asyncio.ensure_future(asyncio.to_thread(may_end.wait, 10))
+        await asyncio.sleep(0)
+        loop: Any = asyncio.get_running_loop()
+        waiting = asyncio.ensure_future(clock.LoopClock.of(loop).wait(clock.Ending(99, 99)))
+        try:
+            async with asyncio.timeout(50):
+                return await thread
+        finally:
+            waiting.cancel()
+
+    monkeypatch.setattr(clock, "_QUIET", 0.0)
+    monkeypatch.setattr(clock.LoopClock, "_is_busy", looks)
+    assert asyncio.run(main())
 
 
 @pytest.mark.parametrize(("late", "is_overdue"), [(0.0, True), (1.5, False)])

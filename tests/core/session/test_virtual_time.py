@@ -17,6 +17,9 @@ from tests.kit.times import took
 
 from agenttape_core import Session, Variation, late, use_cassette
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.scheduling.loops import Room
+from agenttape_core.scheduling.participants import BLOCKING, Participant, starting
+from agenttape_core.scheduling.threads import Threads
 
 
 def now() -> float:
@@ -244,6 +247,48 @@ def test_a_session_around_the_loop_holds_its_time(tmp_path: Path) -> None:
     took(path, {1: 5, 2: 9, 3: 20, 4: 10})
     with use_cassette(path, pace="virtual"):
         assert program() == [[("x.", 5), ("slept", 7), ("b!", 9)], [("b!", 10), ("a!", 20)]]
+
+
+def test_a_thread_that_rests_while_its_loop_looks_at_it_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a thread puts into a loop comes before time passes, even if the thread rests right after the loop's look."""
+    path, is_there, may_put, rests = tmp_path / "run.yaml", threading.Event(), threading.Event(), threading.Event()
+    run(looked, path, mode="all")
+    took(path, {1: 5})
+    post, works, leave_turn = Room.post, Room.works, Threads.leave_turn
+
+    async def program() -> Any:
+        began, timer = now(), asyncio.ensure_future(asyncio.sleep(7))
+        answer = await asyncio.to_thread(look, "x")
+        came = now() - began
+        await timer
+        return answer, came, now() - began
+
+    def puts(room: Room, function: Callable[[], object]) -> None:
+        if not asyncio._get_running_loop():  # the thread, which is about to sleep
+            is_there.set()
+            with starting():
+                assert may_put.wait(10)
+        post(room, function)
+
+    def leaves(threads: Threads, one: Participant, state: int) -> None:
+        leave_turn(threads, one, state)
+        if may_put.is_set() and state == BLOCKING:
+            rests.set()
+
+    def looks(room: Room) -> bool:
+        if is_there.is_set() and not may_put.is_set():  # the loop has found nothing to do
+            may_put.set()
+            with starting():
+                assert rests.wait(10)
+        return works(room)
+
+    monkeypatch.setattr(Room, "post", puts)
+    monkeypatch.setattr(Room, "works", looks)
+    monkeypatch.setattr(Threads, "leave_turn", leaves)
+    assert run(program, path, pace="virtual")[0] == ("x.", 5, 7)
+    assert rests.is_set()
 
 
 def test_a_thread_that_is_given_up_delays_nobody(tmp_path: Path) -> None:

@@ -216,11 +216,13 @@ class LoopClock(Looking):
         if not self._waiters:
             return
         now, is_alone, pause = monotonic(), self._is_alone(), 0.0
+        # A thread puts its result here before it rests: so the look at the thread comes first.
+        is_busy = not is_alone and now - self._active_at < _BUSY and self._is_busy()
         # No public name tells whether anything is ready.
         if self._loop._ready:  # noqa: SLF001
             self._active_at = self._quiet_since = now
             self._ends_waits(at_once=False, grace=RESTLESS)
-        elif not is_alone and now - self._active_at < _BUSY and self._is_busy():
+        elif is_busy:
             self._quiet_since = now
             pause = _POLL
         elif is_alone or now - self._quiet_since >= _QUIET:
@@ -374,6 +376,9 @@ class VirtualTime:
             return self._wait_for_threads(timeout)
         self._busy_since = None
         if self._stir() and (found := self._real.select(min(timeout, _GLANCE))):
+            return found
+        # A thread puts something here before it rests: it may have done both since the first look.
+        if (found := self._real.select(0)) or self._loop._ready:  # noqa: SLF001 - no public name tells it
             return found
         self.pass_by(timeout)
         return []

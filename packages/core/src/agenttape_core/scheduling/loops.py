@@ -210,7 +210,8 @@ class Room:
     def works(self) -> bool:
         """Return whether other participants continue, which may put something into the loop."""
         turn = self.turn
-        return not turn.is_settled() or any(one.state == SLEEPING for one in turn.live.values())
+        with turn.lock:  # or one that continues and one that rests may change places between two of these looks
+            return not turn.is_settled() or any(one.state == SLEEPING for one in turn.live.values())
 
     def is_slept_in(self) -> bool:
         """Return whether threads wait until a time has passed in the loop."""
