@@ -6,9 +6,11 @@ import collections
 import dataclasses
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import BaseModel
 
 from agenttape_core.redaction import Redactor
@@ -131,3 +133,51 @@ def test_data_of_a_secret_of_kubernetes(written: Callable[[Any], Any]) -> None:
     assert not any(value in redacted for value in data.values())
     other = written({**manifest, "kind": "ConfigMap"})
     assert redactor.value(other) == other
+
+
+LONG = "QUJDREVG" * 800  # 6,400 characters
+KEYS = {
+    "a long value": f"kind: Secret\ndata:\n  tls.crt: {LONG}\n  blob: {LONG}\n  zed: c2VjcmV0MQ==\n",
+    "a comment": "kind: Secret\ndata:\n  a.b: c2VjcmV0MQ==\n  # not the last\n\n  zed: c2VjcmV0MQ==\n",
+    "a value of another form": "kind: Secret\ndata:\n  short: b\n  zed: c2VjcmV0MQ==\n",
+    "a block": "kind: Secret\ndata:\n  foo: |\n    c2VjcmV0MQ==\n    QUJDREVG\n  zed: c2VjcmV0MQ==\n",
+    "owners": "data:\n  zed: c2VjcmV0MQ==\nmetadata:\n  owner:\n  - kind: Job\nkind: Secret\n",
+    "a list": "items:\n- data:\n    zed: c2VjcmV0MQ==\n  kind: Secret\n- data: {}\n  kind: ConfigMap\n",
+}
+
+
+@pytest.mark.parametrize("text", KEYS.values(), ids=KEYS)
+def test_all_keys_of_a_secret_of_kubernetes(text: str) -> None:
+    """Each value of a Secret's data is replaced, also below long values, comments and values of other forms."""
+    redacted = str(Redactor("k").text(text))
+    assert not any(secret in redacted for secret in ("c2VjcmV0MQ", "QUJDREVG"))
+
+
+@pytest.mark.parametrize(
+    "written", [json.dumps, partial(json.dumps, indent=2), partial(yaml.safe_dump, sort_keys=False)]
+)
+def test_data_beside_a_secret_of_kubernetes(written: Callable[[Any], str]) -> None:
+    """The data of a ConfigMap in the same list stays, in front of a Secret and behind it."""
+    settings = {"kind": "ConfigMap", "data": {"mode": "fast", "zone": "west"}}
+    secret = {"kind": "Secret", "data": {"zed": "c2VjcmV0MQ=="}}
+    text = written({"items": [settings, secret, settings]})
+    assert Redactor("k").text(text) == text.replace("c2VjcmV0MQ==", redacted_in(text))
+
+
+def redacted_in(text: str) -> str:
+    """Return what stands in the place of the one secret of a text."""
+    front, _, back = text.partition("c2VjcmV0MQ==")
+    redacted = str(Redactor("k").text(text))
+    return redacted[len(front) : len(redacted) - len(back)]
+
+
+def test_values_beside_a_label() -> None:
+    """A label tells of texts beside it alone; what is marked as sensitive is a secret whatever it is."""
+    redactor = Redactor("k")
+    for plain in (
+        {"label": "Password", "input": {"id": "pw-field"}},
+        {"field": "password", "data": ["too short", "no digit"]},
+        {"sensitive": True, "data": [1, 2]},
+    ):
+        assert redactor.value(plain) == plain
+    assert "swordfish" not in str(redactor.value({"sensitive": True, "value": {"db": "swordfish"}}))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, AnyStr, Generic
 
-_METHODS = ("match", "fullmatch", "search", "finditer", "findall", "sub")
+_METHODS = ("match", "fullmatch", "search", "finditer", "findall", "split", "sub")
 
 
 class Lazy(Generic[AnyStr]):
@@ -23,8 +23,9 @@ class Lazy(Generic[AnyStr]):
     match: Callable[..., re.Match[AnyStr] | None]
     fullmatch: Callable[..., re.Match[AnyStr] | None]
     search: Callable[..., re.Match[AnyStr] | None]
-    finditer: Callable[[AnyStr], Iterator[re.Match[AnyStr]]]
+    finditer: Callable[..., Iterator[re.Match[AnyStr]]]
     findall: Callable[[AnyStr], list[Any]]
+    split: Callable[[AnyStr], list[AnyStr]]
     sub: Callable[[AnyStr | Callable[[re.Match[AnyStr]], AnyStr], AnyStr], AnyStr]
 
     def __init__(self, pattern: AnyStr, flags: re.RegexFlag = re.NOFLAG) -> None:

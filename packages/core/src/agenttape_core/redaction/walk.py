@@ -56,7 +56,7 @@ _TOKEN = ("token",)
 _NAMED = frozenset({"label", "field", "placeholder", "target", "ParameterKey"})
 TELLING = _NAMED | {"selector", "element", "locator", "xpath", "css", "sensitive", "kind"}
 """Keys of items that tell of the item beside them: the field of a page into which a text is typed, a parameter."""
-_TOLD_OF = frozenset({"text", "value", "keys", "input", "ParameterValue", "data"})
+_TYPED_IN = frozenset({"text", "value", "keys", "input", "ParameterValue"})
 _USER_OPTIONS = frozenset({"-u", "--user", "-U", "--proxy-user"})
 
 
@@ -181,19 +181,22 @@ def _redact_dict(plain: dict[str, Any], redactor: Replacer) -> dict[str, Any]:
 
 def _told(plain: dict[str, Any], redactor: Replacer) -> dict[str, Any]:
     """Return what changes in a dict of which one item says that another is a secret."""
+    if plain.get("kind") == "Secret" and "data" in plain:  # of Kubernetes
+        return {"data": redact_denied(plain["data"], SECRET, redactor)}
     if not any(_tells_of_secret(key, plain[key]) for key in TELLING.intersection(plain)):
         return {}
-    return {key: redact_denied(plain[key], SECRET, redactor) for key in _TOLD_OF.intersection(plain)}
+    typed = _TYPED_IN.intersection(plain)
+    if plain.get("sensitive") is True:  # whatever it is: an output of Terraform may be a number or a map
+        return {key: redact_denied(plain[key], SECRET, redactor) for key in typed}
+    return {key: redactor.whole(plain[key], SECRET) for key in typed if isinstance(plain[key], str)}
 
 
 def _tells_of_secret(key: str, item: Any) -> bool:
     """Return True if an item of a dict says that another one is a secret: `{"selector": "#password", "text": "x"}`."""
     if item is True:
         return key == "sensitive"
-    if not isinstance(item, str) or len(item) > MAX_NAME * 2:
+    if key == "kind" or not isinstance(item, str) or len(item) > MAX_NAME * 2:
         return False
-    if key == "kind":
-        return item == "Secret"  # of Kubernetes
     return demand_of(item) is Demand.NOTHING if key in _NAMED else IS_FIELD.search(item) is not None
 
 

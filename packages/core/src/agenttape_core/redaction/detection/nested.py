@@ -26,7 +26,7 @@ from agenttape_core.redaction.detection.values import (
 from agenttape_core.redaction.detection.views import places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.names import Names
@@ -185,41 +185,85 @@ _BACK = 60
 _MOST = 60
 
 
-_IS_KIND = Lazy(r"""kind\\{0,7}["']?[ ]?:[ ]{0,4}\\{0,7}["']?\Z""")
-_DATA = Lazy(r"""(?:(?P<close>\\{0,7}["'])|(?:\n|\\n)(?P<margin>[ ]{0,16}))data(?(close)(?P=close)):[ ]{0,4}""")
+_KIND = Lazy(r"""(?P<quote>\\{0,7}["'])?kind(?(quote)(?P=quote)):[ ]{0,4}\\{0,7}["']?\Z""")
+_DATA = Lazy(r"""(?P<quote>\\{0,7}["'])?\bdata(?(quote)(?P=quote)):[ ]{0,4}""")
+_BREAK = Lazy(r"\r?\n|\\n")
 _ENTRY = Lazy(
-    r"""(?:\s|\\{1,7}[nrt]|[{,])*+(?P<key>(?:\\{0,7}["'])?[\w.-]{1,253}(?:\\{0,7}["'])?):[ ]{0,4}(?:\\{0,7}["'])?"""
-    r"""(?P<secret>[A-Za-z0-9+/]{2,16384}={0,2})(?:\\{0,7}["'])?(?=\s|[,}\\]|\Z)"""
+    r"""(?P<indent>[ ]{0,60})(?:(?P<key>["']?[\w.-]{1,253}["']?):[ ]{0,4}["']?)?"""
+    r"""(?P<secret>[A-Za-z0-9+/]*+={0,2})["']?[ ]*(?=\r?\n|\\n|["']|\Z)"""
 )
-"""A key and a value in base64."""
+"""A line of data: its indentation, a key if there is one, and a value in base64, which may be a block below its key."""
+_BRACES = Lazy(r"[{}]")
 _MANIFEST = 8_192
 
 
 def find_in_manifests(view: View) -> Iterator[Finding]:
     """Find the data of a Secret of Kubernetes, in YAML and in JSON, which is in base64: all of it is secret."""
-    text, done = view.text, 0
+    text = view.text
     is_met = any(word == b"Secret" for window in view.windows for word, _ in window.words)
     for at in places(view.raw, b"Secret") if is_met else ():
-        if at < done or text[at + 6 : at + 7].isalnum() or not _IS_KIND.search(text, max(0, at - 30), at):
+        kind = None if text[at + 6 : at + 7].isalnum() else _KIND.search(text, max(0, at - 30), at)
+        if kind is None:
             continue
-        first, last = max(done, at - _MANIFEST), min(len(text), at + _MANIFEST)
-        first, end = max(first, text.rfind("\n---", first, at)), text.find("\n---", at, last)
-        done = end if end >= 0 else last
-        for data in _DATA.finditer(text[first:done]):
-            entry = _ENTRY.match(text, first + data.end(), done)
-            while (
-                entry
-                and len(entry["secret"]) % 4 == 0
-                and (data["close"] or _indent(text, entry.start("key")) > len(data["margin"]))
-            ):
-                yield view.finding(*entry.span("secret"), SECRET)
-                entry = _ENTRY.match(text, entry.end(), done)
+        first, last = max(0, at - _MANIFEST), min(len(text), at + _MANIFEST)
+        for data in _DATA.finditer(text, first, last):
+            if (data["quote"] or None) == (kind["quote"] or None):
+                for start, end in _data_of(text, kind.start(), data):
+                    yield view.finding(start, end, SECRET)
 
 
-def _indent(text: str, at: int) -> int:
-    """Return the number of blanks in front of a key."""
-    before = text[max(0, at - 40) : at]
-    return len(before) - len(before.rstrip(" "))
+def _data_of(text: str, kind: int, data: re.Match[str]) -> Iterator[tuple[int, int]]:
+    """Yield where the values of data are, if it belongs to the same object as a kind."""
+    keys = sorted((kind, data.start()))
+    if not data["quote"]:
+        if _is_in_one_mapping(text, *keys):
+            yield from _entries(text, data.end(), _column(text, data.start()))
+    elif _is_in_one_object(text, *keys):
+        leaves = _Parser(text, data.end(), data["quote"]).value()
+        for leaf in leaves.values() if isinstance(leaves, dict) else ():
+            if isinstance(leaf, _Leaf) and not leaf.is_number and leaf.start < leaf.end:
+                yield leaf.start, leaf.end
+
+
+def _is_in_one_object(text: str, one: int, other: int) -> bool:
+    """Return True if two keys belong to one object of JSON: no brace between them closes or opens another."""
+    depth = 0
+    for brace in _BRACES.finditer(text, one, other):
+        depth += 1 if brace.group() == "{" else -1
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def _is_in_one_mapping(text: str, one: int, other: int) -> bool:
+    """Return True if two keys belong to one mapping of YAML: they have one column, and no line between is before it."""
+    column = _column(text, one)
+    _, *between, last = _BREAK.split(text[one:other])
+    return column == _column(text, other) >= 0 and not last.strip() and not any(map(_ends(column), between))
+
+
+def _ends(column: int) -> Callable[[str], bool]:
+    """Return what tells of a line whether it ends the mapping whose keys are in a column."""
+    return lambda line: bool(line.strip()) and (len(line) - len(line.lstrip(" ")) < column or line.startswith("---"))
+
+
+def _column(text: str, at: int) -> int:
+    """Return the column of a key, with the marks of lists in front of it; -1 if something else is in front."""
+    before = _BREAK.split(text[max(0, at - 60) : at])[-1].lstrip("\"'")
+    return -1 if before.strip(" -") else len(before)
+
+
+def _entries(text: str, at: int, column: int) -> Iterator[tuple[int, int]]:
+    """Yield where the values in base64 are on the lines of a mapping below a key in a column."""
+    while line := _BREAK.search(text, at, at + _REACH):
+        entry = _ENTRY.match(text, line.end())
+        at = entry.end() if entry else line.end()
+        end = _BREAK.search(text, line.end())
+        content = text[line.end() : end.start() if end else len(text)]
+        if _ends(column + 1)(content):
+            return
+        if entry and len(entry["secret"]) > 1 and len(entry["secret"]) % 4 == 0:
+            yield entry.span("secret")
 
 
 class _Line(NamedTuple):

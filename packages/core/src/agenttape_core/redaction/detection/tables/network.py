@@ -152,7 +152,7 @@ URLS: tuple[Row, ...] = (
         words="quiknode ankr getblock"),
     row((".make.com/", "with/key/", "with/json/key/", "integromat.com/"), r"(?P<secret>[\w-]{16,64})(?![\w/-])",
         "https://hook.eu1.make.com/⟦k3x9pz2v7w8qm4nb6cd5fg1hjk3x9pz2⟧", "https://www.make.com/integrations-and-apps",
-        words="hook ifttt integromat", is_secret=_is_random_path),
+        words="make ifttt integromat", is_secret=_is_random_path),
     row("/calendar/ical/", r"[^\s/]{1,120}/private-(?P<secret>[0-9a-f]{20,64})",
         "https://calendar.google.com/calendar/ical/bob/private-⟦8f3c9a1d27b7e4c1f9a552b6d80e1f4a⟧/basic.ics",
         "https://calendar.google.com/calendar/ical/bob/public/basic.ics", words="ical"),
