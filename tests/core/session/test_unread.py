@@ -18,6 +18,7 @@ from agenttape_core.errors import AfterRecordingWarning, AfterReplayWarning, Cas
 from agenttape_core.experiments import program_of
 from agenttape_core.integration import current_session
 from agenttape_core.integration.threads import register_lazy_stream
+from agenttape_core.lifecycle.presence import Presence
 
 from .world import World, ask, reaches_out, record
 
@@ -184,6 +185,23 @@ def test_old_streams_of_an_experiment(world: World) -> None:
     with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError):
         read(left[0])
     assert world.reached == ["a"]
+
+
+@pytest.mark.usefixtures("thawed")
+def test_an_experiment_whose_end_is_interrupted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collector looks at everything again, although the end of the session fails."""
+    record(world, "a")
+    real = Presence._leave
+
+    def interrupted(*args: Any, **kwargs: Any) -> None:
+        real(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Presence, "_leave", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        program_of(lambda: read(_sync(world))).run(Variation("cassettes/c.yaml"))
+    assert not garbage.ASIDE.is_on
+    assert garbage.ASIDE.blocks == 0
 
 
 @pytest.mark.usefixtures("thawed")

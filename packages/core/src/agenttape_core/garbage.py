@@ -117,8 +117,8 @@ class Aside:
             if not self.is_on:
                 if _frozen() >= _FREEZING:
                     return False
+                self.is_on = True  # before they are frozen, and until after: `_frozen` doesn't count what is ours
                 gc.freeze()
-                self.is_on = True
             self.blocks += 1
             return True
 
@@ -133,8 +133,8 @@ class Aside:
         finally:
             with self._lock:
                 if self.is_on and not self.blocks:
-                    self.is_on = False
                     gc.unfreeze()
+                    self.is_on = False
 
 
 ASIDE = Aside()

@@ -107,6 +107,10 @@ class Presence:
 
     def leave(self) -> None:
         """End the session: streams that aren't read to their end are cut, then all calls are refused."""
+        with ASIDE.ended() if self._has_aside else nullcontext(True) as is_last:
+            self._leave(thoroughly=is_last)
+
+    def _leave(self, *, thoroughly: bool) -> None:
         session = self._session
         session.scheduler.settle()
         session.was_cut = bool(session.unfinished)
@@ -124,8 +128,7 @@ class Presence:
         if session.is_replay:
             session.listeners.append(LateCalls(session))
         if membership is not None:
-            with ASIDE.ended() if self._has_aside else nullcontext(True) as is_last:
-                self._note_unread(membership, thoroughly=is_last)
+            self._note_unread(membership, thoroughly=thoroughly)
             if SCOPES.leave(membership):
                 enter_branch(self._branch_outside)
 
