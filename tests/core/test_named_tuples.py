@@ -62,7 +62,7 @@ def test_instance() -> None:
     assert Ours._make([0, 1])._asdict() == {"line": 0, "column": 1}
     assert type(pickle.loads(pickle.dumps(ours))) is Ours
     assert repr(ours) == repr(theirs).replace("Theirs", "Ours")
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"Ours\.__new__\(\) missing 1 required"):
         Ours()  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         ours._replace(row=1)  # type: ignore[call-arg]

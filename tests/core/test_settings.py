@@ -175,6 +175,13 @@ def test_wrong_option(tmp_path: Path) -> None:
         load_settings(tmp_path, {}).chosen({"on_repeat": "first"})
 
 
+def test_unknown_option() -> None:
+    """An option without a setting is refused by name, with the one that is most like it."""
+    with pytest.raises(ConfigurationError, match=r"'on_mis' isn't an option. Did you mean \"on_miss\"\?"):
+        Settings().chosen({"on_mis": "raise"})
+    assert Settings().chosen({"redaction_rules": ()}) == Settings()
+
+
 def test_in_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`use_cassette` reads the settings when it is entered, not when it is made."""
     world, used = World(), use_cassette("c", on_unused="ignore")

@@ -35,6 +35,8 @@ else:
                 raise TypeError(f"{type(self).__name__} has no field {', '.join(values)}")
             return made
 
+        __replace__ = _replace  # of `copy.replace`, since Python 3.13
+
         def _asdict(self) -> dict[str, Any]:
             return dict(zip(self._fields, self, strict=True))
 
@@ -63,7 +65,8 @@ else:
                 annotations = space["__annotate_func__"](1)
             fields = tuple(annotations)
             defaults = {field: space.pop(field) for field in fields if field in space}
-            code = _constructor(len(fields)).replace(co_name="__new__", co_varnames=("_cls", *fields))
+            names = {"co_name": "__new__", "co_qualname": f"{name}.__new__", "co_varnames": ("_cls", *fields)}
+            code = _constructor(len(fields)).replace(**names)
             made = FunctionType(code, globals(), "__new__", tuple(defaults.values()))
             space.update(
                 {field: _tuplegetter(number, f"The field {number}") for number, field in enumerate(fields)},

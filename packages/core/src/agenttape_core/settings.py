@@ -111,6 +111,9 @@ class Settings(NamedTuple):
         """
         if not options:
             return self
+        for key in options:
+            if key not in Settings._fields:
+                raise ConfigurationError(f"{key!r} isn't an option.{_nearest(key)}")
         return self._replace(**{key: _checked(key, value) for key, value in options.items()})
 
 
@@ -216,7 +219,7 @@ def _combined(file: _File, own: Iterable[tuple[str, str]], variables: Mapping[st
             values[key] = rules_of(values[key], origins[key], variables)
         elif key in values:
             values[key] = _checked(key, values[key], _shown_origin(origins.get(key, key)))
-    for key in values.keys() - set(Settings._fields):
+    for key in [key for key in values if key not in Settings._fields]:
         if (name := f"{_PREFIX}{key.upper()}") in dict(own):
             raise ConfigurationError(f"the environment variable {name} isn't a setting.{_nearest(key, name)}")
         path = _shown_origin(file.origins[key])
@@ -259,6 +262,10 @@ def _type_of(key: str) -> TypeAdapter[Any]:
     """Return the check of a setting's type. Each is built when it's needed: all of them take as long as 20 modules."""
     from pydantic import TypeAdapter
 
+    if key == _RULES:
+        from agenttape_core.redaction import Rule
+
+        return TypeAdapter(tuple[Rule, ...])
     return TypeAdapter(eval(Settings.__annotations__[key]))  # noqa: S307 - our own words
 
 
