@@ -183,9 +183,11 @@ class _Link:
     async def _awaits(self, request_id: Any) -> None:
         """Let effects of a call come from now on: first the messages that came before it."""
         sent = self._calls[request_id]
-        early, self._early = self._early, []
-        for effect in early:
-            await sent.call.effect_comes(effect)
+        while self._early:
+            effect = self._early.pop(0)
+            if not await sent.call.effect_comes(effect):
+                self._early.insert(0, effect)
+                break
         sent.is_awaited.set()
 
     def _forget(self, request_id: Any) -> None:

@@ -324,7 +324,9 @@ def _executor_of(loop: Any) -> Any:
     """Return the default executor of a loop; `None` if it has none. uvloop has no name for it."""
     if is_seen(loop):
         return loop._default_executor  # noqa: SLF001 - no public name tells it
-    return next((each for each in gc.get_referents(loop) if isinstance(each, ThreadPoolExecutor)), None)
+    others = [*map(id, vars(loop).values())]  # pools that the program has put there
+    pools = (each for each in gc.get_referents(loop) if isinstance(each, ThreadPoolExecutor))
+    return next((each for each in pools if id(each) not in others), None)
 
 
 def _forget_executor(loop: Any) -> None:
