@@ -173,7 +173,6 @@ def _asking(agent: Any) -> Any:
     return RunnableLambda(lambda text: {"messages": [("user", text)]}) | agent
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("how", WAYS_TO_SWALLOW_A_MODEL)
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_model_miss_is_not_swallowed(how: str, is_async: bool, path: Path, world: World) -> None:

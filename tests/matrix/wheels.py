@@ -72,6 +72,7 @@ def main(versions: list[str]) -> bool:
         python = python_of(version)
         if python is None:
             print(f"There is no Python {version} here.")
+            failed |= version in versions  # one that was asked for
             continue
         programs = installed(version, python)
         path = os.pathsep.join([str(programs), os.environ["PATH"]])

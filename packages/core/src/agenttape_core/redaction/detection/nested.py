@@ -243,7 +243,7 @@ def _is_in_one_mapping(text: str, one: int, other: int) -> bool:
 
 
 def _ends(column: int) -> Callable[[str], bool]:
-    """Return what tells of a line whether it ends the mapping whose keys are in a column."""
+    """Return a check of lines: true for one that ends the mapping whose keys are in a column."""
     return lambda line: bool(line.strip()) and (len(line) - len(line.lstrip(" ")) < column or line.startswith("---"))
 
 
