@@ -137,6 +137,10 @@ async def astream(subject: Subject) -> Any:
 
 
 async def batch(subject: Subject) -> Any:
+    return subject.runnable.batch([subject.ask(question) for question in QUESTIONS])
+
+
+async def equal_batch(subject: Subject) -> Any:
     return subject.runnable.batch([subject.ask(question) for question in [*QUESTIONS, QUESTION, QUESTION]])
 
 
@@ -210,6 +214,7 @@ ROWS: dict[str, tuple[Callable[[Subject], Awaitable[Any]], Callable[[OpenAILoopb
     "`stream`": (stream, nothing),
     "`astream`": (astream, nothing),
     "`batch`": (batch, nothing),
+    "`batch` of equal questions": (equal_batch, nothing),
     "`abatch`": (abatch, nothing),
     "`asyncio.gather`": (gather, nothing),
     "a pool of threads": (threads, nothing),

@@ -39,6 +39,8 @@ PAGE = ROOT / "docs" / "identical.md"
 HEAD = "| | `tape` | automatic | `TapeMiddleware` | observed, then replayed | `ReplayChatModel` |"
 Outcomes: TypeAlias = dict[tuple[str, str], str]
 """The cells, by row and column."""
+IN_ANY_ORDER = ("`batch` of equal questions", "observed, then replayed")
+"""Threads ask, and no callback receives the place of a question in its batch: equal ones come as they began."""
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -182,7 +184,9 @@ async def test_cell(
         replayed = await shape(way.subject(model))
     report = (session or model).report
     assert (report.recorded, report.unused) == ((), ())
-    outcomes[row, column] = verdict(recorded, replayed)
+    if (row, column) == IN_ANY_ORDER:
+        recorded, replayed = (sorted(answers, key=lambda answer: str(answer.content)) for answers in (recorded, replayed))
+    outcomes[row, column] = verdict(recorded, replayed) + " ⁴" * ((row, column) == IN_ANY_ORDER)
     if not updating:
         assert outcomes[row, column] == documented()[row, column]
 
