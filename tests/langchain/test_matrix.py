@@ -185,7 +185,7 @@ async def test_cell(
     report = (session or model).report
     assert (report.recorded, report.unused) == ((), ())
     if (row, column) == IN_ANY_ORDER:
-        recorded, replayed = (sorted(answers, key=lambda answer: str(answer.content)) for answers in (recorded, replayed))
+        recorded, replayed = (sorted(each, key=lambda answer: str(answer.content)) for each in (recorded, replayed))
     outcomes[row, column] = verdict(recorded, replayed) + " ⁴" * ((row, column) == IN_ANY_ORDER)
     if not updating:
         assert outcomes[row, column] == documented()[row, column]
