@@ -256,20 +256,43 @@ def marked() -> Figures:
     return counting.figures()
 
 
-def show() -> None:
-    """Show a cassette of three calls, as the command does."""
+def commanded(*words: str) -> None:
+    """Run the command in this process."""
     from agenttape_core.cli.app import run
 
     with contextlib.redirect_stdout(io.StringIO()):
-        code = run(["show", "chat.yaml"])
+        code = run(words)
     if code:
-        raise RuntimeError(f"show ended with {code}")
+        raise RuntimeError(f"{words} ended with {code}")
+
+
+def show() -> None:
+    """Show a cassette of three calls, as the command does."""
+    commanded("show", "chat.yaml")
+
+
+def completed() -> None:
+    """Complete the names of commands and of those in groups, as a shell asks for them."""
+    from click.shell_completion import BashComplete
+
+    from agenttape_core.cli.app import agenttape
+
+    for words in ([], ["lab"], ["fleet"], ["cassette"]):
+        if not BashComplete(agenttape, {}, "agenttape", "_AGENTTAPE_COMPLETE").get_completions(words, ""):
+            raise RuntimeError(f"{words} has no completion")
 
 
 def loaded(act: Callable[[], object]) -> Figures:
     """Count the modules of ours that a function loads in a new process, and all that went before it."""
     act()
     return {"loaded": sum(name.partition(".")[0].startswith("agenttape") for name in sys.modules)}
+
+
+_HELP = ("--help", "lab --help", "fleet --help", "cassette --help")
+
+
+def _loaded_by(words: str) -> Callable[[], Figures]:
+    return lambda: loaded(lambda: commanded(*words.split()))
 
 
 def first_session() -> None:
@@ -355,6 +378,8 @@ def counted() -> dict[str, Figures]:
         figures = {
             "agenttape show": in_child(lambda: loaded(show)),
             "first session": in_child(lambda: loaded(first_session)),
+            "completed commands": in_child(lambda: loaded(completed)),
+            **{f"agenttape {words}": in_child(_loaded_by(words)) for words in _HELP},
         }
 
         import langchain_core.language_models.fake_chat_models

@@ -59,12 +59,11 @@ def _command(group: click.Command | None, words: list[str]) -> click.Command | N
 def _options() -> dict[str, int]:
     """Return how many options you can give: in code, in settings, to the command and to pytest."""
     from agenttape_core import use_cassette
-    from agenttape_core.cli.app import COMMANDS, agenttape
-    from agenttape_core.cli.commands.lab import lab
+    from agenttape_core.cli.app import COMMANDS, EXPERIMENTS, agenttape
     from agenttape_core.pytest_plugin import pytest_addoption
     from agenttape_core.settings import Settings
 
-    commands = [_command(agenttape, name.split()) for name in (*COMMANDS, *(f"lab {name}" for name in lab.commands))]
+    commands = [_command(agenttape, name.split()) for name in (*COMMANDS, *(f"lab {name}" for name in EXPERIMENTS))]
     # One that several commands share counts once, as you learn it once: it must mean the same in all of them.
     given = {
         each.opts[-1]

@@ -7,20 +7,28 @@ import json
 import subprocess
 import sys
 from importlib import import_module
-from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from agenttape_core import convert, use_cassette
-from agenttape_core.cli.app import COMMANDS, GROUPS, MEANT, OF_CASSETTES
-from agenttape_core.cli.commands.cassette import cassette
-from agenttape_core.cli.commands.lab import lab
+from agenttape_core.cli.app import COMMANDS, EXPERIMENTS, GROUPS, MEANT, OF_CASSETTES, OF_FLEETS, agenttape
 
 from .conftest import look_up, record
 
 WEATHER = "cassettes/weather.yaml"
+
+
+OF_GROUPS = {"lab": EXPERIMENTS, "fleet": OF_FLEETS, "cassette": OF_CASSETTES}
+
+
+@pytest.mark.parametrize("group", OF_GROUPS)
+def test_each_command_of_a_group_is_listed(group: str) -> None:
+    """The list of a group has all commands of its module, and no other one."""
+    own = vars(import_module(f"agenttape_core.cli.commands.{group}"))
+    assert sorted(name for name, each in own.items() if isinstance(each, click.Command)) == sorted(OF_GROUPS[group])
 
 
 @pytest.mark.parametrize("subcommand", COMMANDS)
@@ -32,26 +40,25 @@ def test_help(command: Any, subcommand: str) -> None:
     assert f"Example: agenttape {subcommand}" in ended.out
 
 
-@pytest.mark.parametrize("name", lab.commands)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_help_of_experiments(command: Any, name: str) -> None:
     """Each experiment says what it does in the words of the list, takes --json and --report, and shows an example."""
     ended = command("lab", name, "--help")
     assert ended.code == 0
     assert "--json" in ended.out
     assert "--report FILE" in ended.out
-    assert lab.summaries[name] in " ".join(ended.out.split())
+    assert EXPERIMENTS[name] in " ".join(ended.out.split())
     assert f"Example: agenttape lab {name}" in ended.out
 
 
 def test_the_list_of_commands(command: Any) -> None:
     """The help lists the commands in groups, each with its first sentence, whole on a line of 80 columns."""
-    assert tuple(cassette.commands) == OF_CASSETTES
     summaries = {name: said for group in GROUPS.values() for name, said in group.items()}
-    for word, summary in summaries.items():
-        name = f"{word}_" if iskeyword(word) else word
-        said = getattr(import_module(f"agenttape_core.cli.commands.{name}"), name).help
-        assert " ".join(said.split("\n\n")[0].split()) == summary
-    summaries |= cassette.summaries
+    for group in (agenttape, *(agenttape.commands[name] for name in OF_GROUPS)):
+        for name, summary in group.summaries.items():
+            said = group.get_command(click.Context(group), name).help
+            assert " ".join(said.split("\n\n")[0].split()) == summary
+    summaries |= OF_CASSETTES
     shown = (command("--help").out + command("cassette", "--help").out).splitlines()
     for name, said in summaries.items():
         (line,) = [line for line in shown if line.split()[:1] == [name]]
@@ -84,7 +91,7 @@ def test_words_of_other_tools(command: Any, word: str) -> None:
     assert ended.code == 2
     assert WORDS[word] in ended.err
     meant = {command.partition(" --")[0] for command in MEANT.values() if not command.startswith("review ")}
-    assert meant <= {*COMMANDS, *(f"lab {name}" for name in lab.commands)}
+    assert meant <= {*COMMANDS, *(f"lab {name}" for name in EXPERIMENTS)}
 
 
 @pytest.mark.parametrize(

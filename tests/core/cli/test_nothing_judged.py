@@ -10,8 +10,7 @@ from textwrap import dedent
 import pytest
 
 from agenttape_core import use_cassette
-from agenttape_core.cli.app import COMMANDS, run
-from agenttape_core.cli.commands.lab import lab
+from agenttape_core.cli.app import COMMANDS, EXPERIMENTS, run
 
 NOTHING = "nothing/empty.yaml"
 IDLE = ["program.py:idle", "--cassette", NOTHING]
@@ -57,7 +56,7 @@ WITHOUT_VERDICT = {
 
 def test_each_command_is_listed() -> None:
     """A new command says here what it does where there is nothing to judge."""
-    experiments = [f"lab {name}" for name in lab.commands]
+    experiments = [f"lab {name}" for name in EXPERIMENTS]
     assert sorted([*{subcommand.partition(" --")[0] for subcommand in REFUSED}, *WITHOUT_VERDICT]) == sorted(
         [*(set(COMMANDS) - {"lab", "fleet"}), *experiments]
     )

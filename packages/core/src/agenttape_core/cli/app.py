@@ -50,8 +50,34 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Each command is a function in a module of its name, imported when it is used (`import_` for `import`)."""
-OF_CASSETTES = ("checksum", "convert", "migrate", "prune", "recover", "redact", "schema")
-"""The commands of `agenttape cassette`."""
+OF_CASSETTES = {
+    "checksum": "Keep a checksum of each recorded call in a file for git.",
+    "convert": "Convert a cassette to another format or compression.",
+    "migrate": "Upgrade cassettes of older formats in place.",
+    "prune": "Delete leftover files next to cassettes.",
+    "recover": "Recover recordings that were cut off.",
+    "redact": "Replace secrets in cassettes with pseudonyms.",
+    "schema": "Print the JSON Schema of a record.",
+}
+OF_FLEETS = {
+    "plan": "List the work on many recordings, as a file for any number of workers.",
+    "work": "Do a shard of a plan, and store an outcome for each recording.",
+    "merge": "Write one report on the results of all shards.",
+    "index": "Write a table with a row for each recorded call, for queries and for notebooks.",
+    "forget": "Erase old recordings of a store, or a value in all of them.",
+    "query": "Answer a question about the calls in an index.",
+}
+EXPERIMENTS = {
+    "bisect": "Find the first commit whose program doesn't replay its recording.",
+    "change": "Replay recordings with two revisions, and show which ones the change affects.",
+    "faults": "Make each recorded call fail once in each way, offline, and show the outcomes.",
+    "flaky": "Find the part of a flaky program that makes it so: code, order, a tool, the model, or the judge.",
+    "model": "Try another model on recordings, and compare it with the program's own.",
+    "mutants": "Edit prompts, tools and schemas, one at a time, and list the edits that no test catches.",
+    "orders": "Answer recorded calls in other orders, and show which of them change the outcome.",
+    "shrink": "Find the smallest cassette with which a program still fails the same way.",
+    "why": "Find which recorded answers have changed a call, each link tested by a replay.",
+}
 MEANT: Mapping[str, str] = {
     "compare": "diff",
     "grade": "check",
@@ -101,16 +127,17 @@ COMMANDS = (
 
 
 class Commands(click.Group):
-    """A group of commands, listed with their summaries below headings.
+    """A group of commands, listed with their summaries below headings, and each imported when it's used.
 
-    Without `groups`, its commands are given; with it, each is a function in a module of its name, imported when used.
+    Each command is a function in `module`, or in a module of its name.
     """
 
-    def __init__(self, *args: Any, groups: Mapping[str, Mapping[str, str]] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, groups: Mapping[str, Mapping[str, str]], module: str | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        own = {name: (command.help or "").partition("\n")[0] for name, command in self.commands.items()}
-        self._groups = groups if groups is not None else {"Commands": own}
-        self.summaries = {name: summary for group in self._groups.values() for name, summary in group.items()}
+        self._groups, self._module = groups, module
+        self.summaries = {name: summary for group in groups.values() for name, summary in group.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of the commands, in the order of the help."""
@@ -122,7 +149,8 @@ class Commands(click.Group):
             return super().get_command(ctx, cmd_name)
         name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
         try:
-            command: click.Command = getattr(import_module(f"agenttape_core.cli.commands.{name}"), name)
+            module = import_module(f"agenttape_core.cli.commands.{self._module or name}")
+            command: click.Command = getattr(module, name)
         except ImportError as error:
             raise ConfigurationError(broken_by(error)) from error
         return command
@@ -180,6 +208,45 @@ def agenttape() -> None:
     Exits with 0 if all is well, 1 if something was found, 2 if the command is wrong,
     3 if a cassette cannot be read or written.
     """  # noqa: D301 - click wants the character itself
+
+
+@agenttape.command(
+    cls=Commands,
+    groups={"Experiments": EXPERIMENTS},
+    module="lab",
+    epilog="Example: agenttape lab faults tests/test_support.py",
+    subcommand_metavar="NAME TARGET...",
+)
+def lab() -> None:
+    """Vary something in each replay: faults, orders, mutants and more.
+
+    TARGET is the id of a test, a file of tests, a function: module:function or path/to/file.py:function, with
+    --cassette NAME; or, except for mutants, a command after the options and --, as in -- python agent.py. Everything
+    that is recorded is replayed, so most experiments call no model and no tool.
+    """
+
+
+@agenttape.command(
+    cls=Commands,
+    groups={"Commands": OF_FLEETS},
+    module="fleet",
+    epilog="Example: agenttape fleet plan runs --experiment check --checks rules.yaml > items.jsonl",
+)
+def fleet() -> None:
+    """Check or replay thousands of recordings, on one machine or many.
+
+    A plan lists the work, any number of workers do it, and their outcomes are one object each in a folder or a store.
+    """
+
+
+@agenttape.command(
+    cls=Commands,
+    groups={"Commands": OF_CASSETTES},
+    module="cassette",
+    epilog="Example: agenttape cassette convert cassettes/weather.yaml cassettes/weather.jsonl.gz",
+)
+def cassette() -> None:
+    """Convert, migrate, redact, recover, clean up or checksum files."""
 
 
 def run(args: Sequence[str] | None = None) -> int:

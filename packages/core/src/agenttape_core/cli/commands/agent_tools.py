@@ -21,9 +21,8 @@ from typing import Annotated, Any, Literal, get_type_hints
 import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from agenttape_core.cli.app import FINDINGS, OK, USAGE, run
+from agenttape_core.cli.app import EXPERIMENTS, FINDINGS, OK, USAGE, run
 from agenttape_core.cli.cassettes import found_in
-from agenttape_core.cli.commands.lab import lab as experiments
 from agenttape_core.cli.hash_seed import command_line
 from agenttape_core.cli.output import printable
 from agenttape_core.cli.running import NO_TESTS
@@ -271,8 +270,8 @@ def reject(project: Project, keys: Keys) -> Command:
 def lab(  # noqa: PLR0917 - the tool's arguments, which come by name
     project: Project,
     experiment: Annotated[
-        Literal[tuple(experiments.commands)],  # type: ignore[valid-type] # mypy wants them spelled out
-        Field(description=" ".join(f"{name}: {summary}" for name, summary in experiments.summaries.items())),
+        Literal[tuple(EXPERIMENTS)],  # type: ignore[valid-type] # mypy wants them spelled out
+        Field(description=" ".join(f"{name}: {summary}" for name, summary in EXPERIMENTS.items())),
     ],
     target: Annotated[str, Field(description="A test, a file of tests, or path/to/file.py:function.")],
     cassette: Annotated[str | None, Field(description="The recording of a function.")] = None,

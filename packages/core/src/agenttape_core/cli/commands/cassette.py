@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from agenttape_core import storage
-from agenttape_core.cli.app import CASSETTE, FINDINGS, OK, Commands
+from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import (
     STDIN,
     Found,
@@ -25,7 +25,7 @@ from agenttape_core.cli.cassettes import (
     values_given,
     with_values,
 )
-from agenttape_core.cli.commands.prune import prune
+from agenttape_core.cli.commands.prune import prune  # noqa: F401 - a command of the group
 from agenttape_core.cli.output import cli_command, print_json, print_text, progress, unread
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, ConfigurationError, counted, shown_path
 from agenttape_core.format.records import INTERACTION_KEYS
@@ -369,12 +369,3 @@ def _needs(key: str, value: str, needed: str, kind: str) -> dict[str, Any]:
         "if": {"required": [key], "properties": {key: {"const": value}}},
         "then": {"required": [needed], "properties": {needed: {"type": kind}}},
     }
-
-
-@click.group(
-    cls=Commands,
-    commands=(checksum, convert, migrate, prune, recover, redact, schema),
-    epilog="Example: agenttape cassette convert cassettes/weather.yaml cassettes/weather.jsonl.gz",
-)
-def cassette() -> None:
-    """Convert, migrate, redact, recover, clean up or checksum files."""

@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from agenttape_core.checks.check_file import read_checks
-from agenttape_core.cli.app import CASSETTE, FINDINGS, INTERRUPTED, OK, Commands
+from agenttape_core.cli.app import CASSETTE, FINDINGS, INTERRUPTED, OK
 from agenttape_core.cli.cassettes import STDIN, values_given, with_values
 from agenttape_core.cli.hash_seed import AnotherSeedError, pin_hash_seed
 from agenttape_core.cli.labs import from_here, with_reports
@@ -429,15 +429,3 @@ def _show(found: Sequence[Forgotten], counts: Counter[str], *, dry_run: bool) ->
     print_text(", ".join(lines) or "nothing to forget")
     if not dry_run and (counts["erased"] or counts["replaced"]):
         print_text(_BEYOND)
-
-
-@click.group(
-    cls=Commands,
-    commands=(plan, work, merge, index, forget, query),
-    epilog="Example: agenttape fleet plan runs --experiment check --checks rules.yaml > items.jsonl",
-)
-def fleet() -> None:
-    """Check or replay thousands of recordings, on one machine or many.
-
-    A plan lists the work, any number of workers do it, and their outcomes are one object each in a folder or a store.
-    """

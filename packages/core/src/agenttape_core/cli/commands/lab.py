@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agenttape_core import experiments
-from agenttape_core.cli.app import FINDINGS, INTERRUPTED, OK, Commands
+from agenttape_core.cli.app import FINDINGS, INTERRUPTED, OK
 from agenttape_core.cli.cassettes import runs_in
 from agenttape_core.cli.labs import (
     experiment,
@@ -421,18 +421,3 @@ def why(program: Program, path: Path | None, **given: Any) -> Why:
     No model or tool is called.
     """
     return experiments.why(program, path, **given)
-
-
-@click.group(
-    cls=Commands,
-    commands=(bisect, change, faults, flaky, model, mutants, orders, shrink, why),
-    epilog="Example: agenttape lab faults tests/test_support.py",
-    subcommand_metavar="NAME TARGET...",
-)
-def lab() -> None:
-    """Vary something in each replay: faults, orders, mutants and more.
-
-    TARGET is the id of a test, a file of tests, a function: module:function or path/to/file.py:function, with
-    --cassette NAME; or, except for mutants, a command after the options and --, as in -- python agent.py. Everything
-    that is recorded is replayed, so most experiments call no model and no tool.
-    """
