@@ -152,3 +152,30 @@ def test_broken_stream(loopback: OpenAILoopback) -> None:
     with use_cassette("c"):
         assert read() == recorded
     assert len(recorded[0]) == 2
+
+
+def test_a_replay_saves_what_a_bare_client_cost(
+    loopback: OpenAILoopback, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The summary of pytest counts the price of requests to models over plain HTTP, and no other requests."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("BASE_URL", loopback.base_url)
+    pytester.makepyfile(
+        test_it="""
+        import os, httpx2, openai, pytest
+
+        @pytest.mark.cassette(http=True, check_replay=False)
+        def test_it():
+            client = openai.OpenAI(base_url=os.environ["BASE_URL"], api_key="sk-any")
+            asked = [{"role": "user", "content": "How are you?"}]
+            for model in ("gpt-5-mini", "nobody-knows"):
+                assert client.chat.completions.create(model=model, messages=asked).usage.total_tokens
+            httpx2.get(os.environ["BASE_URL"] + "/other")
+    """
+    )
+    words = ("-p", "agenttape_core.pytest_plugin", "-p", "no:cacheprovider", "-W", "ignore")
+    pytester.runpytest_inprocess(*words, "--cassette-mode=once").assert_outcomes(passed=1)
+    replayed = pytester.runpytest_inprocess(*words)
+    replayed.stdout.fnmatch_lines(
+        ["1 cassette replayed, 3 calls; saved * s and about $0.0* (1 call of models without a known price)"]
+    )

@@ -22,7 +22,7 @@ from agenttape_core.schema import Interaction, Plain
 from agenttape_core.session import Report, Session, plain_value, runs
 from agenttape_core.storage import SNAPSHOT, is_pending, stem_of
 from agenttape_core.storage.atomic import make_folder, replace_file
-from agenttape_core.tools.reading.provider_calls import MODELS
+from agenttape_core.tools.reading.provider_calls import MODELS, model_call
 
 if TYPE_CHECKING:
     from agenttape_core.checks import AnyCheck, Checked
@@ -311,7 +311,9 @@ class TestCassette:
                 for number in billed
                 if (read[number] if number in read else source.outcome(number).usage is not None)
             ]
-            self.replayed_by_models = list(map(source.interaction, counted))
+            asked = [source.interaction(call_record.number) for call_record in replayed if call_record.kind == "http"]
+            over_http = [call for call in map(model_call, asked) if call.kind in MODELS]
+            self.replayed_by_models = [*map(source.interaction, counted), *over_http]
             self.uncounted = len(billed) - len(counted)
         timings = [self.session.recordings.timing_of(call_record.number) for call_record in replayed]
         self.saved_seconds = sum([timing.duration_ms for timing in timings if timing is not None]) / 1000
