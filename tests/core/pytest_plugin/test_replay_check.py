@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from textwrap import dedent
 
 import pytest
@@ -199,6 +200,98 @@ def test_what_does_not(project: Project, monkeypatch: pytest.MonkeyPatch) -> Non
         ]
     )
     result.stdout.no_fnmatch_line("*record everything again*")
+
+
+SUBTESTS = """
+import unittest, agent
+
+@pytest.mark.cassette
+def test_same(subtests):
+    for n in (1, 2):
+        with subtests.test(n=n):
+            assert ask(n)
+    with subtests.test("left out"):
+        pytest.skip("left out")
+
+class TestCase(unittest.TestCase):
+    @pytest.mark.cassette
+    def test_case(self):
+        for n in (3, 4):
+            with self.subTest(n=n):
+                self.assertTrue(ask(n))
+
+@pytest.mark.cassette
+def test_differs(subtests):
+    with subtests.test("once"):
+        assert ask(len(agent.asked))
+
+@pytest.mark.cassette
+def test_fails(subtests):
+    with subtests.test("always"):
+        assert not ask("fails")
+"""
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest has subtests from version 9 on")
+def test_subtests(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay check counts no subtest again, and one that fails only in it is a difference."""
+    monkeypatch.setenv("AGENTTAPE_CHECK_REPLAY", "true")
+    project.tests(SUBTESTS)
+    result = project.run("--cassette-mode=all", "-p", "no:randomly", "-o", "verbosity_subtests=1")
+    result.stdout.fnmatch_lines(
+        [
+            "6 calls recorded; 2 recordings replay OK",
+            "*= 1 recording does not replay (it will fail in CI) =*",
+            "test_it.py::test_differs passed while recording*",
+            "  test_it.py:25: CassetteMissError: *",
+            "=* 2 failed, 3 passed, 1 skipped, 5 subtests passed in *",
+        ]
+    )
+
+
+TEMPORARY = """
+import tempfile
+from agenttape_core import use_cassette
+
+@pytest.mark.cassette
+def test_of_pytest(tmp_path):
+    assert ask("outer")
+    with use_cassette(tmp_path / "inner.yaml", mode="once"):
+        assert ask("inner")
+
+@pytest.mark.cassette
+def test_of_python():
+    with tempfile.TemporaryDirectory() as folder, use_cassette(f"{folder}/inner.yaml", mode="once"):
+        assert ask("inner")
+    assert ask("outer")
+
+@pytest.mark.cassette
+def test_named(tmp_path):
+    with use_cassette("gone", mode="once"):
+        assert ask("inner")
+    with open("cassettes/gone.yaml") as file:
+        assert file.read()
+    import os
+    os.remove("cassettes/gone.yaml")
+"""
+
+
+def test_a_cassette_in_a_temporary_folder(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that records in a temporary folder does so in each run: no replay of it is checked, and none is lost."""
+    monkeypatch.setenv("AGENTTAPE_CHECK_REPLAY", "true")
+    monkeypatch.setenv("TMPDIR", str(project.path.parent))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    project.tests(TEMPORARY)
+    result = project.run("--cassette-mode=once", "-p", "no:randomly")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(
+        [
+            "recorded  cassettes/test_it/test_of_pytest.yaml  1 recorded",
+            "recorded  cassettes/test_it/test_of_python.yaml  1 recorded",
+            "does not replay cassettes/test_it/test_named.yaml*",
+            "*= 1 recording does not replay (it will fail in CI) =*",
+        ]
+    )
 
 
 def test_a_difference_as_a_failure(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

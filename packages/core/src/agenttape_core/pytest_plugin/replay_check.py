@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -16,6 +18,7 @@ from agenttape_core.pytest_plugin.rerun import Excinfo, run_again
 from agenttape_core.session.report import NO_SIDE_EFFECTS
 
 if TYPE_CHECKING:
+    from agenttape_core.lifecycle.running_test import RunningTest
     from agenttape_core.session import Report
     from agenttape_core.session.report import SkippedTool
 
@@ -37,14 +40,17 @@ _LINES = 16  # the most lines of an error that are shown
 _TOOLS = 3  # the most tools that are named
 
 
-def difference_of(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any], name: str) -> list[str]:
+def difference_of(
+    item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any], name: str
+) -> list[str] | None:
     """Run a test again that recorded and passed; no real call is made, and every session only replays.
 
-    For the arguments, see `look_at`. Returns the difference, a line each; no line if the test passed again.
+    For the arguments, see `look_at`. Returns the difference, a line each; no line if the test passed again; and `None`
+    if that shows nothing, as the test keeps a cassette in a temporary folder, which each run records.
     """
     recorded, test = item.stash[key], this_test()
     del item.stash[key]  # if the setup fails, there is no other
-    before = len(test.reports) if test is not None else 0
+    before, failed = (len(test.reports), len(test.failed)) if test is not None else (0, 0)
     try:
         with replaying_only(everywhere=True):
             raised = run_again(item, nextitem)
@@ -54,12 +60,20 @@ def difference_of(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.S
     found = list(_found(raised, replayed.report if replayed is not None else None))
     if not found:
         return []
+    if test is not None and any(_is_temporary(item, test, block.cassette) for block in test.failed[failed:]):
+        return None
     first = f"{name} passed while recording, then failed when it was replayed right away:"
     tools = (
         dict.fromkeys(tool for report in test.reports[before:] for tool in report.not_run) if test is not None else {}
     )
     lines = [*found, *_bodies(list(tools)), f"to try it in a new process:   pytest {shlex.quote(name)}"]
     return [first, *(f"  {line}".rstrip() for line in lines)]
+
+
+def _is_temporary(item: pytest.Item, test: RunningTest, cassette: str) -> bool:
+    path, temporary = Path(cassette), tempfile.gettempdir()
+    is_inside = path.is_relative_to(temporary) and not path.is_relative_to(item.config.rootpath)
+    return is_inside or any(map(path.is_relative_to, test.places().values()))
 
 
 def _bodies(tools: Sequence[SkippedTool]) -> Iterator[str]:

@@ -96,7 +96,7 @@ def run_again(item: pytest.Item, nextitem: pytest.Item | None) -> Excinfo | None
         again.__dict__.pop("_obj", None)
     again._initrequest()  # noqa: SLF001 - as pytest-rerunfailures does
     item.stash[AGAIN] = True
-    with _unnoticed(item):
+    with _unnoticed(item) as of_subtests:
         raised = _phase(item, "setup", lambda: item.ihook.pytest_runtest_setup(item=item))
         if raised is None:
             raised = _phase(item, "call", lambda: item.ihook.pytest_runtest_call(item=item))
@@ -105,7 +105,7 @@ def run_again(item: pytest.Item, nextitem: pytest.Item | None) -> Excinfo | None
                 item, "teardown", lambda: item.ihook.pytest_runtest_teardown(item=item, nextitem=nextitem)
             )
     item.stash[AGAIN] = False
-    return raised or teardown
+    return raised or next(iter(of_subtests), None) or teardown
 
 
 def show_progress(config: pytest.Config, number: int) -> None:
@@ -134,18 +134,34 @@ def _phase(item: pytest.Item, when: Any, work: Callable[[], object]) -> Excinfo 
 
 
 @contextlib.contextmanager
-def _unnoticed(item: pytest.Item) -> Iterator[None]:
-    """Leave no trace of a run in the report of its test: properties, output, warnings."""
+def _unnoticed(item: pytest.Item) -> Iterator[list[Excinfo]]:
+    """Leave no trace of a run in the report of its test: properties, output, warnings, subtests; yield their failures.
+
+    A subtest reports itself, and its test continues after a failure.
+    """
     captured: list[Any] = item._report_sections  # noqa: SLF001 - the output that reports show
     properties, sections = list(item.user_properties), list(captured)
-    silence = io.StringIO()
+    silence, failed = io.StringIO(), list[Excinfo]()
+    manager: Any = item.config.pluginmanager
+    call_hook = manager._inner_hookexec  # noqa: SLF001 - no hook can stop others, which would count a subtest twice
+
+    def unreported(name: str, methods: Any, given: Any, firstresult: bool) -> Any:
+        if name == "pytest_runtest_logreport":
+            return []
+        raised = given["call"].excinfo if name == "pytest_runtest_makereport" else None
+        if raised is not None and not isinstance(raised.value, pytest.skip.Exception | pytest.xfail.Exception):
+            failed.append(raised)
+        return call_hook(name, methods, given, firstresult)
+
     with contextlib.ExitStack() as around:
         around.enter_context(warnings.catch_warnings(record=True))
         if item.config.option.capture == "no":
             around.enter_context(contextlib.redirect_stdout(silence))
             around.enter_context(contextlib.redirect_stderr(silence))
+        manager._inner_hookexec = unreported  # noqa: SLF001 - as above
         try:
-            yield
+            yield failed
         finally:
+            manager._inner_hookexec = call_hook  # noqa: SLF001 - as above
             item.user_properties[:] = properties
             captured[:] = sections

@@ -173,6 +173,7 @@ class Running:
         self.has_failed = False  # true once the setup of the test has failed
         self.is_skipped = False  # true once a fixture of the test has skipped it
         self.has_passed = False  # true once the test function has passed
+        self._has_failed_subtest = False  # each is reported before its test
 
     def begin(self) -> TestCassette:
         """Open the cassette. From now on, the context of the caller belongs to its session."""
@@ -258,7 +259,7 @@ class Running:
     @property
     def is_to_check(self) -> bool:
         """True if the test has passed and recorded, and the recording is to be checked."""
-        return self._is_recorded and self._check_replay is not False and not self._is_apart
+        return self._is_recorded and self.has_passed and self._check_replay is not False and not self._is_apart
 
     def check_replay(self, nextitem: pytest.Item | None, key: pytest.StashKey[Running]) -> None:
         """Run the test again with its new recording, and keep the verdict."""
@@ -269,6 +270,8 @@ class Running:
             found = difference_of(self._item, nextitem, key, named(self._item))
         finally:
             self.proving_seconds = perf_counter() - began
+        if found is None:
+            return
         verdict = Verdict.from_properties(self._item.user_properties)
         assert verdict is not None
         fails = found and self._check_replay == "fail"  # then the failure shows the difference
@@ -304,7 +307,8 @@ class Running:
 
     def reported(self, report: pytest.TestReport) -> None:
         """Keep the findings of checks, and the artifacts of a failed test, if the command line requires them."""
-        self.has_passed = report.passed
+        self._has_failed_subtest = self._has_failed_subtest or report.failed
+        self.has_passed = report.passed and not self._has_failed_subtest
         folder = self._item.config.option.cassette_artifacts
         if self._cassette is not None and self._cassette.checked:
             from agenttape_core.pytest_plugin.reporting import is_wanted, keep_checked
