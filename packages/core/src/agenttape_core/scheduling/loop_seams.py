@@ -2,7 +2,7 @@
 
 *Timeouts that are over before they begin* are timers all the same: `asyncio.timeout` sets no timer where its moment has
 passed when its block is entered, but cancels the block in the next round of the loop. A program that a busy machine
-holds up for as long as the timeout takes would take another path then, and no order tells.
+holds up for as long as the timeout takes would take another path then, and no order tells. So do scopes of anyio.
 
 A timer comes when the
 program has nothing else to do, and in a replay when it came in the recording.
@@ -16,15 +16,18 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import sys
 from asyncio import Handle, timeouts
 from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
+from functools import wraps
 from time import monotonic
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from agenttape_core.freeze import gc_state
 from agenttape_core.freeze.backoff import register_ordered_sleeps
@@ -88,6 +91,52 @@ _TIMEOUTS: tuple[tuple[type, str, Any, Any], ...] = (
     (_Timeout, "reschedule", _real_reschedule, _reschedule),
 )
 """The methods, with what takes their place while sessions are open."""
+
+
+_TO_COME: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+"""The deadlines of anyio's scopes that had still to come when they were set, as far as the scopes aren't entered."""
+
+
+def _with_deadline(real: Callable[..., None]) -> Callable[..., None]:
+    """Wrap a method by which a scope of anyio gets its deadline."""
+
+    def sets(self: Any, *args: Any, **kwargs: Any) -> None:
+        real(self, *args, **kwargs)
+        loop = asyncio._get_running_loop()  # noqa: SLF001 - as above
+        if loop is not None and loop.time() < self._deadline < math.inf:
+            _TO_COME[self] = self._deadline
+
+    return sets
+
+
+def _timing_out(real: Callable[..., None]) -> Callable[..., None]:
+    """Wrap the method of a scope of anyio that sets its timer, and that the timer calls."""
+
+    def _timeout(self: Any) -> None:
+        loop = asyncio.get_running_loop()
+        is_to_come = _TO_COME.pop(self, None) == self._deadline
+        if self._timeout_handle is not None:  # it's due, in a replay maybe before its moment
+            self._deadline = min(self._deadline, loop.time())
+        elif is_to_come and room_here(loop) is not None:
+            self._timeout_handle = loop.call_at(self._deadline, self._timeout)
+            return
+        real(self)
+
+    return _timeout
+
+
+def _follow_anyio() -> None:
+    """Follow the scopes of anyio, as `_follow_uvloop` does its loops."""
+    scope = getattr(sys.modules.get(_ANYIO), "CancelScope", None)
+    if scope is None or hasattr(scope._timeout, "__wrapped__"):  # noqa: SLF001 - no public name sets its timer
+        return
+    deadline = scope.deadline
+    scope.__init__ = wraps(scope.__init__)(_with_deadline(scope.__init__))
+    scope.deadline = property(deadline.fget, _with_deadline(deadline.fset), doc=deadline.__doc__)
+    scope._timeout = wraps(scope._timeout)(_timing_out(scope._timeout))  # noqa: SLF001 - as above
+
+
+_ANYIO = "anyio._backends._asyncio"
 
 
 class _Step:
@@ -466,7 +515,7 @@ _SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
 )
 
 
-def _follow_uvloop(_: str = "") -> None:
+def _follow_uvloop() -> None:
     """Follow the loops of uvloop, once it's imported; until the process ends, as what it does costs hardly anything."""
     module: Any = sys.modules.get("uvloop")
     loop = getattr(module, "Loop", None)
@@ -487,8 +536,9 @@ def _follow_uvloop(_: str = "") -> None:
 _REAL_FOUND = vars(_Loop)["_asyncgen_finalizer_hook"]
 _lock = Lock()
 _uses: list[None] = []
-_finder = ImportFinder("uvloop".__eq__, _follow_uvloop)
-"""Follows uvloop if the program imports it within a session."""
+_LATER = {"uvloop": _follow_uvloop, _ANYIO: _follow_anyio}
+"""Follow a module that the program may import within a session."""
+_finder = ImportFinder(_LATER.__contains__, lambda name: _LATER[name]())
 
 
 class _FollowedLoops:
@@ -501,8 +551,9 @@ class _FollowedLoops:
         with _lock:
             _uses.append(None)
             if len(_uses) == 1:
-                _follow_uvloop()
-                if not UNSEEN:
+                for name in _LATER.keys() & sys.modules.keys():
+                    _LATER[name]()
+                if not sys.modules.keys() >= _LATER.keys():
                     sys.meta_path.insert(0, _finder)
                 gc_state.swap_in("loops")
                 task_sets.swap_in()

@@ -389,7 +389,8 @@ class Room:
                 ended, timer = timer, None
                 if ended is None or (ended.cancelled() and not is_early) or self.loop.is_closed():
                     return False
-                if self.turn.count > came:  # something came while it was set: each might have been first
+                # Something came while it was set, or may yet: each might have been first.
+                if self.turn.count > came or self.next_timer() is not None:
                     self.turn.is_needed = True
                 self.put(handle)
                 return True

@@ -35,7 +35,11 @@ def timer(key: Key) -> bool:
 
 
 class AsTheyCome:
-    """Admits the first offer: a recording, or a run that has no order to keep. The others decide otherwise."""
+    """Admits the first offer: a recording, or a run that has no order to keep. The others decide otherwise.
+
+    A recording without an order has no timer that came beside something else. So a replay admits timers last: on a
+    busy machine, they are due sooner than the program continues.
+    """
 
     is_led = False
     """True while there is an order to keep: then time passes when it did in that order."""
@@ -46,19 +50,26 @@ class AsTheyCome:
 
     def pick(self, turn: Turn) -> Key | None:
         """Return the arrival to admit, here the one that was offered first; `None` to wait for another one."""
+        late: Key | None = None
         for key, entry in turn.ready.items():
             if entry.is_free:
-                return key
-        return None
+                if turn.log is not None or not key.base.endswith("~"):  # as `timer`, without a call
+                    return key
+                late = late or key
+        return late if turn.log is not None or turn.is_settled() else None
 
     def took(self, key: Key) -> None:
         """Note that an arrival was admitted."""
 
     def unstick(self, turn: Turn) -> bool:
-        """Continue although the next arrival can't come; return false if nothing can continue at all.
+        """Continue although the next arrival can't come; return false if nothing can continue at all."""
+        if self._ends_wait(turn):
+            return True
+        turn.disregard()  # else each timer would wait for them again
+        return any(entry.is_free for entry in turn.ready.values())
 
-        A call that waits to be cancelled again waits no more; or time passes, where that may cancel it.
-        """
+    def _ends_wait(self, turn: Turn) -> bool:
+        """Let a call that waits to be cancelled again wait no more; or let time pass, where that may cancel it."""
         if any(resort.passes_time() for resort in turn.last_resorts):
             return True
         if turn.last_resorts:
@@ -157,7 +168,7 @@ class Recorded(AsTheyCome):
             first = min(listed, key=self._places.__getitem__)
             self._skip_to(self._places[first])
             return True
-        if turn.last_resorts and (self._lets_come(free) or super().unstick(turn)):
+        if turn.last_resorts and (self._lets_come(free) or self._ends_wait(turn)):
             return True
         if free:
             self._tell(f"{free[0].base} came where the recording has {head.base}")
@@ -236,7 +247,7 @@ class OfAnswers(AsTheyCome):
 
     def unstick(self, turn: Turn) -> bool:
         """Skip answers that do not come."""
-        if super().unstick(turn):
+        if self._ends_wait(turn):
             return True
         waiting = [key for key, entry in turn.ready.items() if entry.is_free and key in self._group]
         if not waiting:
@@ -621,7 +632,7 @@ class ByTime(AsTheyCome):
 
     def unstick(self, turn: Turn) -> bool:
         """Go on with whatever there is."""
-        if super().unstick(turn):
+        if self._ends_wait(turn):
             return True
         free = next((key for key, entry in turn.ready.items() if entry.is_free), None)
         turn.disregard()  # else each answer would wait for them again
@@ -682,7 +693,7 @@ class Chosen(AsTheyCome):
 
     def unstick(self, turn: Turn) -> bool:
         """Go on without a thread that does not come to anything."""
-        if super().unstick(turn):
+        if self._ends_wait(turn):
             return True
         if any(entry.is_free for entry in turn.ready.values()):
             self._choices.is_held = False

@@ -1,0 +1,175 @@
+"""Timers that didn't fire in a recording don't fire in a replay on a machine that is held up for longer."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+import uvloop
+
+from agenttape_core import boundary, use_cassette
+
+LIMIT = 0.05
+"""Seconds that each timer takes. The machine is held up for longer in the replay, and not in the recording."""
+
+
+class World:
+    """The outside, and the machine."""
+
+    def __init__(self) -> None:
+        self.gone = False
+
+    def hold_up(self) -> None:
+        """Hold the event loop up in a replay."""
+        if self.gone:
+            time.sleep(2 * LIMIT)
+
+    def compute(self) -> None:
+        """Compute for as long as that in a replay."""
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 400_000 if self.gone else 1)
+
+    @property
+    def ask(self) -> Callable[[str], Awaitable[str]]:
+        """Answers after a round of the loop."""
+
+        @boundary("call")
+        async def ask(question: str) -> str:
+            assert not self.gone, "was reached"
+            await asyncio.sleep(0)
+            return f"{question}!"
+
+        return ask
+
+    @property
+    def hang(self) -> Callable[[str], Awaitable[str]]:
+        """Never answers."""
+
+        @boundary("call")
+        async def hang(_: str) -> str:
+            assert not self.gone, "was reached"
+            await asyncio.Event().wait()
+            return ""
+
+        return hang
+
+
+async def due_rounds_before_a_call(world: World) -> list[str]:
+    """The timer is due some rounds of the loop before the call begins."""
+    async with asyncio.timeout(LIMIT):
+        world.hold_up()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return [await world.ask("a"), await world.ask("b")]
+
+
+async def due_before_another_timer(world: World) -> list[str]:
+    """The timer is due before a shorter one, which was set later."""
+    async with asyncio.timeout(LIMIT):
+        world.hold_up()
+        await asyncio.sleep(LIMIT / 10)
+        return [await world.ask("a")]
+
+
+async def due_before_a_thread_ends(world: World) -> list[str]:
+    """The timer is due while a thread computes."""
+    async with asyncio.timeout(LIMIT):
+        await asyncio.to_thread(world.compute)
+        return [await world.ask("a")]
+
+
+async def due_before_a_scope_is_entered(world: World) -> list[str]:
+    """The deadline of a scope of anyio has passed when it's entered."""
+    scope = anyio.move_on_after(LIMIT)
+    world.hold_up()
+    with scope:
+        await asyncio.sleep(0)
+        return [await world.ask("a")]
+    return ["late"]
+
+
+async def due_before_a_scope_with_a_new_deadline_is_entered(world: World) -> list[str]:
+    """So has one that was set in place of another."""
+    scope = anyio.CancelScope()
+    scope.deadline = anyio.current_time() + LIMIT
+    world.hold_up()
+    with scope:
+        await asyncio.sleep(0)
+        return [await world.ask("a")]
+    return ["late"]
+
+
+async def due_within_a_scope(world: World) -> list[str]:
+    """The deadline passes within the scope, before its call begins."""
+    with anyio.fail_after(LIMIT):
+        world.hold_up()
+        await asyncio.sleep(0)
+        return [await world.ask("a")]
+
+
+PROGRAMS = [
+    due_rounds_before_a_call,
+    due_before_another_timer,
+    due_before_a_thread_ends,
+    due_before_a_scope_is_entered,
+    due_before_a_scope_with_a_new_deadline_is_entered,
+    due_within_a_scope,
+]
+RUNS = [asyncio.run, uvloop.run]
+
+
+async def outcome(program: Callable[[World], Awaitable[list[str]]], world: World) -> list[str]:
+    """Return what a program returns, or that it was late."""
+    await world.ask("warm")  # what a first call loads takes longer than the limit
+    try:
+        return await program(world)
+    except TimeoutError:
+        return ["timed out"]
+
+
+@pytest.mark.parametrize("run", RUNS, ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_a_machine_that_is_held_up_takes_no_other_path(
+    program: Callable[[World], Awaitable[list[str]]], run: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    """A replay that is held up for longer than a timer takes has the recorded outcome."""
+    world = World()
+    with use_cassette(tmp_path / "c.yaml", mode="once"):
+        recorded = run(outcome(program, world))
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml") as session:
+        assert run(outcome(program, world)) == recorded
+    assert session.report.nondeterminism == ()
+
+
+@pytest.mark.parametrize("run", RUNS, ids=["asyncio", "uvloop"])
+def test_scopes_of_anyio_that_time_out_do_so_again(run: Callable[..., list[str]], tmp_path: Path) -> None:
+    """Scopes whose deadline passed while a call hung end again, whatever the time of the loop is; those of 0 s, too."""
+
+    async def program(world: World) -> list[str]:
+        log = list[str]()
+        with anyio.move_on_after(0):
+            await asyncio.sleep(0)
+            log.append("continued")
+        with anyio.move_on_after(LIMIT) as scope:
+            await world.hang("a")
+        log.append(f"moved on {scope.cancelled_caught}")
+        try:
+            with anyio.fail_after(LIMIT):
+                await world.hang("b")
+        except TimeoutError:
+            log.append("timed out")
+        return log
+
+    world = World()
+    with use_cassette(tmp_path / "c.yaml", mode="once"):
+        recorded = run(outcome(program, world))
+    assert recorded == ["moved on True", "timed out"]
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml") as session:
+        assert run(outcome(program, world)) == recorded
+    assert session.report.nondeterminism == ()
