@@ -53,6 +53,10 @@ class ContainedBlock(CassetteBlock):
         self._around.enter_context(watching_failed_blocks(self._note))
         return session
 
+    def _did_not_begin(self, error: BaseException) -> None:
+        self._around.close()
+        super()._did_not_begin(error)
+
     def _end(self) -> CassetteInUse:
         self._around.close()
         used = super()._end()

@@ -121,13 +121,13 @@ class CassetteInUse:
             self._problem = problem
         finally:
             _reported(session)
-        session.report.close()
-        if (test := this_test()) is not None:
-            test.reports.append(session.report)
-            if test.sessions is not None:
-                test.sessions.append(session)
-        for watcher in tuple(_watchers):
-            watcher(session)
+            session.report.close()
+            if (test := this_test()) is not None:
+                test.reports.append(session.report)
+                if test.sessions is not None:
+                    test.sessions.append(session)
+            for watcher in tuple(_watchers):
+                watcher(session)
 
     def settle(self, error: BaseException | None) -> None:
         """Write the recording, or put it aside if the run failed."""
@@ -149,7 +149,8 @@ class CassetteInUse:
             self._opened.tell_end("failed" if failed is not None else "ended")
 
     def abandon(self) -> None:
-        """End without touching the cassette, and drop the recorded calls."""
+        """End the session without touching the cassette, and drop the recorded calls."""
+        self.leave()
         self._opened.abandon()
 
     def judge(self, error: BaseException | None) -> None:

@@ -112,25 +112,27 @@ class Presence:
 
     def _leave(self, *, thoroughly: bool) -> None:
         session = self._session
-        session.scheduler.settle()
-        session.was_cut = bool(session.unfinished)
-        session.scheduler.close()
-        for close in list(session.unfinished):
-            with suppress(AgentTapeError):  # latched where it was raised
-                close()
-        for call in list(session.in_threads):
-            if call.is_real and call.is_abandoned:  # its thread goes on, and nobody waits for it
-                call.cancelled()
-        if session.running:
-            _end_what_is_left(session)
-        end(session)
-        membership, self._membership = self._membership, None
-        if session.is_replay:
-            session.listeners.append(LateCalls(session))
-        if membership is not None:
-            self._note_unread(membership, thoroughly=thoroughly)
-            if SCOPES.leave(membership):
-                enter_branch(self._branch_outside)
+        try:
+            session.scheduler.settle()
+        finally:  # Ctrl-C may end that wait
+            session.was_cut = bool(session.unfinished)
+            session.scheduler.close()
+            for close in list(session.unfinished):
+                with suppress(AgentTapeError):  # latched where it was raised
+                    close()
+            for call in list(session.in_threads):
+                if call.is_real and call.is_abandoned:  # its thread goes on, and nobody waits for it
+                    call.cancelled()
+            if session.running:
+                _end_what_is_left(session)
+            end(session)
+            membership, self._membership = self._membership, None
+            if session.is_replay:
+                session.listeners.append(LateCalls(session))
+            if membership is not None:
+                self._note_unread(membership, thoroughly=thoroughly)
+                if SCOPES.leave(membership):
+                    enter_branch(self._branch_outside)
 
     def _note_unread(self, membership: Membership[Any], *, thoroughly: bool) -> None:
         session = self._session

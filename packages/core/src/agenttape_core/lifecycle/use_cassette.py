@@ -63,7 +63,6 @@ class CassetteBlock:
         self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> Literal[False]:
         in_use = self._end()
-        in_use.leave()
         in_use.settle(error)
         in_use.judge(error)
         return False
@@ -81,7 +80,6 @@ class CassetteBlock:
         self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> Literal[False]:
         in_use = self._end()
-        in_use.leave()
         await _in_thread(functools.partial(in_use.settle, error))
         in_use.judge(error)
         return False
@@ -94,7 +92,9 @@ class CassetteBlock:
     def _did_not_begin(self, error: BaseException) -> None:
         from agenttape_core.lifecycle.failed_blocks import tell_failed
 
-        self._is_begun = False
+        in_use, self._in_use, self._is_begun = self._in_use, None, False
+        if in_use is not None:  # it had been entered, as Ctrl-C came
+            in_use.abandon()
         tell_failed(self.request.cassette, None, error)
 
     def _enter(self, opened: Opened) -> Session:
@@ -108,6 +108,11 @@ class CassetteBlock:
     def _end(self) -> CassetteInUse:
         in_use = self._in_use or self.in_use  # which raises, if the block does not run
         self._in_use, self._is_begun = None, False
+        try:
+            in_use.leave()
+        except BaseException as error:  # Ctrl-C, which came while it waited for threads
+            in_use.settle(error)
+            raise
         return in_use
 
 

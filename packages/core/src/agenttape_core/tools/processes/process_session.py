@@ -295,7 +295,6 @@ class ProcessSession:
 
     def forget_after_fork(self) -> None:
         """Leave the session to the parent of this forked process."""
-        self._in_use.leave()
         self._in_use.abandon()
 
 
