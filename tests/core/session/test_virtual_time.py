@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from tests.kit.times import took
 
 from agenttape_core import Session, Variation, late, use_cassette
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.scheduling import clock
 from agenttape_core.scheduling.loops import Room
 from agenttape_core.scheduling.participants import BLOCKING, Participant, starting
 from agenttape_core.scheduling.threads import Threads
@@ -205,6 +207,24 @@ def test_an_hour_takes_as_many_rounds_as_it_has_timers(tmp_path: Path, monkeypat
     monkeypatch.setattr(asyncio.BaseEventLoop, "_run_once", counted)
     assert run(both, path, pace="virtual")[0] == [("b!", 1800), ("a!", 3600)]
     assert len(rounds) < 200
+
+
+def test_a_loop_that_is_held_up_passes_to_its_next_timer_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a thread that works, what follows a timer still comes before a later one, if the machine wakes it late."""
+
+    class Late:
+        def select(self, _: float) -> list[Any]:
+            time.sleep(0.02)
+            return []
+
+    monkeypatch.setattr(clock, "_WORKS", 0.0)
+    loop: Any = asyncio.new_event_loop()
+    virtual = clock.VirtualTime(loop, Late())
+    virtual.hold(SimpleNamespace(works=lambda: True))  # type: ignore[arg-type] # a session in a loop, with a thread
+    before = loop.time()
+    virtual.select(0.001, ())
+    assert loop.time() - before == pytest.approx(0.001)
+    loop.close()
 
 
 def test_a_delay_of_a_change_is_virtual(tmp_path: Path) -> None:

@@ -397,7 +397,7 @@ class VirtualTime:
             self._busy_since = began
         found = self._real.select(min(timeout, _GLANCE))
         if monotonic() - self._busy_since > _WORKS:
-            self.pass_by(monotonic() - began)
+            self.pass_by(min(timeout, monotonic() - began))
         return found
 
     def _stir(self) -> bool:
