@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -270,6 +271,25 @@ def test_xdist(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         ["6 cassettes replayed, 6 calls*", "*orphaned cassettes*", "cassettes/test_it/old.yaml"]
     )
     assert result.ret == 1
+
+
+def test_xdist_that_runs_each_test_in_each_worker(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The summary and the report have the verdict of each worker, in whatever order the workers end."""
+    monkeypatch.setenv("PYTEST_PLUGINS", f"{LOADED[0]},xdist.plugin")
+    project.tests("@pytest.mark.cassette\ndef test_it():\n    ask('a')\n")
+    project.record()
+    project.tests("""
+import os
+
+@pytest.mark.cassette
+def test_it():
+    ask('a' if os.environ["PYTEST_XDIST_WORKER"] == "gw0" else 'b')
+""")
+    result = project.pytester.runpytest_subprocess("-n2", "--dist=each", "--cassette-report=report.json")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["missed *test_it.yaml*1 missed*", "1 cassette replayed, 1 call*"])
+    tests = json.loads((project.path / "report.json").read_text())["tests"]
+    assert sorted(len(each["checks"][0]["findings"]) for each in tests) == [0, 1]
 
 
 @pytest.mark.parametrize("logs_all", [False, True])

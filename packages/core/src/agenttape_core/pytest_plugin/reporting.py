@@ -56,20 +56,25 @@ class TestReports:
         self._problems: dict[str, list[Finding]] = {}
         self._checked: dict[str, Checked] = {}
 
-    def note(self, report: pytest.TestReport) -> None:
-        """Note a phase of a test, in whatever process it ran; the last one has the verdict on its cassette."""
+    def note(self, report: pytest.TestReport, test: str) -> None:
+        """Note a phase of a test, in whatever process it ran; the last one has the verdict on its cassette.
+
+        Args:
+            report: The report on the phase.
+            test: The name of the test in the report.
+        """
         if report.when == "setup":
-            self._problems.pop(report.nodeid, None)
+            self._problems.pop(test, None)
         if report.failed:
-            self._problems.setdefault(report.nodeid, []).append(self._finding(report))
+            self._problems.setdefault(test, []).append(self._finding(report))
         verdict = Verdict.from_properties(report.user_properties) if report.when == "teardown" else None
         if verdict is not None:
             judged = _judged_in(report.user_properties)
-            told = self._problems.get(report.nodeid, ())
+            told = self._problems.get(test, ())
             if any(each.has_failed for each in judged):
                 told = told[1:]  # the first one says what they say
             own = Judged(_PASSES.rule, _PASSES.text, (*told, *_differing(verdict)))
-            self._checked[report.nodeid] = Checked(report.nodeid, verdict.path, "", (own, *judged))
+            self._checked[test] = Checked(test, verdict.path, "", (own, *judged))
 
     def write(self, paths: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
         """Write the reports, ending with `lines`, and GitHub's job summary; yield those that failed."""

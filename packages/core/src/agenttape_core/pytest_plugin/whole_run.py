@@ -48,7 +48,7 @@ class WholeRun:
         self._caught: list[list[str]] = []
         self._verified: list[str] = []
         self._results: list[dict[str, Any]] = []  # the results of experiments, as plain data
-        self._passed: list[str] = []
+        self._passed: dict[str, None] = {}
         self._reports: TestReports | None = None
         self._unwritten: list[str] = []
         self._unseen: list[str] = []
@@ -97,19 +97,20 @@ class WholeRun:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the verdict of a test, and its misses, from its last phase, in whatever process it ran."""
         names = {name for name, _ in report.user_properties}
+        is_each = getattr(self._config.option, "dist", "") == "each"  # with pytest-xdist: each worker runs all tests
+        test = f"{report.nodeid} [{report.worker_id}]" if is_each else report.nodeid
         if self._reports is not None:
-            self._reports.note(report)
+            self._reports.note(report, test)
         if report.when != "teardown" and report.failed and "agenttape.miss" in names:
             self._note_miss(report)
         if report.when == "teardown" and "cassette.word" in names:
             from agenttape_core.pytest_plugin.verdict import Verdict
 
             verdict = Verdict.from_properties(report.user_properties)
-            if verdict is not None and verdict.word == "replayed":
-                self._passed.append(report.nodeid)
             if verdict is not None:
-                verdict = replace(verdict, keyless="agenttape.keyless" in names)
-                self._found[report.nodeid] = verdict
+                self._passed.pop(report.nodeid, None)
+                self._passed |= {report.nodeid: None} if verdict.word == "replayed" else {}
+                self._found[test] = replace(verdict, keyless="agenttape.keyless" in names)
         if report.when == "teardown" and "agenttape.verified" in names:
             from agenttape_core.pytest_plugin.verifying import verified_in
 
@@ -226,7 +227,7 @@ class WholeRun:
         if "mutants" in option.cassette_experiments and self._passed:
             from agenttape_core.pytest_plugin.experimenting import with_mutants
 
-            with_mutants(self._config, self._results, self._passed)
+            with_mutants(self._config, self._results, list(self._passed))
         return [path for path in option.cassette_report if not self._is_written(path)]
 
     def _is_written(self, path: str) -> bool:
