@@ -198,6 +198,56 @@ def test_a_miss_is_not_hidden_by_a_test_that_skips_itself(project: Project) -> N
     assert sum("CassetteMissError: ask was called with a request" in line[:60] for line in result.outlines) == 4
 
 
+def test_a_miss_fails_a_test_of_unittest(project: Project) -> None:
+    """A test case fails by a miss wherever it comes: unittest's runner catches what a test raises, and goes on."""
+    cases = """
+import pytest, unittest
+
+@pytest.mark.cassette
+class TestCase(unittest.TestCase):
+    def test_it(self):
+        ask("hi")
+
+    def test_part(self):
+        with self.subTest():
+            ask("hi")
+
+    def test_cleanup(self):
+        self.addCleanup(ask, "hi")
+
+@pytest.mark.cassette
+class TestAround(unittest.TestCase):
+    def setUp(self):
+        ask("hi")
+
+    def test_it(self):
+        pass
+
+@pytest.mark.cassette
+class TestAfter(unittest.TestCase):
+    def test_it(self):
+        pass
+
+    def tearDown(self):
+        ask("hi")
+
+@pytest.mark.cassette
+class TestAsync(unittest.IsolatedAsyncioTestCase):
+    async def test_it(self):
+        ask("hi")
+"""
+    project.tests(cases)
+    project.record().assert_outcomes(passed=6)
+    project.tests(cases.replace("hi", "ho"))
+    result = project.run()
+    failed = {line.split()[1] for line in result.outlines if line.startswith("FAILED ")}
+    tests = {"TestCase::test_it", "TestCase::test_part", "TestCase::test_cleanup"}
+    assert failed == {
+        f"test_it.py::{name}" for name in (*tests, "TestAround::test_it", "TestAfter::test_it", "TestAsync::test_it")
+    }
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
 def test_no_end_of_a_marked_test_hides_a_miss(project: Project) -> None:
     """A test that swallows a miss fails, whatever ends it, unless it's marked to fail by the miss."""
     hides = """

@@ -35,7 +35,7 @@ from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
 from agenttape_core.pytest_plugin.cassette_options import Chosen, chosen_by, mode_of, own_cassette, places_of, too_old
 from agenttape_core.pytest_plugin.claims import claim, refuse_twin
 from agenttape_core.pytest_plugin.costs import prices_of
-from agenttape_core.pytest_plugin.failures import is_expected, is_of_the_test
+from agenttape_core.pytest_plugin.failures import is_expected, is_of_the_test, ours_in
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.naming import FOLDER, safe
 from agenttape_core.pytest_plugin.replayed import AGAIN, REPLAYED
@@ -327,7 +327,8 @@ class Running:
         cassette.end(counts=prices.are_there)
         self._aftermath = cassette.session.extension(PRESENCE).aftermath()
         has_failed = error is not None
-        if cassette.session.failure is not None and not isinstance(error, Exception):
+        is_other = error is not None and not isinstance(error, Exception) and ours_in(error) is None
+        if cassette.session.failure is not None and is_other:
             caught_by_unittest(self._item).clear()  # a skip gives way to the failure
         # A first recording in which the test failed as it is expected to is whole: the next run fails in the same way.
         policy = cassette.session.policy
