@@ -98,6 +98,26 @@ def test_what_replays(project: Project) -> None:
     again.stdout.no_fnmatch_line("*replays OK*")
 
 
+def test_doctests(project: Project) -> None:
+    """A doctest has a cassette where a hook marks it, and has its names when it runs again."""
+    project.pytester.makeconftest("""
+        import pytest
+
+        def pytest_itemcollected(item):
+            item.add_marker(pytest.mark.cassette)
+    """)
+    example = ">>> ask('a').startswith('a!')\nTrue\n"
+    (project.path / "doctested.py").write_text(
+        f'from agent import ask\n\nclass Agent:\n    """An agent.\n\n{example}"""\n'
+    )
+    (project.path / "page.txt").write_text(f">>> from agent import ask\n{example}")
+    options = ("--doctest-modules", "--doctest-glob=*.txt", "doctested.py", "page.txt")
+    result = project.record("--cassette-strict=replay-check", *options)
+    result.stdout.fnmatch_lines(["2 calls recorded; 2 recordings replay OK"])
+    project.go_offline()
+    project.run(*options).assert_outcomes(passed=2)
+
+
 DIFFER = """
 import functools, os, unittest
 import agent

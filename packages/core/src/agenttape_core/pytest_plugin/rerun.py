@@ -94,6 +94,8 @@ def run_again(item: pytest.Item, nextitem: pytest.Item | None) -> Excinfo | None
     if isinstance(item.parent, pytest.Class) and again.__dict__.get("_instance") is not None:
         again.__dict__.pop("_instance")  # each run of a method has an instance of its own
         again.__dict__.pop("_obj", None)
+    if hasattr(again, "dtest"):  # a doctest, which has cleared its names
+        again.dtest.globs.update(getattr(again.parent.obj, "__dict__", {"__name__": "__main__"}))
     again._initrequest()  # noqa: SLF001 - as pytest-rerunfailures does
     item.stash[AGAIN] = True
     with _unnoticed(item) as of_subtests:
