@@ -69,9 +69,9 @@ def _version(path: str) -> str:
         return ""
 
 
-def environment(version: str, python: str) -> str:
-    """Return the Python of an environment in which our packages and their tests are installed."""
-    folder = ROOT / f".venv-python-{version}"
+def environment(version: str, python: str, group: str = "dev", packages: Sequence[str] = NAMES) -> str:
+    """Return the Python of an environment with packages of ours and a group of what their tests need."""
+    folder = ROOT / f".venv-{'python' if group == 'dev' else group}-{version}"
     ready, mine = folder / ".ready", str(folder / "bin" / "python")
     needed = [ROOT / "pyproject.toml", ROOT / "constraints.txt", *ROOT.glob("packages/*/pyproject.toml")]
     if ready.exists() and ready.stat().st_mtime > max(path.stat().st_mtime for path in needed):
@@ -83,9 +83,9 @@ def environment(version: str, python: str) -> str:
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines(keepends=True)
     pinned.write_text("".join(pin for pin in pins if not pin.startswith(NO_WHEELS.get(version, ()))), encoding="utf-8")
     pip += ["--no-compile", "-c", str(pinned)]
-    editable = [word for name in NAMES for word in ("-e", f"packages/{name}")]
-    subprocess.run([*pip, *editable, "pip", "--group", "dev"], check=True, cwd=ROOT)
-    if subprocess.run([*pip, "--group", "parts"], check=False, cwd=ROOT).returncode:
+    editable = [word for name in packages for word in ("-e", f"packages/{name}")]
+    subprocess.run([*pip, *editable, "pip", "--group", group], check=True, cwd=ROOT)
+    if group == "dev" and subprocess.run([*pip, "--group", "parts"], check=False, cwd=ROOT).returncode:
         print(f"The servers of other makers could not be installed for Python {version}; their tests are skipped.")
     ready.touch()
     return mine
@@ -196,7 +196,7 @@ def ahead() -> int:
         print(f"There is no Python {AHEAD} here: its tests are skipped.")
         return 0
     try:
-        mine = environment(AHEAD, python)
+        mine = environment(AHEAD, python, "ahead", ("core",))
     except subprocess.CalledProcessError:
         print(f"Our packages could not be installed for Python {AHEAD}: its tests are skipped.")
         return 0
