@@ -526,17 +526,19 @@ def test_the_lines_of_a_workflow_in_shards_run(repository: Repository, tmp_path:
     repository.commit()
     jobs = yaml.safe_load(fleet_workflow([], "cassettes", PurePath(), 3))["jobs"]
     environment = os.environ | {"RUNNER_TEMP": str(tmp_path), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
 
     def steps(job: str, shard: int = 0) -> None:
         for line in (step["run"] for step in jobs[job]["steps"] if "run" in step):
             words = line.replace("${{ matrix.shard }}", str(shard))
             assert subprocess.run(words, shell=True, check=False, env=environment).returncode == 0, words
 
-    for shard in (1, 2, 3):
-        steps("work", shard)
-    assert len(list(Path("results/results").rglob("*.json"))) == 5
-    steps("merge")
+    loaded = (*forks.SESSION, "agenttape_core.cli.app")
+    with forks.commands(tmp_path / "commands", loaded, "agenttape") as commands:
+        environment["PATH"] = f"{commands}{os.pathsep}{environment['PATH']}"
+        for shard in (1, 2, 3):
+            steps("work", shard)
+        assert len(list(Path("results/results").rglob("*.json"))) == 5
+        steps("merge")
     assert "5" in (tmp_path / "summary.md").read_text()
 
 

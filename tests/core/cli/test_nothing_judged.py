@@ -63,6 +63,7 @@ def test_each_command_is_listed() -> None:
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("forked_tests")
 @pytest.mark.parametrize("subcommand", sorted(REFUSED))
 def test_nothing_judged(
     subcommand: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
