@@ -85,7 +85,11 @@ COMMAND = ("--", "python", "program.py")
 
 
 @pytest.mark.parametrize(
-    ("suffix", "baseline", "samples"), [(".jsonl", 1, 2), (".yaml", 0, 1), (".jsonl.gz", 0, 1), (".yaml.zst", 0, 1)]
+    ("suffix", "baseline", "samples"),
+    [
+        (".jsonl.gz", 1, 2),
+        *(pytest.param(suffix, 0, 1, marks=pytest.mark.night) for suffix in (".jsonl", ".yaml", ".yaml.zst")),
+    ],
 )
 @pytest.mark.usefixtures("folder")
 def test_samples_keep_the_format(suffix: str, baseline: int, samples: int, capsys: pytest.CaptureFixture[str]) -> None:
