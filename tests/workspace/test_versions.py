@@ -128,3 +128,11 @@ def test_each_python_on_which_all_passed_is_named(package: str) -> None:
     passed = {version for version, row in cells.items() if all(" / 0 / " in found for found in row)}
     named = {name.split()[-1] for name in project(package)["project"]["classifiers"] if "Python :: 3." in name}
     assert passed <= named <= {"3.11", *cells}
+
+
+def test_badges_show_what_holds() -> None:
+    """The badges of the README show the Pythons that core names, and its license."""
+    badges = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "images").glob("badge-*.svg")}
+    named = [name.split()[-1] for name in project("core")["project"]["classifiers"] if "Python :: 3." in name]
+    assert f">{' | '.join(named)}<" in badges["badge-python"]
+    assert f">{project('core')['project']['license']}<" in badges["badge-license"]
