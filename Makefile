@@ -29,6 +29,8 @@ TESTS_llamaindex := tests/llamaindex tests/conformance/test_llamaindex_objects.p
 # The oldest and the newest MCP that core supports; the adapters in the tested set ask for version 1.
 MCP_OLDEST := 1.24.0
 MCP_NEWEST := 2.3.0
+# The oldest pytest that our tests of the plugin run on: pytest-asyncio asks for it.
+PYTEST_OLDEST := 8.2.2
 # Tests that need no framework, in processes of their own: each session that they open would connect the frameworks that
 # other tests have imported, which costs more than most of them do.
 ALONE := tests/core tests/conformance/test_broken.py
@@ -94,13 +96,20 @@ ahead: $(READY) ## Run the quick tests of sessions on Python 3.14, unless it can
 upgrade: $(READY) ## Move constraints.txt to the newest versions that fit and pass the tests. OF="openai" chooses.
 	$(BIN)/python -m tests.matrix.upgrade $(filter-out tests/%,$(OF))
 
-oldest: $(READY) $(ENDS:%=.oldest-%) .mcp-$(MCP_OLDEST) ## Run the tests of the integrations and of MCP with the oldest versions that are supported.
+oldest: $(READY) $(ENDS:%=.oldest-%) .mcp-$(MCP_OLDEST) .pytest-$(PYTEST_OLDEST) ## Run the tests of the integrations, of MCP and of the pytest plugin with the oldest versions that are supported.
 
 .oldest-%: $(READY)
 	$(PYTHON) -m venv .venv-oldest-$*
 	$(INSTALL_IN) .venv-oldest-$*/bin/python install -e 'packages/core[checks,cli,oracle,otel]' $(BELOW_$*) -e packages/$* \
 		--group packages/$*/pyproject.toml:oldest
 	.venv-oldest-$*/bin/python -m pytest -q $(TESTS_$*)
+
+.pytest-%: $(READY)
+	$(PYTHON) -m venv .venv-pytest-$*
+	$(INSTALL_IN) .venv-pytest-$*/bin/python install pytest==$* anyio fsspec genai-prices httpx hypothesis pytest-asyncio \
+		pytest-xdist -e 'packages/core[checks,cli]'
+	.venv-pytest-$*/bin/python -m pytest -q -n auto -c tests/matrix/oldest_pytest.ini --rootdir=. -m "not process and not slow" \
+		tests/core/pytest_plugin
 
 newest: $(READY) .mcp-$(MCP_NEWEST) ## Run the tests of the integrations and of MCP with the newest versions that are supported.
 	$(BIN)/python -m pytest -q $(foreach end,$(ENDS),$(TESTS_$(end)))
