@@ -208,6 +208,12 @@ def halves(*names: str) -> dict[str, list[Case]]:
     }
 
 
+def grouped(name: str) -> dict[str, list[Case]]:
+    """Return the cases of a file with secrets and harmless texts, by their group."""
+    cases = Maker().cases(name)
+    return {group: [case for case in cases if case.category == group] for group in ("secrets", "harmless")}
+
+
 @pytest.fixture(scope="session")
 def positives() -> dict[str, list[Case]]:
     """Texts with secrets, by the half of the corpus that they are in."""
@@ -229,8 +235,13 @@ def configured() -> dict[str, tuple[list[Case], list[Case]]]:
 @pytest.fixture(scope="session")
 def lines() -> dict[str, list[Case]]:
     """Lines with a secret, and lines without, as terminals, settings, programs and people write them."""
-    cases = Maker().cases("lines")
-    return {group: [case for case in cases if case.category == group] for group in ("secrets", "harmless")}
+    return grouped("lines")
+
+
+@pytest.fixture(scope="session")
+def met() -> dict[str, list[Case]]:
+    """Texts with a secret, and texts without, as agents met them in 2026."""
+    return grouped("met")
 
 
 @pytest.fixture(scope="session")

@@ -135,6 +135,8 @@ def test_data_of_a_secret_of_kubernetes(written: Callable[[Any], Any]) -> None:
     assert redactor.value(other) == other
 
 
+FLOW = "kind: {kind}\nmetadata: {{name: db}}\ndata: {{foo: {data[foo]}}}\n"
+FLOW += "stringData: {{safe: {stringData[safe]}, user: bob, port: 5432}}\n"
 LONG = "QUJDREVG" * 800  # 6,400 characters
 KEYS = {
     "a long value": f"kind: Secret\ndata:\n  tls.crt: {LONG}\n  blob: {LONG}\n  zed: c2VjcmV0MQ==\n",
@@ -162,6 +164,45 @@ def test_data_beside_a_secret_of_kubernetes(written: Callable[[Any], str]) -> No
     secret = {"kind": "Secret", "data": {"zed": "c2VjcmV0MQ=="}}
     text = written({"items": [settings, secret, settings]})
     assert Redactor("k").text(text) == text.replace("c2VjcmV0MQ==", redacted_in(text))
+
+
+@pytest.mark.parametrize(
+    "written", [*WRITTEN, yaml.safe_dump, partial(yaml.safe_dump, default_flow_style=True), FLOW.format_map]
+)
+def test_texts_of_a_secret_of_kubernetes(written: Callable[[Any], Any]) -> None:
+    """The texts and the data of a Secret are replaced in blocks, in braces and as data; its users and ports stay."""
+    texts = {"safe": "Fjord-2291", "user": "bob", "port": "5432"}
+    manifest = {"kind": "Secret", "data": {"foo": "c2VjcmV0MQ=="}, "stringData": texts}
+    redacted = str(Redactor("k").value(written(manifest)))
+    assert "Fjord-2291" not in redacted
+    assert "c2VjcmV0MQ" not in redacted
+    assert "bob" in redacted
+    assert "5432" in redacted
+    other = written({**manifest, "kind": "ConfigMap"})
+    assert Redactor("k").value(other) == other
+
+
+@pytest.mark.parametrize("text", [
+    "secrets: {db: hunter2x, user: bob}", "Initial admin password:\n\n    hunter2x\n\nChange it.",
+    "Your temporary password is\n    hunter2x\nIt expires.", '"password:\\n  hunter2x\\n"',
+])  # fmt: skip
+def test_a_value_below_its_name(text: str) -> None:
+    """A word on the line below a name, or in braces behind it, is its value; nothing around it is changed."""
+    before, _, after = text.partition("hunter2x")
+    redacted = str(Redactor("k").text(text))
+    assert "hunter2x" not in redacted
+    assert redacted.startswith(before)
+    assert redacted.endswith(after)
+
+
+@pytest.mark.parametrize("text", [
+    "The new password:\n    must have eight characters", "password: {type: string, minLength: 8}",
+    "secrets:\n  db_password:\n    file: ./db_password.txt", "password:\n  Required\n",
+    "apiVersion: v1\nkind: ConfigMap\ndata: {mode: c3RhbmRhcmQ=}", "kind: Secret\nspec:\n  data: {mode: c3RhbmRhcmQ=}",
+])  # fmt: skip
+def test_what_is_below_a_name_and_is_no_value(text: str) -> None:
+    """Sentences, schemas, files and the data of other objects stay."""
+    assert Redactor("k").text(text) == text
 
 
 def redacted_in(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from agenttape_core.redaction import PSEUDONYM, Redactor, Rule
 from agenttape_core.redaction.detection.views import normalised
 
 KEY = "gh" + "p_" + "RJzRYRQx4oJavnfHaqcuOscD5LW1Zig8SU9J"
+SECRET = "Zq7jCIejlCJr"
 UNSEEN = [
     "\x1b[31m",
     "\x1b[0m",
@@ -80,3 +83,45 @@ def test_rules_see_the_text_as_it_stands() -> None:
     redactor = Redactor("k", rules=[Rule("wide", literal="\uff1ax"), Rule("plain", literal="Bluebird")])
     assert "wide" in redactor.text("a\uff1ax")
     assert redactor.text("Blue\xadbird").startswith("[REDACTED:plain:")
+
+
+IN_LINES = [
+    f"| user | password |\n|---|---|\n| bob | {SECRET} |",
+    f"name,password\nbob,{SECRET}",
+    f"password: |\n  {SECRET}\nuser: bob",
+    f"- name: DB_PASSWORD\n  value: {SECRET}",
+    f"[server]\nport = 80\nrootPassword = {SECRET}",
+    f"$ op read op://Private/db/password\n{SECRET}\n$",
+]
+MARGINS = {
+    "quotation": "> {line}", "quotation within one": "> > {line}", "diff": "+{line}", "listing": "{number:6}\t{line}",
+    "listing with arrows": "{number:6}\u2192{line}", "search": "{number}:{line}", "services": "web-1  | {line}",
+    "log": "2026-03-02T10:11:{number:02}.0000000Z {line}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("margin", MARGINS.values(), ids=MARGINS)
+@pytest.mark.parametrize("text", IN_LINES)
+def test_margins_hide_nothing(redactor: Redactor, text: str, margin: str) -> None:
+    """A secret that other lines give away is found when each line has something in front of it, and that stays."""
+    lines = [margin.format(number=number, line=line) for number, line in enumerate(text.split("\n"), start=8)]
+    for whole in ("\n".join(lines), json.dumps("\n".join(lines), ensure_ascii=False)):
+        before, _, after = whole.partition(SECRET)
+        redacted = redactor.text(whole)
+        assert SECRET not in redacted
+        assert redacted.startswith(before)
+        assert redacted.endswith(after)
+        assert redactor.rehydrate(redacted) == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("Call one of\n+49 170 4455667\n+49 170 4455668", "+49 170 4455668"),
+        (f"id\tpassword\n1\t{SECRET}\n2\t{SECRET}", SECRET),
+        (f"host | password\n-----+---------\ndb1 | {SECRET}\ndb2 | {SECRET}", SECRET),
+    ],
+)
+def test_beginnings_of_lines_are_no_margins(redactor: Redactor, text: str, secret: str) -> None:
+    """A number that begins a line is a part of it: the plus of a phone number, the first column of a table."""
+    assert secret not in redactor.text(text)

@@ -214,6 +214,18 @@ def test_lines(lines: dict[str, Any]) -> None:
     assert quality.wrong == Counter()
 
 
+def test_met(met: dict[str, list[Any]]) -> None:
+    """Nearly all secrets that agents met in 2026 are found, and no look-alike is changed.
+
+    When the texts were written, 44 of 62 were found and one look-alike changed. The rules were mended after that, so
+    this is no measure of what is unseen; `families_held_out` is.
+    """
+    quality = Quality(met["secrets"], met["harmless"])
+    assert quality.caught.total() >= 60, quality.missed
+    assert quality.changed == 0
+    assert quality.wrong == Counter()
+
+
 @pytest.mark.parametrize(("half", "least"), [("families", 0.98), ("families_held_out", 0.83)])
 def test_families(half: str, least: float, families: dict[str, list[Any]]) -> None:
     """Most secrets in the families that agents meet are found, also those that no rule was written for."""

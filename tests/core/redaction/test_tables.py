@@ -75,6 +75,18 @@ def test_one_row_with_its_two_examples_is_a_rule() -> None:
         "mật khẩu là {}",
         "पासवर्ड: {}",
         "รหัสผ่าน: {}",
+        "CONTRASEÑA: {}",
+        "CLÉ SECRÈTE: {}",
+        "clé API: {}",
+        "SENHA={}",
+        "HASŁO: {}",
+        "ПАРОЛЬ: {}",
+        "Новый пароль от сервера — {}",
+        "A senha do banco de dados mudou para {} ontem",
+        "the sudo pw on that box is still {} lol",
+        '{{"stdout": "export ADMIN_PASSWORD=\\u0027{}\\u0027"}}',
+        "│ Setting  │ Value │\n├──────────┼───────┤\n│ Password │ {} │\n└──────────┴───────┘",
+        " user | passwd  \n------+---------\n bob  | {}\n(1 row)",
         "password           {}\nusername           bob",
         '  AuthLDAPBindPassword "{}"',
         '{{"Name": "db", "SecretString": "{}"}}',
@@ -88,6 +100,29 @@ def test_names_are_known_in_all_spellings(redactor: Redactor, text: str) -> None
     assert SECRET not in redacted
     assert redacted.startswith(before)
     assert redacted.endswith(after)
+
+
+DIALOGUES = [
+    "AUTH LOGIN\n334 UGFzc3dvcmQ6\n⟦RmpvcmQtMjI5MQ==⟧\n235 ok",
+    "C: AUTH LOGIN\nS: 334 UGFzc3dvcmQ6\nC: ⟦RmpvcmQtMjI5MQ==⟧\nS: 235 ok",
+    "a1 LOGIN bob ⟦im4pPass⟧\na1 OK LOGIN completed",
+    "*2\n$4\nAUTH\n$8\n⟦redisAcl77⟧\n+OK",
+    "*3\n$4\nAUTH\n$3\nbob\n$8\n⟦redisAcl77⟧\n+OK",
+    "USER bob\n331 Password required\nPASS ⟦ftpPass77⟧\n230 Logged in",
+]
+
+
+@pytest.mark.parametrize("margin", ["", "> ", "    ", "> > ", "\t", "  > "])
+@pytest.mark.parametrize("dialogue", DIALOGUES)
+def test_dialogues_in_other_texts(redactor: Redactor, dialogue: str, margin: str) -> None:
+    """A dialogue of a protocol gives its secret away in a quotation, in Markdown and in a manual."""
+    marked = "".join(f"{margin}{line}\n" for line in dialogue.split("\n"))
+    for text, start, end in map(
+        unmarked, (marked, f"It went on:\n\n{marked}\nand so on", marked.replace("\n", "\r\n"))
+    ):
+        redacted = redactor.text(text)
+        assert text[start:end] not in redacted
+        assert (redacted[:start], redacted[len(redacted) - len(text) + end :]) == (text[:start], text[end:])
 
 
 def test_a_secret_in_escapes_is_replaced_whole(redactor: Redactor) -> None:

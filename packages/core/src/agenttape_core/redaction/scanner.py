@@ -11,10 +11,7 @@ from agenttape_core.redaction.detection.assignments import (
     holds_foreign,
 )
 from agenttape_core.redaction.detection.encoded import find_encoded
-from agenttape_core.redaction.detection.fields import (
-    find_inserted,
-    find_tags,
-)
+from agenttape_core.redaction.detection.fields import find_inserted
 from agenttape_core.redaction.detection.findings import BASE64, Finding, without_overlaps
 from agenttape_core.redaction.detection.names import STEMS, Names
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
@@ -137,8 +134,6 @@ class Scanner:
         found = list(find_assignments(view, self.names))
         if b"(" in view.raw:
             found += find_inserted(view, self.names)
-        if b"=" in view.raw and b"<" in view.raw:
-            found += find_tags(view, self.names)
         return found
 
     def _ruled(self, view: View) -> Iterator[Finding]:

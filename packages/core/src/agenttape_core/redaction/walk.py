@@ -17,6 +17,7 @@ from agenttape_core.redaction.detection.values import (
     LEAST_BELOW,
     OF_MODELS,
     is_below,
+    is_text_of_manifest,
     reaches_down,
     satisfies,
 )
@@ -181,14 +182,23 @@ def _redact_dict(plain: dict[str, Any], redactor: Replacer) -> dict[str, Any]:
 
 def _told(plain: dict[str, Any], redactor: Replacer) -> dict[str, Any]:
     """Return what changes in a dict of which one item says that another is a secret."""
-    if plain.get("kind") == "Secret" and "data" in plain:  # of Kubernetes
-        return {"data": redact_denied(plain["data"], SECRET, redactor)}
+    if plain.get("kind") == "Secret" and ("data" in plain or "stringData" in plain):  # of Kubernetes
+        told = {key: redact_denied(plain[key], SECRET, redactor) for key in ("data",) if key in plain}
+        texts = plain.get("stringData")
+        return told | ({"stringData": _of_texts(texts, redactor)} if isinstance(texts, dict) else {})
     if not any(_tells_of_secret(key, plain[key]) for key in TELLING.intersection(plain)):
         return {}
     typed = _TYPED_IN.intersection(plain)
     if plain.get("sensitive") is True:  # whatever it is: an output of Terraform may be a number or a map
         return {key: redact_denied(plain[key], SECRET, redactor) for key in typed}
     return {key: redactor.whole(plain[key], SECRET) for key in typed if isinstance(plain[key], str)}
+
+
+def _of_texts(texts: dict[str, Any], redactor: Replacer) -> dict[str, Any]:
+    """Return the texts of a Secret with those replaced that may be one: a user is none."""
+    is_secret = (isinstance(text, str) and is_text_of_manifest(text) for text in texts.values())
+    changes = {key: redactor.whole(texts[key], SECRET) for key, is_one in zip(texts, is_secret, strict=True) if is_one}
+    return _redact_dict({**texts, **changes}, redactor)
 
 
 def _tells_of_secret(key: str, item: Any) -> bool:

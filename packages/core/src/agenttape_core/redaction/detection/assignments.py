@@ -53,13 +53,20 @@ _FOREIGN = [(word, beyond_ascii(word)) for word in FOREIGN]
 _ENDS = frozenset(word[-3:].encode("latin-1", "replace") for word in LAST_WORDS)
 _PAIRS = frozenset(
     (first, last)
-    for last, demand in ((last, demand_of(last)) for last in SECOND_WORDS if last.isascii())
+    for last, demand in ((last, demand_of(last)) for last in SECOND_WORDS)
     for first in FIRST_WORDS
-    if first.isascii() and demand_of(f"{first} {last}") is not demand
+    if max(first + last) <= "\xff" and demand_of(f"{first} {last}") is not demand
 )
 _SECONDS = {
-    first.encode(): Lazy(b" (?:" + "|".join(last for one, last in _PAIRS if one == first).encode() + b")")
+    written.encode("latin-1").lower(): Lazy(
+        b" (?:"
+        + "|".join(each for one, last in _PAIRS if one == first for each in (last, last.upper()))
+        .encode("latin-1")
+        .lower()
+        + b")"
+    )
     for first, _ in _PAIRS
+    for written in (first, first.upper())
 }
 
 
@@ -75,8 +82,8 @@ class _Sought(NamedTuple):
 
 
 def _sought(word: bytes) -> _Sought | None:
-    small = word.lower()
-    first = small if small in _SECONDS else b""
+    small = word.decode("latin-1").lower().encode("latin-1", "replace")
+    first = word.lower() if word.lower() in _SECONDS else b""
     end = small.rstrip(b"_-").rstrip(b"0123456789")[-3:]
     if not (first or end in _ENDS or end[-2:] in _ENDS) or len(word) > _LONGEST:
         return None
@@ -149,16 +156,22 @@ _REST = Lazy(rf"(?:(?![{_JOINED}])[\w{MARKS}-]){{0,48}}+")
 _BEHIND = frozenset("*\\\"'`] \t:=>,(\r\n\u2192" + _JOINED)
 """All that can follow a name of which the value is given."""
 _SAYS = "is|was|ist|war|lautet|est|es|\xe9|\xe8|\xe4r|er|je|jest|este|to|là|это|है|हैं"
+_SAYS += r"|[\u2013\u2014]|changed[ ]to|mudou[ ]para|cambió[ ]a"
 """Words between a name and its value in prose, in the languages of the names."""
-_PURPOSES = "for|to|of|f\u00fcr|zum|zur|am|para|pour|de|da|do|del|della|dla|du|des|van|voor|till|til|от|для|к"
+_STILL = (
+    "now|still|currently|again|übrigens|jetzt|noch|ahora|todavía|maintenant|toujours|agora|ancora|adesso|teraz|теперь"
+)
+_PURPOSES = "for|to|of|on|at|f\u00fcr|zum|zur|am|para|pour|de|da|do|del|della|dla|du|des|van|voor|till|til|от|для|к"
 _FOR = rf"[ ](?:{_PURPOSES})(?:[ ][\w.@'-]{{1,40}}){{1,4}}?"
 """The purpose of a password: `the password for the portal is`."""
+_ALONE = r"(?:[ ]{1,4}|(?:\s|\\n){2,12}(?=\S+(?:\s|\\n|\Z)))"
+"""What is in front of a value: blanks, or lines above the one that is nothing but the value."""
 _BETWEEN = r"""(?:\\{0,7}["'](?!value)\w{1,24}\\{0,7}["']:[ ]?\\{0,7}["'][^"'\\\n]{0,60}\\{0,7}["'],(?:\s|\\n){0,32})"""
 """Other items of JSON between the name of a field and its value."""
 _LOOSE = Lazy(
     rf"""(?x)
     (?P<rest>(?:(?![{_JOINED}])[\w{MARKS}-]){{0,48}}+)
-    (?: (?:{_FOR})?[ ](?P<said>{_SAYS})(?:[ ]set[ ]to)?:?[ ]{{1,4}}
+    (?: (?:{_FOR})?[ ](?P<said>{_SAYS})(?:[ ](?:{_STILL}))?(?:[ ](?:re)?set[ ]to)?:?{_ALONE}
       | (?P<joined>[{_JOINED}]):?[ ]{{0,4}}(?=[!-~]{{6}})
       | {_FOR}(?P<whose>:)[ ]{{1,4}}
       | (?P<block>["'])[ \t]{{0,4}}\{{[^{{}}]{{0,400}}?\bdefault[ \t]{{0,8}}=[ \t]{{0,8}}(?=")
@@ -177,8 +190,6 @@ _OF_PROSE = Lazy(
 )
 """A word with a stem before another word. A word is a value behind some separator, or for a name in capitals."""
 _LABEL = Lazy(r"""(?:name|key)\\{0,7}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,7}["']?\Z""", re.IGNORECASE)
-_LOGIN = Lazy(r"\blogin[ \t]+\S{1,64}\s+\Z")
-_USER = Lazy(r"\b(?:user(?:name)?|connect)[ \t]+\S{1,64}\s+\Z")
 _SETTER = Lazy(
     r"""(?:set|put|define|add|append|env|environ|get|header|property|config|register|update|store)\w{0,24}"""
     r"""\([ ]?\\{0,3}["']\Z""",
@@ -187,13 +198,7 @@ _SETTER = Lazy(
 """A call that takes a name and a value: `config.set("password", "x")`, `os.getenv("TOKEN", "x")`."""
 _ARGUMENT = Lazy(r"""\\{0,3}(?P<quote>["'])(?P<value>[^"'\\\s]{8,256})\\{0,3}(?P=quote)[ ]?\)""")
 """The only argument of a call, if it is a word."""
-_SECOND = Lazy(
-    r"""(?:[\w.]{1,60}|\\{0,3}["'][^"'\\\n]{1,128}\\{0,3}["']),[ ]?(?:Some\()?"""
-    r"""(?P<quote>\\{0,3}["'])(?P<value>[^"'\\\n]{4,256})(?P=quote)"""
-)
-"""The second argument of a call that takes user and password."""
-_SCHEMES = frozenset({"basic", "bearer"})
-_HAS_SIGN, _SPECIAL = Lazy("[0-9!@#$%^&*]"), Lazy("[!@#$%^&*]")
+_SPECIAL = Lazy("[!@#$%^&*]")
 _OF_SQL = ("= ", "=")
 _FLAG = Lazy(r"-[A-Za-z]{0,40}(?:[Pp]ass|[Tt]oken|[Ss]ecret|[Kk]ey)\w{0,16}\Z")
 """An option of programs that write long options with one hyphen: Java's tools, PowerShell, those in Go."""
@@ -207,15 +212,8 @@ _TAKE = frozenset(
      "create", "generate", "new", "issue", "revoke", "refresh", "decode", "sign", "resolve", "request", "by")
 )  # fmt: skip
 """First words of functions that take a secret, and of those that take its owner."""
-_COMMAND = Lazy(
-    r"(?:\A|[\n;&|]|\\n)[ \t+$>-]{0,16}(?:ENV|ARG|setx|(?:[\w.-]{1,24}[ ]){1,3}(?:\w{1,16}:)?set)[ \t]{1,4}\Z",
-    re.IGNORECASE,
-)
-"""A command that takes a name and a value: `ENV DB_PASSWORD x`, `aws configure set aws_secret_access_key x`."""
 _CELL = Lazy(r"[ ]{2,40}[^\s]{4,256}[ \t]{0,8}(?=\r?\n|\\n|\Z)")
 """The last column of an output: two blanks or more, and one word up to the end of the line."""
-_COMMANDS = frozenset(["env", "arg", "setx", "set"])
-"""The last words of these; a look-up is cheaper than a search."""
 _TOLD = Lazy(r"""[ ](?:(?:provided|given|supplied|used)[ ]?)?:?[ ]?[("'`]?(?P<key>[A-Za-z0-9_-]{20,256})(?![\w-])""")
 """A key after its name, as error messages quote it."""
 _TOLD_WORDS = frozenset({"token", "key", "secret", "bearer"})
@@ -230,8 +228,6 @@ _BLANKS = frozenset(" \u00a0\u202f")
 """Blanks that French has inside of its quotes."""
 _OF_WINDOWS = frozenset({"pass", "password", "passwd", "pwd"})
 """Options that commands of Windows take after a slash."""
-_DIRECTIVES = frozenset({"requirepass", "masterauth"})
-"""Names that begin a line in the configuration of Redis, with their value behind them."""
 _LINE_HEAD = Lazy(r"\A(?:[>+|*$#-]|\d{1,6}[:|.)\t]|\[[^\]]{1,40}\]|\d[\d:T.,/+Z-]{4,32}|[A-Z]{4,8}:?|\s){1,8}")
 """The marks of a log, a listing or a quotation in front of a line."""
 _NEAR = 120
@@ -313,7 +309,8 @@ def _left(text: str, at: int) -> str:
     if not left and before.endswith(" "):
         word = "".join(before.split()[-1:]).rpartition("\\n")[2].lower().lstrip(_PUNCTUATION)
         is_count = word in NO_CREDENTIAL and text[at : at + 5].lower() == "token"
-        return f"{word}_" if is_count or word in FIRST_WORDS else left
+        written = word.upper() if text[at : at + 2].isupper() else word
+        return f"{written}_" if is_count or word in FIRST_WORDS else left
     return left
 
 
@@ -359,12 +356,12 @@ def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assign
         return found._replace(sep=":", close=loose["close"], gap=" ") if _LABEL.search(before) else None
     if loose["called"] or loose["listed"]:
         return _as_argument(text, before, found, loose)
-    is_first = before[-1:] in ("", "\n") or before.endswith("\\n")
+    is_first = before.rstrip(" ")[-1:] in ("", "\n") or before.rstrip(" ").endswith("\\n")
     is_cell = is_first and (
         loose["blank"].endswith("\t") or _CELL.match(text, found.value - len(loose["blank"])) is not None
     )
-    if is_cell or (is_first and found.name in _DIRECTIVES) or _is_after_command(before):
-        return found._replace(sep=":" if is_cell else "=", gap=" " if is_cell else found.gap)
+    if is_cell:
+        return found._replace(sep=":", gap=" ")
     return found if _is_next_word(text, before, found) else None
 
 
@@ -375,8 +372,6 @@ def _is_number_said(text: str, before: str, found: Assignment) -> bool:
 
 def _as_argument(text: str, before: str, found: Assignment, loose: re.Match[str]) -> Assignment | None:
     """Return an assignment whose value is an argument of the call that its name is, or the argument behind it."""
-    if loose["called"] and (login := _login(text, found)):
-        return found._replace(value=login, demand=Demand.NOTHING)
     if found.name.startswith("--"):
         return found
     if loose["listed"]:
@@ -389,35 +384,19 @@ def _is_next_word(text: str, before: str, found: Assignment) -> bool:
     """Return True if the value stands right behind its name, with nothing but a blank between them."""
     if found.name.startswith("--") or (found.name == "PASSWORD" and text[found.value : found.value + 1] == "'"):
         return True
-    if found.name == "password" and _LOGIN.search(before):
-        return True
     if _LISTED.match(text, found.value) and (before.endswith(":") or _is_directive(before, found)):
         return True  # the keyword of a map in a Lisp, or a line of a configuration
     is_flag = _FLAG.match(found.name) is not None
     match = _MADE_UP.match(text, found.value) if is_flag or words_of(found.name)[-1] in PASSWORDS else None
     if match is None:
         return False
-    return is_flag or _SPECIAL.search(match["word"]) is not None or _USER.search(before) is not None
+    return is_flag or _SPECIAL.search(match["word"]) is not None
 
 
 def _is_directive(before: str, found: Assignment) -> bool:
     """Return True if a name begins a line, and is nothing but a name of a password: `AuthLDAPBindPassword "x"`."""
     is_first = not _LINE_HEAD.sub("", before.rpartition("\n")[2].rpartition("\\n")[2]).strip()
     return is_first and found.demand is Demand.NOTHING and words_of(found.name)[-1] in PASSWORDS
-
-
-def _login(text: str, found: Assignment) -> int:
-    """Return where the secret begins in `bearerAuth("x")` and `withBasicAuth("user", "x")`, or 0."""
-    words = words_of(found.name.rpartition(".")[2])
-    if words[-1] != "auth" or not _SCHEMES.intersection(words) or _TAKE.intersection(words[:1]):
-        return 0
-    match = (_SECOND if "basic" in words else _ARGUMENT).match(text, found.value)
-    return match.start("quote") if match and _HAS_SIGN.search(match["value"]) else 0
-
-
-def _is_after_command(before: str) -> bool:
-    last = before.rstrip().rpartition(" ")[2].rpartition("\n")[2].rpartition(":")[2].lower()
-    return last in _COMMANDS and _COMMAND.search(before) is not None
 
 
 def _is_given_in_call(text: str, found: Assignment) -> bool:

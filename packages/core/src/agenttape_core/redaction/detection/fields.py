@@ -1,6 +1,6 @@
-"""Secrets in fields that have names: of pages, of rows of SQL, and of columns of Markdown and CSV.
+"""Secrets in fields that have names: of rows of SQL, and of columns of Markdown and CSV.
 
-`<input value=x name=password>`, `INSERT INTO users (name, password) VALUES ('bob', 'x')`.
+`INSERT INTO users (name, password) VALUES ('bob', 'x')`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,21 @@ from agenttape_core.redaction.detection.values import is_placeholder, satisfies
 from agenttape_core.redaction.detection.views import VOCABULARY, places_among
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.names import Names
     from agenttape_core.redaction.detection.views import View
 
 
-_TAGS = (b"<input", b"<meta", b"<param")
 _INTO, _COPY_FROM = b" into", b" from stdin"
 _VERBS = (b"insert", b"replace", b"ignore")
-_OF_WORDS = {b"stdin": _COPY_FROM, **{tag[1:]: tag for tag in _TAGS}}
-"""The literals to look for, by a word of each."""
 
 
 def _read(word: bytes) -> bytes | None:
+    """Return the literal to look for where a word is."""
     small = word.lower()
-    return _INTO if small.endswith(_VERBS) else _OF_WORDS.get(small)
+    return _INTO if small.endswith(_VERBS) else _COPY_FROM if small == b"stdin" else None
 
 
 _LITERALS = VOCABULARY.add(_read)
@@ -45,47 +43,6 @@ def _places(view: View, text: bytes, literal: bytes) -> Iterator[int]:
     """Yield where a literal is in a text, near the words that it is looked for by."""
     near = (window for window in view.windows if any(meanings[_LITERALS] == literal for _, meanings in window.words))
     return places_among(text, literal, near)
-
-
-_ATTRIBUTE = Lazy(
-    r"""(?x) (?:[\s/]|\\{1,7}[nrt]){0,64}+ (?P<name>[A-Za-z][\w:.-]{0,40}+)
-    (?:[ ]{0,4}=[ ]{0,4} (?:(?P<quote>\\{0,7}["'])(?P<quoted>[^"'<>\\]{0,4096}+)(?P=quote)
-      |(?P<bare>[^\s"'<>=`\\]{1,4096}+)))?"""
-)
-"""An attribute of a tag (HTML, 13.1.2.3), also within a text of JSON."""
-_CALLED = frozenset({"name", "id", "property", "autocomplete"})
-_GIVEN = frozenset({"value", "content"})
-_MOST_ATTRIBUTES = 40
-
-
-def find_tags(view: View, names: Names) -> Iterator[Finding]:
-    """Find the values of fields of passwords, and of fields whose names are denied."""
-    for anchor in _TAGS:
-        for at in _places(view, view.low, anchor):
-            yield from _of_tag(view, at + len(anchor), names)
-
-
-def _of_tag(view: View, at: int, names: Names) -> Iterator[Finding]:
-    text, values, called, is_password = view.text, [], [], False
-    for _ in range(_MOST_ATTRIBUTES):
-        attribute = _ATTRIBUTE.match(text, at)
-        if attribute is None:
-            break
-        at = attribute.end()
-        name = attribute["name"].lower()
-        group = "quoted" if attribute["quote"] else "bare"
-        if attribute[group] is None:
-            continue
-        if name in _GIVEN:
-            values.append(attribute.span(group))
-        elif name in _CALLED:
-            called.append(attribute[group])
-        is_password |= name == "type" and attribute[group].lower() == "password"
-    demands = [demand for demand in map(names.demand_of, called) if demand is not None]
-    for start, end in values:
-        value = text[start:end]
-        if not is_placeholder(value) and (is_password or any(satisfies(value, demand) for demand in demands)):
-            yield view.finding(start, end, SECRET)
 
 
 _BLANK = r"(?:\s|\\[nrt])"
@@ -99,7 +56,6 @@ _PIECE = Lazy(
     r"""|[(),]|(?:\s|\\[nrt]){1,64}|[^(),"'\\\s;]{1,256}"""
 )
 """A string, a sign, a blank, or something else in a row; a quote is doubled within a string, or escaped."""
-_LINE = Lazy(r"[^\r\n]*")
 _BEFORE_STDIN = 2_300
 _SIGN = Lazy(r"[0-9!@#$%^&]")
 _WORDS_OF_LANGUAGES = frozenset((word,) for word in ("token", "tokens", "key", "keys", "cookie", "cookies"))
@@ -144,8 +100,12 @@ def find_inserted(view: View, names: Names) -> Iterator[Finding]:
     for at in _places(view, view.low, _COPY_FROM) if b"\t" in view.raw else ():
         start = view.low.rfind(b"copy ", max(done, at - _BEFORE_STDIN), at)
         copied = _COPY.match(view.text[start:at]) if start >= done else None
-        if copied and (columns := _denied(copied["columns"], names)):
-            done = yield from _in_lines(view, at, columns)
+        for number, column in _denied(copied["columns"], names).items() if copied else ():
+            block = _block(view.text, _line_end(view.text, at), "\t", copied["columns"].count(",") + 1)
+            done = block.last
+            for first, value in _values(zip(block.starts, block.rows, strict=True), "\t", number):
+                if value != "\\N" and column.holds(value):
+                    yield view.finding(first, first + len(value), column.kind)
 
 
 def _insert(view: View, at: int) -> re.Match[str] | None:
@@ -179,22 +139,7 @@ def _in_rows(view: View, at: int, end: int, columns: Mapping[int, _Column]) -> I
             return
 
 
-def _in_lines(view: View, at: int, columns: Mapping[int, _Column]) -> Generator[Finding, None, int]:
-    r"""Find the secrets in the lines of a PostgreSQL dump, of which `\\.` is the end; return where they end."""
-    while start := view.text.find("\n", at) + 1:
-        line = _LINE.match(view.text, start)
-        if line is None or "\t" not in line[0]:
-            break
-        at = line.end()
-        cells = line[0].split("\t")
-        for number, column in columns.items():
-            if number < len(cells) and (cell := cells[number]) != "\\N" and column.holds(cell):
-                first = start + sum(len(before) + 1 for before in cells[:number])
-                yield view.finding(first, first + len(cell), column.kind)
-    return at
-
-
-_AFTER_NAME = Lazy(r"""[\w-]{0,48}+[*`"']{0,3}(?:[ ]{0,32}\||[;\t]|,(?=[^\s"'])|\r?\n|\\n)""")
+_AFTER_NAME = Lazy(r"""[\w-]{0,48}+[*`"']{0,3}(?:[ ]{0,32}(?:\||\r?\n|\\n)|[;\t]|,(?=[^\s"']))""")
 _LINE_BREAK = Lazy(r"\r?\n|\\n")
 _CELL = Lazy(r"[^\W\d][\w .()/-]{0,40}")
 """A cell of a header: a name."""
@@ -229,10 +174,13 @@ class Tables:
             return
         cells = text[start:end].split(delimiter)
         number = text.count(delimiter, start, at)
-        if delimiter == "|" and not _is_ruled(text, end):
-            yield from _row(self._view, start, cells, number, self._names)
-        elif len(cells) >= _LEAST and all(_is_name(cell) for cell in cells if cell or delimiter != "|"):
-            yield from self._below(end, delimiter, cells, number)
+        found: list[Finding] = []
+        is_head = len(cells) >= _LEAST and all(
+            _is_name(cell) for cell in cells if cell.strip(_TRIMMED) or delimiter != "|"
+        )
+        if is_head and (delimiter != "|" or _is_ruled(text, end)):
+            found = list(self._below(end, delimiter, cells, number))
+        yield from found or (_row(self._view, start, cells, number, self._names) if delimiter == "|" else ())
 
     def _below(self, end: int, delimiter: str, cells: list[str], number: int) -> Iterator[Finding]:
         column = _Column.of(cells[number].strip(_TRIMMED), self._names)

@@ -65,6 +65,7 @@ WHATEVER_PAIRS = PHRASES | frozenset(
     [
         ("seed", "phrase"), ("recovery", "phrase"), ("secret", "phrase"), ("backup", "phrase"), ("mnemonic", "phrase"),
         ("connect", "sid"),
+        ("cl\xe9", "secr\xe8te"), ("cl\xe9", "api"), ("clave", "secreta"), ("chave", "secreta"), ("chave", "api"),
         ("secret", "string"), ("secret", "binary"), ("secret", "text"),
         ("id", "rsa"), ("id", "dsa"), ("id", "ecdsa"), ("client", "assertion"), ("secret", "answer"),
         ("access", "tokens"), ("refresh", "tokens"), ("auth", "tokens"), ("api", "tokens"), ("bearer", "tokens"),
@@ -133,7 +134,7 @@ QUALIFIERS = set_of("confirm confirmation again repeat retype value plain plaint
 """Last words that are passed over: `password_confirm`, `secret_value`."""
 FIRST_WORDS = set_of(
     "api access secret private master license encryption signing seed recovery verification security connection "
-    "de palavra mật كلمة"
+    "de palavra mật كلمة clé clave chave"
 )
 """First words of a name that prose writes as two, or as three: `API key`, `mot de passe`."""
 SECOND_WORDS = frozenset(last for _, last in WHATEVER_PAIRS | CONNECTIONS | IDS) | {"code", "codes"}
@@ -199,7 +200,7 @@ _LASTS = {
 @lru_cache(maxsize=4096)
 def words_of(name: str) -> tuple[str, ...]:
     """Return the words of a name in lower case, without trailing numbers: `userPassword2` → `user`, `password`."""
-    words = [word.lower() for word in _WORD.findall(name)]
+    words = [word.lower() for word in _WORD.findall(name.lower() if name.isupper() else name)]
     while words and words[-1].isdigit():
         words.pop()
     return tuple(words)

@@ -6,6 +6,7 @@ What is on a line below is judged as if it were right after the name: `password:
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from agenttape_core.redaction.detection.values import (
     is_description,
     is_keyword,
     is_placeholder,
+    is_text_of_manifest,
     is_told,
     is_told_number,
     reaches_down,
@@ -26,7 +28,7 @@ from agenttape_core.redaction.detection.values import (
 from agenttape_core.redaction.detection.views import places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.names import Names
@@ -175,142 +177,128 @@ class Nested:
         return self._view.text[leaf.start : leaf.end]
 
 
-_LINE = Lazy(
-    r"""(?x) [ \t]{0,8}(?:\#[^\r\n\\]{0,200})? (?:\r?\n|\\n) (?P<indent>[ ]{0,40})(?P<items>(?:-[ ]{1,4}){0,4})
-    (?:(?P<key>["']?[\w.-]{1,64}["']?):(?=[ \r\n\\]|\Z)[ ]{0,4})? (?P<value>[^\r\n\\]{0,512})"""
-)
-"""The rest of a line and the next one: its indentation, the marks of items of lists, a key, and a value."""
-_MARGIN = Lazy(r"(?:\A|\n|\\n)(?P<margin>[ ]{0,40}(?:-[ ]{1,4}){0,4}[\"']?)\Z")
-_BACK = 60
-_MOST = 60
-
-
-_KIND = Lazy(r"""(?P<quote>\\{0,7}["'])?kind(?(quote)(?P=quote)):[ ]{0,4}\\{0,7}["']?\Z""")
-_DATA = Lazy(r"""(?P<quote>\\{0,7}["'])?\bdata(?(quote)(?P=quote)):[ ]{0,4}""")
 _BREAK = Lazy(r"\r?\n|\\n")
-_ENTRY = Lazy(
-    r"""(?P<indent>[ ]{0,60})(?:(?P<key>["']?[\w.-]{1,253}["']?):[ ]{0,4}["']?)?"""
-    r"""(?P<secret>[A-Za-z0-9+/]*+={0,2})["']?[ ]*(?=\r?\n|\\n|["']|\Z)"""
+_NO_VALUE = Lazy(r"[ \t]{0,8}(?:#[^\r\n\\]{0,200})?(?=\r?\n|\\n)")
+"""The rest of the line of a key that has its value below."""
+_LINE = Lazy(
+    r"""(?x) (?P<indent>[ ]{0,60}) (?P<content> (?P<items>(?:-[ ]{1,4}){0,4})
+    (?:(?P<key>["']?[\w.-]{1,253}["']?):(?=\s|\\n|["']?\Z)[ ]{0,4})? (?P<value>(?:[^\r\n\\]|\\(?!n)){0,8192}+) )"""
 )
-"""A line of data: its indentation, a key if there is one, and a value in base64, which may be a block below its key."""
-_BRACES = Lazy(r"[{}]")
-_MANIFEST = 8_192
+"""A line of YAML: its indentation, the marks of items of lists, a key and a value."""
+_PAIR = Lazy(
+    r"""(?x) [{,] (?:\s|\\n){0,60} (?P<key>(?P<mark>\\{0,7}["'])?[\w.-]{1,253}(?(mark)(?P=mark))): [ ]{0,4}
+    (?P<value> (?P<quote>\\{0,7}["'])? (?(quote)(?:(?!(?P=quote))[^\r\n]){0,8192}+(?P=quote)|[^\s,{}\[\]]{0,512}+) )
+    (?:\s|\\n){0,60}"""
+)
+"""A pair of a mapping in braces, in YAML and in JSON."""
+_KIND = Lazy(r"""(?P<quote>\\{0,7}["'])?kind(?(quote)(?P=quote)):[ ]{0,4}\\{0,7}["']?\Z""")
+_DATA = Lazy(r"""(?P<quote>\\{0,7}["'])?\b(?P<key>data|stringData)(?(quote)(?P=quote)):[ ]{0,4}""")
+_BASE64 = Lazy(r"[A-Za-z0-9+/]{2,}+={0,2}")
+_BRACES, _IN_BRACES = Lazy(r"[{}]"), Lazy(r"\{[ ]?[A-Za-z_]")
+_MARKS = "\\\"'"
+_REACH_OF_MANIFEST, _MOST, _BACK = 8_192, 200, 60
 
 
-def find_in_manifests(view: View) -> Iterator[Finding]:
-    """Find the data of a Secret of Kubernetes, in YAML and in JSON, which is in base64: all of it is secret."""
-    text = view.text
-    is_met = any(word == b"Secret" for window in view.windows for word, _ in window.words)
-    for at in places(view.raw, b"Secret") if is_met else ():
-        kind = None if text[at + 6 : at + 7].isalnum() else _KIND.search(text, max(0, at - 30), at)
-        if kind is None:
-            continue
-        first, last = max(0, at - _MANIFEST), min(len(text), at + _MANIFEST)
-        for data in _DATA.finditer(text, first, last):
-            if (data["quote"] or None) == (kind["quote"] or None):
-                for start, end in _data_of(text, kind.start(), data):
-                    yield view.finding(start, end, SECRET)
+class _Line(NamedTuple):
+    """A line of YAML, or a pair of a mapping in braces."""
+
+    at: int  # its key, with the quote of that
+    start: int  # its value, with the quote of that
+    key: str
+    value: str  # without quotes
+    is_item: bool
+
+    @classmethod
+    def of(cls, found: re.Match[str], *, is_item: bool = False) -> _Line:
+        """Return a line by its match."""
+        key = found["key"] or ""
+        return cls(
+            found.start("key"), found.start("value"), key.strip(_MARKS), found["value"].strip().strip(_MARKS), is_item
+        )
 
 
-def _data_of(text: str, kind: int, data: re.Match[str]) -> Iterator[tuple[int, int]]:
-    """Yield where the values of data are, if it belongs to the same object as a kind."""
-    keys = sorted((kind, data.start()))
-    if not data["quote"]:
-        if _is_in_one_mapping(text, *keys):
-            yield from _entries(text, data.end(), _column(text, data.start()))
-    elif _is_in_one_object(text, *keys):
-        leaves = _Parser(text, data.end(), data["quote"]).value()
-        for leaf in leaves.values() if isinstance(leaves, dict) else ():
-            if isinstance(leaf, _Leaf) and not leaf.is_number and leaf.start < leaf.end:
-                yield leaf.start, leaf.end
+def _below(text: str, at: int, column: int) -> Iterator[_Line]:
+    """Yield the pairs in braces at a position, or else the lines of the block below a key in a column.
 
-
-def _is_in_one_object(text: str, one: int, other: int) -> bool:
-    """Return True if two keys belong to one object of JSON: no brace between them closes or opens another."""
-    depth = 0
-    for brace in _BRACES.finditer(text, one, other):
-        depth += 1 if brace.group() == "{" else -1
-        if depth < 0:
-            return False
-    return depth == 0
-
-
-def _is_in_one_mapping(text: str, one: int, other: int) -> bool:
-    """Return True if two keys belong to one mapping of YAML: they have one column, and no line between is before it."""
-    column = _column(text, one)
-    _, *between, last = _BREAK.split(text[one:other])
-    return column == _column(text, other) >= 0 and not last.strip() and not any(map(_ends(column), between))
-
-
-def _ends(column: int) -> Callable[[str], bool]:
-    """Return a check of lines: true for one that ends the mapping whose keys are in a column."""
-    return lambda line: bool(line.strip()) and (len(line) - len(line.lstrip(" ")) < column or line.startswith("---"))
+    The items of a list may be in the column itself; lines without content are left out.
+    """
+    if text[at : at + 1] == "{":
+        while pair := _PAIR.match(text, at):
+            yield _Line.of(pair)
+            at = pair.end()
+        return
+    for _ in range(_MOST):
+        line_break = _BREAK.search(text, at, at + _REACH)
+        line = _LINE.match(text, line_break.end()) if line_break else None
+        if line is None:
+            return
+        at, content = line.end(), line["content"].strip()
+        if content and not content.startswith("#"):
+            if content == "---" or len(line["indent"]) < column + (not line["items"]):
+                return
+            yield _Line.of(line, is_item=bool(line["items"]))
 
 
 def _column(text: str, at: int) -> int:
     """Return the column of a key, with the marks of lists in front of it; -1 if something else is in front."""
-    before = _BREAK.split(text[max(0, at - 60) : at])[-1].lstrip("\"'")
+    before = _BREAK.split(text[max(0, at - _BACK) : at])[-1].strip(_MARKS)
     return -1 if before.strip(" -") else len(before)
 
 
-def _entries(text: str, at: int, column: int) -> Iterator[tuple[int, int]]:
-    """Yield where the values in base64 are on the lines of a mapping below a key in a column."""
-    while line := _BREAK.search(text, at, at + _REACH):
-        entry = _ENTRY.match(text, line.end())
-        at = entry.end() if entry else line.end()
-        end = _BREAK.search(text, line.end())
-        content = text[line.end() : end.start() if end else len(text)]
-        if _ends(column + 1)(content):
-            return
-        if entry and len(entry["secret"]) > 1 and len(entry["secret"]) % 4 == 0:
-            yield entry.span("secret")
-
-
-class _Line(NamedTuple):
-    """A line of a block."""
-
-    key: str
-    value: int
-    """The start of its value."""
-    is_empty: bool
-
-
 def find_indented(view: View, found: Assignment, names: Names) -> Iterator[Finding]:
-    """Find the secrets on the lines below a name, whose own line is over."""
-    text = view.text
+    """Find the secrets on the lines below a name, whose own line is over, or in braces behind it."""
+    text, column = view.text, _column(view.text, found.start)
     if found.sep != ":" or found.demand not in (Demand.NOTHING, Demand.TEXT, Demand.DIGITS):
         return
-    if not reaches_down(found.name, found.demand) or not _LINE.match(text, found.value):
+    is_in_braces = found.close is None and _IN_BRACES.match(text, found.value) is not None
+    if not reaches_down(found.name, found.demand) or not (is_in_braces or _NO_VALUE.match(text, found.value)):
         return
-    margin = _MARGIN.search(text, max(0, found.start - _BACK), found.start)
-    lines = list(_lines(text, found.value, len(margin["margin"].rstrip("\"'")))) if margin else []
+    first = next(_below(text, found.value, -1), None)
+    if first and not (first.key or first.is_item or " " in first.value):  # one word below, as terminals print it
+        told = find_value(view, found._replace(value=first.start, sep=" is "))
+        yield from [told] if told else ()
+    is_block = is_in_braces or column >= 0
+    below_it = _below(text, found.value, column) if is_block else ()
+    lines = list(itertools.takewhile(lambda line: line.key or line.is_item, below_it))
     keys = {line.key for line in lines if line.key}
-    if is_description(keys, next((_value(text, line) for line in lines if line.key == "type"), None)):
+    if is_description(keys, next((line.value for line in lines if line.key == "type"), None)):
         lines = [line for line in lines if not is_keyword(line.key)]
     for line in lines:
-        if line.is_empty or (line.key and is_told(line.key, _value(text, line))):
+        if not line.value or text[line.start] in "#&*|>{[" or (line.key and is_told(line.key, line.value)):
             continue
-        own = names.demand_of(line.key) if line.key else None
+        own = names.demand_of(line.key) if line.key else found.demand
         if own is None or own is Demand.NOTHING:
-            below = found._replace(value=line.value, gap=" ", close=None, demand=found.demand if own is None else own)
+            below = found._replace(value=line.start, gap=" ", close=None, demand=own or found.demand)
             if finding := find_value(view, below):
                 yield finding
 
 
-def _lines(text: str, at: int, margin: int) -> Iterator[_Line]:
-    """Yield the lines of the block that begins behind a position; a list may stand at the margin itself."""
-    for _ in range(_MOST):
-        line = _LINE.match(text, at)
-        if line is None:
-            return
-        is_below = len(line["indent"]) > margin or (len(line["indent"]) == margin and bool(line["items"]))
-        if not is_below or not (line["key"] or line["items"]):
-            return
-        value = line["value"].strip()
-        yield _Line((line["key"] or "").strip("\"'"), line.start("value"), not value or value[0] in "#&*|>{[")
-        at = line.start("value") if not value else line.end("value")
+def find_in_manifests(view: View) -> Iterator[Finding]:
+    """Find the data of a Secret of Kubernetes, in YAML and in JSON, in base64 and as text: all of it is secret."""
+    text = view.text
+    is_met = any(word == b"Secret" for window in view.windows for word, _ in window.words)
+    for at in places(view.raw, b"Secret") if is_met else ():
+        kind = None if text[at + 6 : at + 7].isalnum() else _KIND.search(text, max(0, at - _BACK), at)
+        for data in _DATA.finditer(text, max(0, at - _REACH_OF_MANIFEST), at + _REACH_OF_MANIFEST) if kind else ():
+            if kind and bool(kind["quote"]) == bool(data["quote"]) and _are_together(text, kind, data):
+                for line in _below(text, data.end(), _column(text, data.start())):
+                    if _is_data(line.value, is_encoded=data["key"] == "data"):
+                        start = text.find(line.value, line.start)
+                        yield view.finding(start, start + len(line.value), SECRET)
 
 
-def _value(text: str, line: _Line) -> str:
-    end = text.find("\n", line.value)
-    return text[line.value : end if end >= 0 else len(text)].strip().strip("\"'")
+def _are_together(text: str, one: re.Match[str], other: re.Match[str]) -> bool:
+    """Return True if two keys belong to one mapping: to one block of lines, or in the same braces."""
+    first, last = sorted((one.start(), other.start()))
+    column = _column(text, first)
+    if not one["quote"] and max(column, _column(text, last)) >= 0:
+        siblings = _below(text, first, column - 1) if column == _column(text, last) else ()
+        return any(line.at == last for line in siblings)
+    depths = list(itertools.accumulate(1 if brace[0] == "{" else -1 for brace in _BRACES.finditer(text, first, last)))
+    return not depths or (depths[-1] == 0 <= min(depths))
+
+
+def _is_data(value: str, *, is_encoded: bool) -> bool:
+    if is_encoded:
+        return len(value) % 4 == 0 and _BASE64.fullmatch(value) is not None
+    return is_text_of_manifest(value)

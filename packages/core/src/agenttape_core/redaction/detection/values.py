@@ -24,6 +24,7 @@ _PLACEHOLDER = Lazy(
     | urn:[a-z0-9:._-]+ | none | null | nil | true | false | undefined | n/?a | str | [^\w\s]{1,8} | :\w+:?
     | (?:string|array|binary|boolean|bytes|number|object|integer)\??
     | (?:your|insert|enter|replace)[-_ ].* | changeme | change[-_]me | placeholder | redacted | hidden
+    | (?:[a-z']{1,12}\ ){1,5}(?:passwords?|passphrase|passcode)[.?!:]{0,3}
     | pass | value | required | optional | unset | empty | default | dummy
     | [\u2581\u0120].* | \#\#[a-z]+
     )"""
@@ -192,10 +193,16 @@ _METADATA = set_of(
 _DATE = Lazy(r"\d{4}-\d\d-\d\d(?:[T ][\d:.,]{4,20}(?:Z|[+-]\d\d:?\d\d)?)?")
 _WORDS = Lazy(r"[^\W\d_]*+(?:[ ,:/._-]++[^\W\d_]++)*+")
 _MAX_WORDS = 80
+_SIGN = Lazy("[0-9!@#$%^&*?]")
 _TOKEN_WORDS = ("token",)
 _COOKIES = (("cookies",), ("cookie",))
 LEAST_BELOW = 1_000
 """A smaller number in a dict is a length, a count or a version."""
+
+
+def is_text_of_manifest(value: str) -> bool:
+    """Return True if a text of a Secret of Kubernetes may be secret: a user or a port isn't."""
+    return _SIGN.search(value) is not None and _is_text(value) and not is_placeholder(value)
 
 
 def is_description(names: Collection[str], sort: object) -> bool:

@@ -10,12 +10,14 @@ short. A single character is as quick either way.
 
 A text is searched as it reads: without colours, invisible characters, full-width forms and escapes. Agents read
 coloured terminals, and people copy keys from chats and web pages: `\x1b[31mghp_...`, a key with a soft hyphen in it.
+Quotations, diffs, listings and logs put a mark, a number or a time in front of each line, which belongs to no line.
 Tools return JSON in ASCII, in which `\u5bc6\u7801` is a password, and pages with quotes such as `&quot;` or `%22`.
 What is found is told in the positions of the original.
 """
 
 from __future__ import annotations
 
+import itertools
 import string
 from bisect import bisect_right
 from html import unescape
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
 
 
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
-_LIKE_ASCII = _FULL_WIDTH | {0xA0: 32, 0x3000: 32, 0x2007: 32, 0x202F: 32, 0x2010: 45, 0x2011: 45}
+_OF_BOXES = dict(zip(map(ord, "│┃║─━═┌┬┐├┼┤└┴┘╭╮╰╯╒╤╕╞╪╡╘╧╛┏┳┓┡╇┩┗┻┛╔╦╗╠╬╣╚╩╝"), b"|||---" + b"+" * 48, strict=False))
+"""The lines of tables, as `|`, `-` and `+` draw them."""
+_LIKE_ASCII = _FULL_WIDTH | _OF_BOXES | {0xA0: 32, 0x3000: 32, 0x2007: 32, 0x202F: 32, 0x2010: 45, 0x2011: 45}
 """Characters that stand for one of ASCII (Unicode, Halfwidth and Fullwidth Forms; no-break blanks and hyphens)."""
 _LIKE = {chr(code): chr(like) for code, like in _LIKE_ASCII.items()}
 _UNSEEN_TAIL = (
@@ -41,7 +45,7 @@ _UNSEEN_TAIL = (
     r"  | \] [^\x07\x1b]{0,1024} (?:\x07|\x1b\\))"
     r"| (?<=\\) (?: (?:u001[bB]|x1[bB]|033|e)\[ [0-9;]{0,32} [mK]"
     r"  | u(?:00[aA][dD]|200[b-fB-F]|2060|[fF][eE][fF][fF])"
-    r"  | (?<!\\\\) \\{0,6} u (?P<code> (?!00[0-7]) [0-9a-fA-F]{4}))"
+    r"  | (?<!\\\\) \\{0,6} u (?P<code> (?!00[0-7]) [0-9a-fA-F]{4} | 00(?:2[67]|3[c-eC-E])))"
     r"| (?<=&) (?P<entity>"
     r"  (?:quot|apos|lt|gt|amp|equals|colon|\#0?(?:3[2-9]|[4-9]\d|1[01]\d|12[0-6])|\#[xX][2-7][0-9a-fA-F]);)"
     r"| (?<=%) (?P<percent>2[267]|3[ADad])"
@@ -56,17 +60,26 @@ _UNSEEN = Lazy(
 
 It begins with a set of characters, as `re` then skips all others without trying anything.
 """
-_ESCAPED = Lazy(r"\\(?:u(?:001[bB]\[|(?!00[0-7])[0-9a-fA-F]{4})|x1[bB]\[|033\[|e\[)")
+_ESCAPED = Lazy(r"\\(?:u(?:001[bB]\[|(?!00[0-7])[0-9a-fA-F]{4}|00(?:2[67]|3[c-eC-E]))|x1[bB]\[|033\[|e\[)")
 _ENTITY = Lazy(r"&(?:quot|apos|lt|gt|amp|equals|colon|#)")
 _GIVEN = Lazy(r"%3[dD](?<=[A-Za-z]%3[dD])(?=[\w.!@$*+-])")
 """The equals sign between a name and its value in an address inside of another one."""
 _COLON = "%22%3"
 """A quote, and the colon or the equals sign behind it, in an address: without it, `%22` and `%3A` stay."""
 _ODD = Lazy(
-    r"[\xa0\xad\u2007\u2010\u2011\u202f\u3000\uff01-\uff5e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff"
+    r"[\xa0\xad\u2007\u2010\u2011\u202f\u2500-\u256f\u3000\uff01-\uff5e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff"
     r"\U000e0000-\U000e007f]"
 )
 """All characters that are looked for: one pass for a text that has none."""
+_MARGIN = (
+    r"(?:[ \t]{1,6}+(?:>[ ]?|\d{1,6}+(?:[\t\u2192]|\\t))|>[ ]?|\+(?!\d)|\d{1,6}+(?:\u2192|:[ ]?"
+    r"|(?<=\d{4})-\d\d-\d\d[T ]\d\d:\d\d[\d:.,]{0,12}+(?:Z|[+-]\d\d:?\d\d)?[ ])"
+    r"|[A-Za-z][\w.-]{1,40}+(?:(?<=[_-]\d)|(?<=[_-]\d\d))[ ]{1,20}+\|[ ]|L\d{1,6}:[ ])++"
+)
+"""The text in front of a line: of a quotation, a diff, a listing, a log, and of the services of a composition."""
+_MARGINS = {"\n": Lazy(rf"\n(?P<margin>{_MARGIN})"), "\\n": Lazy(rf"\\n(?P<margin>{_MARGIN})")}
+"""Margins behind a line break, and behind one of JSON."""
+_FIRST_MARGIN = Lazy(rf"[\"']?(?P<margin>{_MARGIN})")
 
 
 _ASCII = bytes(range(128))
@@ -105,15 +118,31 @@ class Normal(NamedTuple):
 
 def normalised(text: str) -> Normal:
     """Return a text as it reads. Pure; most texts come back as they are, at the price of a few look-ups."""
+    margins = _margins(text)
     if text.isascii():
-        return _without_unseen(text) if _holds_unseen(text) else Normal(text)
+        return _without_unseen(text, margins) if margins or _holds_unseen(text) else Normal(text)
     if _ODD.search(beyond_ascii(text)):
         # Each once, as `str.translate` takes fifty times as long.
         for odd in sorted(_LIKE_ASCII.keys() & set(map(ord, _ODD.findall(text)))):
             text = text.replace(chr(odd), chr(_LIKE_ASCII[odd]))
-    elif not _holds_unseen(text):
+    elif not margins and not _holds_unseen(text):
         return Normal(text)
-    return _without_unseen(text)
+    return _without_unseen(text, margins)
+
+
+def _margins(text: str) -> list[tuple[int, int]]:
+    """Return where the margins of lines are, in order; a line beside which none has a margin has none either."""
+    kept: set[tuple[int, int]] = set()
+    for line_break, pattern in _MARGINS.items():
+        if line_break not in text:
+            continue
+        found = [match.span("margin") for match in pattern.finditer(text)]
+        if first := _FIRST_MARGIN.match(text):
+            found.insert(0, first.span("margin"))
+        for above, below in itertools.pairwise(found):
+            if text.find(line_break, above[1]) + len(line_break) == below[0]:
+                kept |= {above, below}
+    return sorted(kept)
 
 
 def beyond_ascii(text: str) -> str:
@@ -132,29 +161,30 @@ def _holds_names(text: str) -> bool:
     return "%" in text and text.rfind("%3") >= 0 and (text.rfind(_COLON) >= 0 or _GIVEN.search(text) is not None)
 
 
-def _without_unseen(text: str) -> Normal:
+def _without_unseen(text: str, margins: Sequence[tuple[int, int]]) -> Normal:
     pieces: list[str] = []
     starts: list[int] = []
     origins: list[int] = []
     widths: dict[int, int] = {}
     at = length = 0
     has_names = _holds_names(text)
-    for unseen in (_UNSEEN_ASCII if text.isascii() else _UNSEEN).finditer(text):
-        seen = _shown(unseen)
-        if unseen["percent"] and not has_names:
+    escapes = (_UNSEEN_ASCII if text.isascii() else _UNSEEN).finditer(text)
+    unseen = [(*found.span(), _shown(found)) for found in escapes if has_names or not found["percent"]]
+    for start, end, seen in sorted([*unseen, *((start, end, "") for start, end in margins)]):
+        if start < at:
             continue
-        if unseen.start() > at:
+        if start > at:
             starts.append(length)
             origins.append(at)
-            pieces.append(text[at : unseen.start()])
-            length += unseen.start() - at
+            pieces.append(text[at:start])
+            length += start - at
         if seen:
             starts.append(length)
-            origins.append(unseen.start())
+            origins.append(start)
             pieces.append(seen)
-            widths[length] = unseen.end() - unseen.start()
+            widths[length] = end - start
             length += 1
-        at = unseen.end()
+        at = end
     if not at:
         return Normal(text)
     starts.append(length)

@@ -16,6 +16,8 @@ _PIPED = (
     r"""(?:echo|printf)[ ](?:-\w{1,2}[ ])?(?:\\{0,3}["']%s(?:\\n)?\\{0,3}["'][ ])?(?P<quote>\\{0,3}["'])?"""
     r"""(?P<secret>(?(quote)[^"'\\\n]{1,256}|[^\s"'\\;|&<>()`$]{3,256}))(?(quote)(?P=quote))[ ]{0,4}\|[ ]{0,4}"""
 )
+_FIRST = r"""(?:\A|[\n;&|"'`]|\\n)[ \t+$>-]{0,16}"""
+"""The text in front of a command."""
 _COMMUNITIES = frozenset({"public", "private"})
 
 
@@ -69,6 +71,19 @@ COMMAND_LINES: tuple[Row, ...] = (
     _option("doctl", "-t[ ]", "doctl auth init -t ⟦8f3c9a1d27b7e4c1f9a552b6d80e1f4a⟧", "doctl auth init --context team",
         _is_given),
     # -- other commands -----------------------------------------------------------------------------------------
+    row(("az sql ", "az mysql ", "az postgres ", "az vm ", "az synapse "), rf"{_REST}[ ]-p[ ]{WORD}",
+        "az sql server create -n srv -u dba -p ⟦x7Yz9kP2⟧", "az sql server list -g rg", words="az",
+        is_secret=_is_given),
+    row((" set ", ":set ", "setx "), rf"(?:--?[\w-]{{1,24}}[ ]){{0,3}}(?P<name>[\w.:/-]{{1,96}})[ \t]{{1,8}}{WORD}",
+        "pulumi config set --secret dbPassword ⟦x7Yz9kP2⟧", "pulumi config set dbHost x7Yz9kP2",
+        before=_FIRST + r"(?:(?:[\w.-]{1,24}[ ]){0,2}[\w.-]{1,24}(?::\w{1,16})?)?", is_secret=has_digit_or_sign,
+        words="set setx"),
+    row(("ENV ", "ARG "), rf"(?P<name>[\w.-]{{1,96}})[ \t]{{1,8}}{WORD}", "ENV DB_PASSWORD ⟦tundra⟧",
+        "ENV DB_HOST tundra", before=_FIRST, exact=True),
+    row("password", rf"(?:[ \t]|\s|\\n){{1,8}}{WORD}", "machine h login bob password ⟦tundra-owl⟧",
+        "login as bob, password unset", before=r"\blogin[ \t]{1,8}\S{1,64}(?:\s|\\n){1,8}"),
+    row("password", rf"[ \t]{{1,8}}{WORD}", "connect bob password ⟦tundra7⟧", "a user named bob password unset2",
+        before=r"\b(?:user(?:name)?|connect)[ \t]{1,8}\S{1,64}(?:\s|\\n){1,8}", is_secret=has_digit_or_sign),
     row("sshpass -p", rf"[ ]?{WORD}", "sshpass -p ⟦hunter77⟧ ssh bob@h", "sshpass -e ssh bob@h",
         is_secret=is_no_number),
     row(" login", rf"(?:[ ]{_REST})?[ ]-p[ ]{WORD}", "docker login -u bob -p ⟦hunter77⟧ r.example.org",

@@ -71,6 +71,10 @@ SENTENCES: tuple[Row, ...] = (
         rf"""[^\n:.]{{0,24}}?(?:is|are|was|:)[:\s]{{1,3}}["'`]?(?P<secret>{_WORDS})\b""",
         "my seed phrase is: ⟦legal winner thank year wave sausage worth useful legal winner thank yellow⟧",
         "my seed phrase is: in the drawer", words="phrase seed mnemonic"),
+    row(("code d'acc\xe8s", "codice d'accesso", "digo de acceso", "digo de acesso", "zugangscode"),
+        rf"[^\n:.]{{0,40}}?(?:[ ](?:est|es|\xe9|\xe8|ist|lautet)|[ ]?:)[ ]{_TOLD}",
+        "Le code d'acc\xe8s est ⟦Lavande-318⟧",
+        "Le code d'acc\xe8s est dans le coffre", words="acc accesso acceso acesso zugangscode", is_secret=is_said),
     row(("recovery codes", "backup codes"),
         r"[^\n:]{0,24}:?(?:\s|\\n|[*-][ ]|\d[.)][ ]){1,8}(?P<secret>[a-z0-9]{4,6}-[a-z0-9]{4,6}"
         r"(?:(?:\s|\\n|,[ ]?){1,3}[a-z0-9]{4,6}-[a-z0-9]{4,6}){0,15})", "Recovery codes:\n⟦a1b2c-3d4e5\nf6g7h-8i9j0⟧",
