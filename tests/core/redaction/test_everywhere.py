@@ -71,6 +71,26 @@ def test_a_cassette_holds_the_fingerprints_of_what_it_holds(tmp_path: Path) -> N
             assert ask(**arguments) == "yes"
 
 
+def test_a_number_is_replaced_in_each_writing(tmp_path: Path) -> None:
+    """A number is replaced as a fraction and with commas, too, and the requests with them are found in a replay."""
+    path = tmp_path / "c.yaml"
+
+    @boundary("tool")
+    def echo(value: Any) -> Any:
+        return value
+
+    def run() -> Any:
+        return echo({"session_token": int(NUMBER)}), echo(float(NUMBER)), echo(f"is it {int(NUMBER):,}?")
+
+    with use_cassette(path, mode="all"):
+        recorded = run()
+    text = path.read_text(encoding="utf-8")
+    assert NUMBER not in text
+    assert f"{int(NUMBER):,}" not in text
+    with use_cassette(path, mode="none"):
+        assert run()[2] == recorded[2]
+
+
 def test_a_secret_may_hold_half_a_character() -> None:
     """A secret that isn't valid Unicode is replaced everywhere, too."""
     redactor = Redactor("k")

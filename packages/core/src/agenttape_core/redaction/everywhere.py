@@ -33,7 +33,7 @@ Replacement = Callable[[str, str], str]
 _LONG, _MIXED, _LEAST_DIGITS, _LEAST_VARIED = 12, 6, 6, 4
 _ANYWHERE = 16
 """So long a secret is replaced within a longer word, too."""
-_NUMBER = Lazy(r"-?\d+(?:\.\d+)?")
+_NUMBER, _WHOLE = Lazy(r"-?\d+(?:\.\d+)?"), Lazy(r"-?[1-9][0-9]{0,17}")
 _WORD = re.compile(rb"[A-Za-z0-9_]+")
 _HELD = Lazy(re.sub(r"\(\?P<\w+>", "(?:", PSEUDONYM.pattern) + "|" + FORMED)
 """A pseudonym in a recorded request that the detectors may not have found the secret of."""
@@ -55,7 +55,7 @@ class Everywhere:
 
     def __init__(self, secrets: Mapping[str, str], pseudonym: Replacement) -> None:
         self._forms = {
-            form: pseudonym(kind, form)
+            form: pseudonym(SECRET if kind == NUMBER and "," in form else kind, form)
             for secret, kind in secrets.items()
             for form in _written(secret)
             if is_telling(form)
@@ -92,8 +92,11 @@ class Everywhere:
 
 
 def _written(secret: str) -> Iterator[str]:
+    """Yield a secret as texts, JSON, addresses and, if it's a whole number, fractions and people write it."""
     quoted = (quote(secret, safe=safe, errors="surrogatepass") for safe in ("", "/"))
-    yield from dict.fromkeys((secret, json.dumps(secret)[1:-1], *quoted))
+    number = int(secret) if _WHOLE.fullmatch(secret) else None
+    numbers = () if number is None else (f"{number}.0", f"{number:,}")
+    yield from dict.fromkeys((secret, json.dumps(secret)[1:-1], *quoted, *numbers))
 
 
 def _bordered(form: str) -> str:

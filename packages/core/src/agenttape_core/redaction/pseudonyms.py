@@ -50,6 +50,7 @@ _HEADS = (MARK, IN_URL, "redacted-", "Redacted-", "REDACTED-")
 """The beginnings of pseudonyms."""
 
 FORMED = r"(?<![\w.])0{8}-0000-[1-9a-f]000-[89ab]000-[0-9a-f]{12}(?!\w)|(?<![\w-])(?<!\d\.)-?9[0-9]{3,199}(?!\w|\.\d)"
+FORMED += r"|(?<![\w.-])-?90[0-9]{4}\.[0-9]{2}[1-9](?!\w)"
 """A number or a UUID that may be a pseudonym."""
 OF_SECRET = Lazy(rf"\[REDACTED:(?!(?:{'|'.join(sorted(KINDS_OF_PLACES))}):)|{FORMED}")
 """The pseudonym of a secret that another one may be found by: not that of a folder or an address."""
