@@ -165,7 +165,7 @@ _PURPOSES = "for|to|of|on|at|f\u00fcr|zum|zur|am|para|pour|de|da|do|del|della|dl
 _FOR = rf"[ ](?:{_PURPOSES})(?:[ ][\w.@'-]{{1,40}}){{1,4}}?"
 """The purpose of a password: `the password for the portal is`."""
 _ALONE = r"(?:[ ]{1,4}|(?:\s|\\n){2,12}(?=\S+(?:\s|\\n|\Z)))"
-"""What is in front of a value: blanks, or lines above the one that is nothing but the value."""
+"""The text in front of a value: blanks, or lines above the one that is nothing but the value."""
 _BETWEEN = r"""(?:\\{0,7}["'](?!value)\w{1,24}\\{0,7}["']:[ ]?\\{0,7}["'][^"'\\\n]{0,60}\\{0,7}["'],(?:\s|\\n){0,32})"""
 """Other items of JSON between the name of a field and its value."""
 _LOOSE = Lazy(
