@@ -5,6 +5,7 @@ It notes each thing that it does in the file SEEN, and answers with the number o
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import anyio
 from mcp.types import SamplingMessage, TextContent, ToolAnnotations
 
+kept: list[asyncio.Task[None]] = []
 PORT = int(os.environ.get("PORT", "8000"))
 server: Any
 try:
@@ -66,6 +68,20 @@ async def rain(days: int, ctx: Context) -> str:  # type: ignore[type-arg]
         await ctx.info(f"day {day} of {days}: {os.urandom(4).hex()}")
         await anyio.sleep(os.urandom(1)[0] / 20_000)
     return f"rain, says {os.getpid()}"
+
+
+@server.tool()
+async def tick(ctx: Context) -> str:  # type: ignore[type-arg]
+    """Begin to send messages that belong to no request."""
+    session = ctx.session
+
+    async def ticks() -> None:
+        while True:
+            await anyio.sleep(os.urandom(1)[0] / 10_000)
+            await session.send_log_message("info", f"tick {os.urandom(4).hex()}")
+
+    kept.append(asyncio.get_running_loop().create_task(ticks()))
+    return "ticking"
 
 
 @server.tool()

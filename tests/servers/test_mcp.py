@@ -182,7 +182,10 @@ def test_all_of_a_server_is_replayed_without_it(server: Server, tmp_path: Path, 
         assert asyncio.run(everything(server)) == first
     assert (cassette.report.recorded, server.seen()) == ((), [])
     calls = [(call.kind, call.name) for call in open_cassette(path).interactions()]
-    assert calls[:3] == [("call", "mcp.initialize"), ("call", "mcp.tools.list"), ("tool", "read_weather")]
+    assert calls[:4] == [
+        *(("call", f"mcp.{name}") for name in ("connect", "initialize", "tools.list")),
+        ("tool", "read_weather"),
+    ]
     assert "http" not in {kind for kind, _ in calls}
 
 
@@ -210,6 +213,35 @@ def test_messages_during_requests_that_overlap(server: Server, tmp_path: Path) -
         first = asyncio.run(program())
     for _ in range(2):
         with use_cassette(tmp_path / "rain.yaml") as cassette:
+            assert asyncio.run(program()) == first
+        assert cassette.report.nondeterminism == ()
+
+
+def test_messages_at_any_time(server: Server, tmp_path: Path) -> None:
+    """What a server sends all the time comes between the same steps of the program, over each transport."""
+
+    async def program() -> list[Any]:
+        heard: list[Any] = []
+        ticked = asyncio.Event()
+
+        async def logged(params: Any) -> None:
+            heard.append(params.data)
+            ticked.set()
+
+        async with server.connected(logging_callback=logged) as session:
+            heard.append(told(await session.call_tool("tick", {})))
+            for step in range(6):
+                ticked.clear()
+                await ticked.wait()
+                heard.append(step)
+                if step % 2:
+                    heard.append(told(await session.call_tool("read_weather", {"city": "A"})))
+        return heard
+
+    with use_cassette(tmp_path / "ticks.yaml", mode="all"):
+        first = asyncio.run(program())
+    for _ in range(2):
+        with use_cassette(tmp_path / "ticks.yaml") as cassette:
             assert asyncio.run(program()) == first
         assert cassette.report.nondeterminism == ()
 
@@ -263,7 +295,7 @@ def test_tools_that_may_be_called_again(server: Server, tmp_path: Path) -> None:
     assert found[0] == first[0]
     assert [found[2], *(said.partition(",")[0] for said in found[1::2])] == [UNAVAILABLE, "Rome: sunny", "Oslo: sunny"]
     assert [word for word in server.seen() if word != "started"] == ["read Rome", "read Oslo"]
-    assert [(unrecorded.name, unrecorded.nearest) for unrecorded in cassette.report.unrecorded] == [("book", 4)]
+    assert [(unrecorded.name, unrecorded.nearest) for unrecorded in cassette.report.unrecorded] == [("book", 5)]
 
 
 def test_fakes_answer_for_tools(stdio: Server, recorded: Path) -> None:
@@ -295,10 +327,9 @@ def test_a_client_gives_up_while_it_connects(stdio: Server, recorded: Path) -> N
     """A client that waits no longer for a server, which a new call needs, gets its own error and no other."""
 
     async def program(port: int) -> None:
-        async with sse_client(f"http://127.0.0.1:{port}/sse") as streams, ClientSession(*streams) as session:
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.2):
-                    await session.initialize()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2), sse_client(f"http://127.0.0.1:{port}/sse"):
+                pytest.fail("it's silent")
 
     with socket.create_server(("127.0.0.1", 0)) as silent, use_cassette(recorded, mode="new_episodes"):
         asyncio.run(program(silent.getsockname()[1]))

@@ -44,11 +44,13 @@ def _taping(transports: dict[str, tuple[str, ...]]) -> Iterator[None]:
 
 
 def _around(real: Callable[..., Any], *, has_session_id: bool) -> Callable[..., AsyncGenerator[Any, None]]:
+    kind = real.__module__.rpartition(".")[2]
+
     @functools.wraps(real)
     async def transport(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
         given = args[0] if args else next(iter(kwargs.values()), None)
         connect = functools.partial(asynccontextmanager(real), *args, **kwargs)
-        async with taped(connect, given, has_session_id=has_session_id) as streams:
+        async with taped(connect, kind, given, has_session_id=has_session_id) as streams:
             yield streams
 
     return transport

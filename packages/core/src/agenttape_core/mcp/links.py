@@ -3,44 +3,67 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
-import re
 from asyncio import CancelledError
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 import anyio
 
-from agenttape_core.errors import UnrecordedCallError
 from agenttape_core.integration import (
-    Boundary,
     ExecutedCall,
-    Plain,
     Session,
     SessionCall,
     Slot,
     aintercept,
+    awaited,
     below,
     current_session,
     note_side_effect,
 )
-from agenttape_core.mcp.connections import CLOSED, Connect, Connection, PassedOn
-from agenttape_core.mcp.wire import id_of, plain_of, response, way_of, with_token, without_token
+from agenttape_core.mcp.connections import CLOSED, Connect, Connection
+from agenttape_core.mcp.wire import (
+    CALL_TOOL,
+    CONNECT,
+    CONNECTING,
+    PREFIX,
+    Server,
+    Tools,
+    body_of,
+    boundary_of,
+    failed,
+    id_of,
+    label_of,
+    name_of,
+    plain_of,
+    response,
+    server_of,
+    way_of,
+    with_token,
+    without_token,
+)
+from agenttape_core.scheduling import answering
+from agenttape_core.schema import RecordedError
+from agenttape_core.session.answered_call import AnsweredCall
+from agenttape_core.session.call import answered
+from agenttape_core.session.intercept import RealStream, cancelled_again
+from agenttape_core.session.recorded_errors import rebuild_error, record_error
 
 _COVERING = frozenset({"chat", "completion", "embeddings", "retrieval", "memory", "tool"})
 """The kinds of boundaries that are recorded as a whole, with their requests to a server."""
-_IS_RECORDED: Slot[bool] = Slot(lambda session: any(row.name.startswith(_PREFIX) for row in session.source.entries))
-_TOOLS: Slot[dict[str, _Tools]] = Slot(lambda _: {})
+_RECORDED: Slot[frozenset[str]] = Slot(
+    lambda session: frozenset(row.name for row in session.source.entries if row.name.startswith(PREFIX))
+)
+"""The names of the recorded calls that aren't of tools."""
+_RAISED = "raised"  # the key of an error of the transport, among what a client receives
+_TOOLS: Slot[dict[str, Tools]] = Slot(lambda _: {})
 """The tools of each server, by its identity: a client may connect again for each call."""
 
 
 @asynccontextmanager
-async def taped(connect: Connect, given: Any, *, has_session_id: bool = False) -> AsyncIterator[Any]:
-    """Connect to a server and record its requests; a replay connects only for a request that must really be sent.
+async def taped(connect: Connect, transport: str, given: Any, *, has_session_id: bool = False) -> AsyncIterator[Any]:
+    """Connect to a server and record that; a replay connects only for a request that must really be sent.
 
     `given`, the first argument of the transport, identifies the server. With `has_session_id`, the connection has a
     function for the id of its session in addition to its streams.
@@ -50,23 +73,14 @@ async def taped(connect: Connect, given: Any, *, has_session_id: bool = False) -
         async with connect() as streams:
             yield streams
         return
-    link = _Link(connect, _server_of(given))
-    parts = (link.read, _Writer(link), *((link.connection.session_id,) if has_session_id else ()))
-    if session.is_replay or session.extension(_IS_RECORDED):
-        async with anyio.create_task_group():  # as a transport has one: what is raised inside comes in a group
-            try:
-                yield parts
-            finally:
-                await link.close()
-        return
-    async with PassedOn(connect()) as real:
-        await session.scheduler.continues()
-        link.connection.attach(real)
-        try:
-            yield parts
-        finally:
-            await link.close()
-    await session.scheduler.continues()
+    link = _Link(session, connect, server_of(given))
+    try:
+        await link.open(transport)
+        with link.scope:
+            async with anyio.create_task_group():  # as a transport has one: what is raised inside comes in a group
+                yield (link.read, _Writer(link), *((link.connection.session_id,) if has_session_id else ()))
+    finally:
+        await link.close()
 
 
 def _session() -> Session | None:
@@ -74,7 +88,7 @@ def _session() -> Session | None:
     session = current_session()
     if session is None or session.closed or not session.auto or not _in_asyncio():
         return None
-    if session.is_replay and session.source.entries and not session.extension(_IS_RECORDED):
+    if session.is_replay and session.source.entries and not session.extension(_RECORDED):
         return None  # it was recorded before there was this
     around = session.around()
     return None if around is not None and around.boundary.kind in _COVERING else session
@@ -91,15 +105,74 @@ def _in_asyncio() -> bool:
 class _Link:
     """The middle between a client and a server. `server` is as requests name it."""
 
-    def __init__(self, connect: Connect, server: _Server) -> None:
+    def __init__(self, session: Session, connect: Connect, server: Server) -> None:
         self.connection = Connection(connect, self._arrived, self._ended)
+        self.scope = anyio.CancelScope()
+        """The block of the client, which is cancelled if the transport fails."""
+        self._session = session
         self._server = server
         self._to_client, self.read = anyio.create_memory_object_stream[Any](math.inf)
         self._tasks: set[asyncio.Task[None]] = set()
         self._calls: dict[Any, _Sent] = {}  # the requests that the server is working on, by their ids
-        self._early: list[dict[str, Any]] = []
-        """Messages that the server sent while no request was open: the next call gets them."""
+        self._stream: RealStream | None = None
+        """The connection as it's recorded: a stream of what comes while the server works on no request."""
         self._of_recording: set[Any] = set()  # the ids of recorded requests of the server, whose answers are dropped
+        self._failing: asyncio.Task[None] | None = None  # replays a connection that fails, to its end
+        self._failure: Exception | None = None
+
+    async def open(self, transport: str) -> None:
+        """Connect, or replay that. Raises what the transport raises."""
+        recorded = self._session.extension(_RECORDED)
+        if recorded and CONNECT not in recorded:
+            return  # it was recorded before connections were
+        call = self._session.cross(
+            CONNECTING,
+            CONNECT,
+            {"transport": transport, "server": self._server},
+            position=below(self._session, CONNECT),
+        )
+        if call.is_replayed:
+            await self._replay(call)
+            return
+        self._stream = RealStream(call)
+        try:
+            async with awaited(call):
+                with self._stream.reading():
+                    note_side_effect(f"connected to {label_of(self._server)}")
+                    await self.connection.open()
+        except CancelledError as error:  # after it was open, too
+            self._stream.raised(error)
+            raise
+        self._stream.arrived(None)
+        call.side_effects.has_ended = True  # what a transport does from now on is done by requests
+
+    async def _replay(self, call: AnsweredCall) -> None:
+        chunks, paced, outcome = call.replay_chunks(), call.paced(), call.outcome()
+        is_failing = outcome.ended == "raised"
+        last = len(outcome.chunks or ()) + is_failing
+
+        async def come(number: int) -> Any:
+            if paced is not None:
+                with answering():
+                    await paced.await_(number)
+            await place.next()
+            return next(chunks)
+
+        async def messages() -> None:
+            try:
+                for number in range(1, last):
+                    self._comes_again(await come(number))
+            except Exception as error:  # noqa: BLE001 - of a transport, it may be any
+                self._fail(error)
+
+        with call.awaiting() as place:
+            if call.was_cancelled:
+                await cancelled_again(call, place)
+                next(chunks)  # raises: it isn't
+            await come(0)
+        answered(call)
+        task = self._begin(messages()) if last > 1 else None
+        self._failing = task if is_failing else None
 
     async def send(self, message: Any) -> None:
         """Send a message of the client: replay a request, or send and record it.
@@ -115,28 +188,32 @@ class _Link:
         elif way == "notification" and not self.connection.is_open:
             self.connection.greet_later(message)
         else:
-            note_side_effect(f"asked {_label_of(self._server)}")
+            note_side_effect(f"asked {label_of(self._server)}")
             await self.connection.send(message)
 
     async def _ask(self, session: Session, message: Any) -> None:
         plain, request_id = plain_of(message), id_of(message)
         method, params = plain["method"], plain.get("params") or {}
-        tools = session.extension(_TOOLS).setdefault(_label_of(self._server), _Tools())
-        name = _name_of(method, params)
+        tools = session.extension(_TOOLS).setdefault(label_of(self._server), Tools())
+        name = name_of(method, params)
         session_call = session.cross(
-            _boundary_of(method, tools),
+            boundary_of(method, tools),
             name,
-            _body_of(method, params, self._server),
+            body_of(method, params, self._server),
             position=below(session, name),
-            is_idempotent=method == _CALL_TOOL and tools.may_be_called_again(name),
+            is_idempotent=method == CALL_TOOL and tools.may_be_called_again(name),
         )
         if not session_call.is_replayed:
             await self._execute(session_call, message)
-        elif not self.connection.is_open:
+        else:
             self.connection.greet_later(message)
-        answering = asyncio.get_running_loop().create_task(self._answer(session_call, request_id, method, tools))
-        self._tasks.add(answering)
-        answering.add_done_callback(self._tasks.discard)
+        self._begin(self._answer(session_call, request_id, method, tools))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _execute(self, session_call: ExecutedCall, message: Any) -> None:
         """Send a request; who has made it gets what goes wrong then."""
@@ -145,33 +222,27 @@ class _Link:
         self.connection.awaits(request_id)
         try:
             with session_call.executing():
-                note_side_effect(f"asked {_label_of(self._server)}")
+                note_side_effect(f"asked {label_of(self._server)}")
                 await self.connection.send(message)
         except (Exception, CancelledError) as error:
             self._forget(request_id)
             session_call.raised(error)
             raise
 
-    async def _answer(self, session_call: SessionCall, request_id: Any, method: str, tools: _Tools) -> None:
+    async def _answer(self, session_call: SessionCall, request_id: Any, method: str, tools: Tools) -> None:
         """Give the client the answer to a request when it has come."""
 
         async def execute() -> dict[str, Any]:
-            try:
-                await self._awaits(request_id)
-                return await self.connection.answer(request_id)
-            finally:
-                self._forget(request_id)
+            self._calls[request_id].is_awaited.set()
+            return await self.connection.answer(request_id)
 
         async def again(effect: dict[str, Any]) -> None:
-            message = with_token(effect, request_id)
-            if way_of(message) == "request":
-                self._of_recording.add(id_of(message))
-            self._deliver(message)
+            self._comes_again(effect, request_id)
 
         try:
             answer = await aintercept(session_call, execute, again)
         except Exception as error:  # noqa: BLE001 - of a function of the user's that stands for the server
-            answer = _failed(str(error), of_tool=method == _CALL_TOOL)
+            answer = failed(str(error), of_tool=method == CALL_TOOL)
         finally:
             self._forget(request_id)
         if answer == CLOSED:
@@ -180,24 +251,17 @@ class _Link:
             tools.learn(method, answer)
             self._deliver(response(answer, request_id))
 
-    async def _awaits(self, request_id: Any) -> None:
-        """Let effects of a call come from now on: first the messages that came before it."""
-        sent = self._calls[request_id]
-        while self._early:
-            effect = self._early.pop(0)
-            if not await sent.call.effect_comes(effect):
-                self._early.insert(0, effect)
-                break
-        sent.is_awaited.set()
-
     def _forget(self, request_id: Any) -> None:
         self.connection.forget(request_id)
         if (sent := self._calls.pop(request_id, None)) is not None:
             sent.is_awaited.set()
+            sent.has_ended.set()
 
     async def _arrived(self, message: Any) -> None:
         """Pass on the server's unsolicited messages, and record them with the call that they belong to."""
-        if not isinstance(message, Exception) and way_of(message) != "response":
+        if isinstance(message, Exception):
+            await self._comes_between({_RAISED: record_error(message, self._session.codec).model_dump()})
+        elif way_of(message) != "response":
             token = (plain_of(message).get("params") or {}).get("progressToken")
             while not await self._comes(message, token):
                 pass
@@ -205,40 +269,99 @@ class _Link:
 
     async def _comes(self, message: Any, token: Any) -> bool:
         """Wait until a message may reach the client, as an effect of a call; return false if that has ended before."""
+        await self._follows_answers()
         waiting = [each for each in self._calls if not self.connection.is_answered(each)]
         request_id = token if token in waiting else next(reversed(waiting), None)
         if request_id is None:
-            self._early.append(without_token(message, None))
+            await self._comes_between(without_token(message, None))
             return True
         sent = self._calls[request_id]
         await sent.is_awaited.wait()
         return request_id in self._calls and await sent.call.effect_comes(without_token(message, request_id))
 
-    def _ended(self) -> None:
-        if not self._calls:  # else the calls say so, each in its turn
+    async def _follows_answers(self) -> None:
+        """Wait until the answers have reached the client that came before."""
+        for request_id, sent in list(self._calls.items()):
+            if self.connection.is_answered(request_id):
+                await sent.has_ended.wait()
+
+    async def _comes_between(self, plain: dict[str, Any]) -> None:
+        """Wait until something may reach the client while the server works on no request."""
+        await self._follows_answers()
+        if self._stream is not None:
+            await self._stream.comes()
+            self._stream.arrived(plain)
+        elif self._session.policy.records:
+            self._session.report.add_nondeterminism(
+                f"{label_of(self._server)} sent something between requests that was not recorded, as its connection was"
+                " recorded earlier: record it again"
+            )
+
+    def _comes_again(self, plain: dict[str, Any], request_id: Any = None) -> None:
+        """Pass on what was recorded."""
+        if plain == CLOSED:
             self._to_client.close()
+        elif _RAISED in plain:
+            self._deliver(rebuild_error(RecordedError.model_validate(plain[_RAISED]), self._session.codec))
+        else:
+            message = with_token(plain, request_id)
+            if way_of(message) == "request":
+                self._of_recording.add(id_of(message))
+            self._deliver(message)
+
+    def _ended(self, error: Exception | None) -> None:
+        self._begin(self._ends(error))
+
+    async def _ends(self, error: Exception | None) -> None:
+        if error is None:
+            await self._comes_between(CLOSED)
+            self._to_client.close()
+        else:
+            await self._fails(error)
+            self._fail(error)
+
+    async def _fails(self, error: Exception) -> None:
+        if self._stream is not None:
+            await self._stream.comes()
+            self._stream.raised(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = error
+        self.scope.cancel()
 
     def _deliver(self, message: Any) -> None:
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client has gone
             self._to_client.send_nowait(message)
 
     async def close(self) -> None:
-        """End what still waits, and the connection if it was made here."""
-        waiting = list(self._tasks)
-        for task in waiting:
-            task.cancel()
-        if waiting:
-            await asyncio.wait(waiting)
+        """End what still waits, and the connection. Raises what the transport raises."""
         self._to_client.close()
-        await self.connection.close()
+        for task in self._tasks - {self._failing}:
+            task.cancel()
+        with anyio.CancelScope(shield=True):
+            while self._tasks:
+                await asyncio.wait(self._tasks)
+        try:
+            if await self.connection.close():
+                await self._session.scheduler.continues()
+        except Exception as error:
+            await self._fails(error)
+            raise
+        finally:
+            self.read.close()
+            if self._stream is not None:
+                self._stream.exhaust()
+        if self._failure is not None:
+            raise self._failure
 
 
 class _Sent:
-    """A request that the server works on: its call, and whether effects of the call can have their place yet."""
+    """A request until the client has its answer: its call, and whether effects of that can have their place yet."""
 
     def __init__(self, call: ExecutedCall) -> None:
         self.call = call
         self.is_awaited = asyncio.Event()
+        self.has_ended = asyncio.Event()
 
 
 class _Writer:
@@ -246,9 +369,12 @@ class _Writer:
 
     def __init__(self, link: _Link) -> None:
         self._link = link
+        self._is_closed = False
 
     async def send(self, message: Any) -> None:
         """Send a message."""
+        if self._is_closed:
+            raise anyio.ClosedResourceError
         await self._link.send(message)
 
     def close(self) -> None:
@@ -256,6 +382,7 @@ class _Writer:
 
     async def aclose(self) -> None:
         """Let the server see the end of the requests."""
+        self._is_closed = True
         await self._link.connection.end_input()
 
     def clone(self) -> Self:
@@ -267,118 +394,3 @@ class _Writer:
 
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
-
-
-# The comparable form of a request to an MCP server, and the answers that replace a server's.
-
-_CALL_TOOL = "tools/call"
-_LIST_TOOLS = "tools/list"
-_PREFIX = "mcp."  # the names of calls other than tool calls begin with it
-_HINTS = ("readOnlyHint", "idempotentHint")
-_INTERNAL_ERROR = -32603  # https://www.jsonrpc.org/specification#error_object
-_PYTHON = re.compile(r"(python|pypy)[\d.]*(\.exe)?", re.IGNORECASE)
-_OF_RUN = ("progressToken", "traceparent", "tracestate")
-_OF_CLIENT = "io.modelcontextprotocol/"  # the facts under which a client names itself and its version in each request
-
-_Server = dict[str, Plain]  # a server as requests name it: the words that start it, or its address
-
-
-def _server_of(given: Any) -> _Server:
-    """Return how requests name a server."""
-    if isinstance(given, str):
-        url = urlsplit(given)
-        return {"host": url.hostname or "", "port": url.port, "path": url.path}
-    command = Path(str(getattr(given, "command", ""))).name
-    python = _PYTHON.fullmatch(command)
-    return {
-        "command": python[1].lower() if python else command.removesuffix(".exe"),
-        "arguments": [_portable(str(word)) for word in getattr(given, "args", ())],
-    }
-
-
-def _label_of(server: _Server) -> str:
-    """Return a server in words."""
-    if "host" in server:
-        return f"{server['host']}{server['path']}"
-    arguments = server["arguments"]
-    assert isinstance(arguments, list)
-    return " ".join(map(str, [server["command"], *arguments[:2]]))
-
-
-def _portable(word: str) -> str:
-    path = Path(word)
-    if not path.is_absolute():
-        return word
-    here = Path.cwd()
-    return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
-
-
-def _name_of(method: str, params: dict[str, Any]) -> str:
-    """Return the name of the boundary: the tool, or the method for all but the calls of tools."""
-    return str(params.get("name", "")) if method == _CALL_TOOL else _PREFIX + method.replace("/", ".")
-
-
-def _body_of(method: str, params: dict[str, Any], server: _Server) -> dict[str, Plain]:
-    """Return the comparable form of a request."""
-    params = {key: value for key, value in params.items() if value is not None}
-    meta = params.pop("_meta", None)
-    if isinstance(meta, dict):
-        kept = {key: value for key, value in meta.items() if key not in _OF_RUN and not key.startswith(_OF_CLIENT)}
-        params |= {"_meta": kept} if kept else {}
-    if method == _CALL_TOOL:
-        name = params.pop("name", "")
-        return {"name": name, "arguments": params.pop("arguments", None) or {}, **params, "server": server}
-    if method == "initialize":
-        params = {}
-    return {"method": method, **({"params": params} if params else {}), "server": server}
-
-
-class _Tools:
-    """The tools of a server, from its lists of them."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, dict[str, Any]] = {}
-
-    def learn(self, method: str, answer: dict[str, Any]) -> None:
-        """Learn from the answer to a request, if it was one for the tools."""
-        if method != _LIST_TOOLS:
-            return
-        for tool in (answer.get("result") or {}).get("tools") or ():
-            self._known[tool.get("name", "")] = tool
-
-    def may_be_called_again(self, name: str) -> bool:
-        """Return whether a tool declares that it only reads, or is safe to repeat."""
-        hints = self._known.get(name, {}).get("annotations") or {}
-        return any(hints.get(hint) is True for hint in _HINTS)
-
-    def result(self, name: str, value: Any) -> dict[str, Any]:
-        """Return a tool's answer from its intended result."""
-        if isinstance(value, dict) and ("content" in value or "result" in value or "error" in value):
-            return {"result": value} if "content" in value else value
-        said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        result: dict[str, Any] = {"content": [{"type": "text", "text": said}], "isError": False}
-        schema = self._known.get(name, {}).get("outputSchema")
-        if schema is not None:
-            is_wrapped = list(schema.get("properties") or ()) == ["result"]
-            result["structuredContent"] = {"result": value} if is_wrapped else value
-        return {"result": result}
-
-
-def _failed(said: str, *, of_tool: bool) -> dict[str, Any]:
-    """Return the answer of a server that couldn't fulfill a request: for a tool, it's in its result."""
-    if of_tool:
-        return {"result": {"content": [{"type": "text", "text": said}], "isError": True}}
-    return {"error": {"code": _INTERNAL_ERROR, "message": said}}
-
-
-def _boundary_of(method: str, tools: _Tools) -> Boundary:
-    """Return the boundary of a request."""
-    of_tool = method == _CALL_TOOL
-
-    def missed(_: Any, unrecorded: UnrecordedCallError) -> dict[str, Any]:
-        return _failed(unrecorded.said, of_tool=of_tool)
-
-    def faked(session_call: Any, value: Any) -> dict[str, Any]:
-        return tools.result(session_call.request.name, value)
-
-    return Boundary("tool", missed=missed, faked=faked) if of_tool else Boundary("call", missed=missed)

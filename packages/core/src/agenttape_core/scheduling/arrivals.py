@@ -475,6 +475,7 @@ class ExecutedPlace(Awaited):
         """See `Awaited`."""
         coming = self._coming = self._room.answered(self._base)
         try:
+            self._room.turn.is_needed = True  # it might have come at any other place
             await asyncio.wait([coming])
         finally:
             coming.cancel()  # if the caller has been cancelled

@@ -75,7 +75,7 @@ async def areplay_call(call: SessionCall, apply: AsyncApply | None = None) -> An
             with answering():
                 await paced.await_()
         if call.was_cancelled:
-            await _cancelled(call, awaited)
+            await cancelled_again(call, awaited)
         else:
             await awaited.next()
             if call.may_be_late:
@@ -86,7 +86,8 @@ async def areplay_call(call: SessionCall, apply: AsyncApply | None = None) -> An
         return call.replay()
 
 
-async def _cancelled(call: AnsweredCall, awaited: Awaited) -> None:
+async def cancelled_again(call: AnsweredCall, awaited: Awaited) -> None:
+    """Wait until a call that was cancelled is cancelled again. Return if that doesn't happen."""
     try:
         with answering():
             await call.await_cancellation()
@@ -183,7 +184,7 @@ async def areplay_stream(call: SessionCall, apply: AsyncApply | None = None) -> 
                 await _reapply(call, awaited, apply, number)
             await call.await_to_be_abandoned(number)
             if is_left:
-                await _cancelled(call, awaited)
+                await cancelled_again(call, awaited)
             chunk = next(chunks, _DONE)
             if chunk is _DONE:
                 answered(call)
@@ -273,7 +274,7 @@ class awaited:  # noqa: N801 - it's used as a function; an async generator would
             self._awaiting.__exit__(kind, error, trace)
 
 
-class _Stream:
+class RealStream:
     """The chunks of a real stream so far; records them exactly once, however the stream ends.
 
     Only an exception from the real stream counts as its error. A reader that stops, by closing the stream or by raising
@@ -313,8 +314,12 @@ class _Stream:
             usage = self._call.boundary.usage_of_stream([decode(chunk) for chunk in self._chunks])
         self._end("exhausted", usage=usage)
 
-    def raised(self, error: CancelledError) -> None:
-        """Record that its reader was cancelled, unless that is known."""
+    async def comes(self) -> None:
+        """Wait until a chunk may reach the program that comes at any time."""
+        await self._call.arrivals.awaited.effect_comes()
+
+    def raised(self, error: Failure) -> None:
+        """Record what broke it, or that its reader was cancelled, unless its end is known."""
         self._end("raised", error)
 
     def close(self) -> None:
@@ -347,7 +352,7 @@ def intercept_stream(
     if call.is_replayed:
         yield from replay_stream(call, apply)
         return
-    stream, chunks = _Stream(call), None
+    stream, chunks = RealStream(call), None
     while True:
         try:
             with stream.reading():
@@ -378,7 +383,7 @@ async def aintercept_stream(
             async for chunk in replayed:
                 yield chunk
         return
-    stream = _Stream(call)
+    stream = RealStream(call)
     with stream.reading():
         chunks = aiter(execute())
     with call.awaiting() as awaited:

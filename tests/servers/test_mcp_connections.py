@@ -1,0 +1,325 @@
+"""Connections to MCP servers: how they open, break and end, and what comes between requests, recorded and replayed.
+
+They are skipped where the package could not be installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError
+
+pytest.importorskip("mcp")
+
+import anyio
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.sse import sse_client
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore")]
+TALKER = Path(__file__).with_name("mcp_talker.py")
+Program = Callable[[], Coroutine[Any, Any, Any]]
+
+
+class Talker:
+    """A server that talks between requests, and what clients hear.
+
+    Args:
+        folder: The folder of its notes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._seen = folder / "seen"
+        self.parameters = StdioServerParameters(
+            command=sys.executable, args=[str(TALKER)], env={"SEEN": str(self._seen)}
+        )
+        self.port = 0
+        """A port at which nothing listens."""
+        self.silent = 0
+        """A port at which a server accepts connections, and never answers."""
+
+    def was_started(self) -> bool:
+        """Return whether it was started since the last time."""
+        was = self._seen.exists()
+        self._seen.unlink(missing_ok=True)
+        return was
+
+    @asynccontextmanager
+    async def connected(self, **callbacks: Any) -> AsyncIterator[ClientSession]:
+        """Connect a client."""
+        async with stdio_client(self.parameters) as streams, ClientSession(*streams, **callbacks) as client:
+            await client.initialize()
+            yield client
+
+    def urls(self, port: int) -> list[tuple[Any, Any]]:
+        """Return the transports over HTTP, and their addresses."""
+        return [
+            (streamable_http_client, f"http://127.0.0.1:{port}/mcp"),
+            (sse_client, f"http://127.0.0.1:{port}/mcp"),
+        ]
+
+
+@pytest.fixture
+def talker(tmp_path: Path) -> Iterator[Talker]:
+    """A server that a client starts, and the ports of two that don't work."""
+    found = Talker(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        found.port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        found.silent = silent.getsockname()[1]
+        yield found
+
+
+class Heard:
+    """What a client has heard, in order, for a program to wait for."""
+
+    def __init__(self) -> None:
+        self.words: list[Any] = []
+        self._came = asyncio.Event()
+
+    async def log(self, params: Any) -> None:
+        """Hear a log message."""
+        self.add(params.data)
+
+    def add(self, word: Any) -> None:
+        """Note something."""
+        self.words.append(word)
+        self._came.set()
+
+    async def until(self, beginning: str, times: int = 1) -> None:
+        """Wait until so many messages have come that begin with a text."""
+        while sum(str(word).startswith(beginning) for word in self.words) < times:
+            self._came.clear()
+            await self._came.wait()
+
+
+async def talk(client: ClientSession, then: str = "") -> str:
+    """Call the tool of the server; return its answer or the error."""
+    try:
+        return str((await client.call_tool("talk", {"then": then})).content[0].text)  # type: ignore[union-attr]
+    except Exception as error:
+        return repr(error)
+
+
+def shape(error: BaseException) -> Any:
+    """Return an error with those in its groups."""
+    inner = [shape(each) for each in error.exceptions] if isinstance(error, BaseExceptionGroup) else str(error)
+    return type(error).__name__, inner
+
+
+def is_equal(path: Path, talker: Talker, program: Program) -> Any:
+    """Record a program, expect the same of two replays without the server, and return its result."""
+    with use_cassette(path, mode="all"):
+        first = asyncio.run(program())
+    assert talker.was_started()
+    for _ in range(2):
+        with use_cassette(path) as cassette:
+            assert asyncio.run(program()) == first  # type: ignore[arg-type]
+        assert (cassette.report.nondeterminism, talker.was_started()) == ((), False)
+    return first
+
+
+def test_a_program_falls_back(talker: Talker, tmp_path: Path) -> None:
+    """A program that tries servers until one answers fails at each of them as it did, with the same errors."""
+
+    async def program() -> list[Any]:
+        tried: list[Any] = []
+        missing = StdioServerParameters(command="there-is-no-such-command")
+        for connect, given in [*talker.urls(talker.port), (stdio_client, missing), (stdio_client, talker.parameters)]:
+            try:
+                async with connect(given) as streams, ClientSession(*streams[:2]) as client:
+                    await client.initialize()
+                    tried.append(await talk(client))
+            except (Exception, BaseExceptionGroup) as error:
+                tried.append(shape(error))
+        return tried
+
+    path = tmp_path / "fall.yaml"
+    *failed, answer = is_equal(path, talker, program)
+    assert "ConnectError" in str(failed[0])
+    assert "ConnectError" in str(failed[1])
+    assert failed[2][0] == "FileNotFoundError"
+    assert answer.startswith("talked")
+    connected = [call for call in open_cassette(path).interactions() if call.name == "mcp.connect"]
+    assert [call.request["transport"] for call in connected] == ["streamable_http", "sse", "stdio", "stdio"]
+    assert [call.outcome.has_failed for call in connected] == [True, True, True, False]
+
+
+@pytest.mark.parametrize("limit", [asyncio.timeout, anyio.fail_after])
+def test_a_server_that_never_answers(talker: Talker, tmp_path: Path, limit: Any) -> None:
+    """A program that gives up a silent server, while it connects or later, does so again."""
+
+    async def program() -> list[Any]:
+        tried: list[Any] = []
+        for connect, given in talker.urls(talker.silent):
+            try:
+                with_limit = limit(0.2)
+                async with (
+                    anyio_or_asyncio(with_limit),
+                    connect(given) as streams,
+                    ClientSession(*streams[:2]) as client,
+                ):
+                    await client.initialize()
+            except TimeoutError as error:
+                tried.append(shape(error))
+        async with talker.connected() as client:
+            tried.append(await talk(client))
+        return tried
+
+    assert len(is_equal(tmp_path / "silent.yaml", talker, program)) == 3
+
+
+@asynccontextmanager
+async def anyio_or_asyncio(limit: Any) -> AsyncIterator[None]:
+    """Enter a limit of either."""
+    if hasattr(limit, "__aenter__"):
+        async with limit:
+            yield
+    else:
+        with limit:
+            yield
+
+
+def test_messages_between_requests(talker: Talker, tmp_path: Path) -> None:
+    """Messages of a server before, between and after the requests reach the program at the same places."""
+
+    async def program() -> list[Any]:
+        heard = Heard()
+        async with talker.connected(logging_callback=heard.log) as client:
+            await heard.until("ready")
+            heard.add("was ready")
+            await client.send_roots_list_changed()
+            await heard.until("roots")
+            heard.add(await talk(client, "log"))
+            await heard.until("after")
+            heard.add("the last")
+            await client.send_roots_list_changed()
+            await heard.until("roots", 2)
+        return heard.words
+
+    first = is_equal(tmp_path / "between.yaml", talker, program)
+    assert first.index("was ready") == 1
+    assert first[-2] == "the last"
+
+
+def test_a_server_asks_between_requests(talker: Talker, tmp_path: Path) -> None:
+    """A request of a server that comes after its answer is answered by the client, in a replay to nobody."""
+
+    async def program() -> list[Any]:
+        heard = Heard()
+        async with talker.connected(logging_callback=heard.log) as client:
+            heard.add(await talk(client, "ask"))
+            await heard.until("answered")
+        return heard.words
+
+    is_equal(tmp_path / "asks.yaml", talker, program)
+
+
+def test_what_is_no_message(talker: Talker, tmp_path: Path) -> None:
+    """A line that the client can't read reaches its handler as the same error."""
+
+    async def program() -> list[Any]:
+        heard = Heard()
+
+        async def handle(message: Any) -> None:
+            if isinstance(message, Exception):
+                heard.add(shape(message))
+
+        async with talker.connected(message_handler=handle) as client:
+            heard.add(await talk(client, "babble"))
+            await heard.until("('ValidationError")
+        return heard.words
+
+    assert len(is_equal(tmp_path / "babble.yaml", talker, program)) == 2
+
+
+@pytest.mark.parametrize("then", ["die", "leave"])
+def test_a_server_that_goes(talker: Talker, tmp_path: Path, then: str) -> None:
+    """A server that ends during or after an answer ends again, and what is asked of it then fails in the same way."""
+
+    async def program() -> Any:
+        words: list[Any] = []
+        try:
+            async with talker.connected() as client:
+                words += [await talk(client), await talk(client, then), await talk(client)]
+        except BaseExceptionGroup as error:
+            words.append(shape(error))
+        return words
+
+    first = is_equal(tmp_path / "goes.yaml", talker, program)
+    assert first[0].startswith("talked")
+    assert "losed" in str(first) or "Broken" in str(first)
+
+
+def test_servers_that_talk_in_parallel(talker: Talker, tmp_path: Path) -> None:
+    """Each of several connections to one server gets its own messages again, in the order of all."""
+
+    async def program() -> list[Any]:
+        heard = Heard()
+
+        async def one() -> None:
+            mine = Heard()
+
+            async def log(params: Any) -> None:
+                heard.add(params.data)
+                await mine.log(params)
+
+            async with talker.connected(logging_callback=log) as client:
+                await mine.until("ready")
+                heard.add(await talk(client, "log"))
+                await client.send_roots_list_changed()
+                await mine.until("roots")
+
+        await asyncio.gather(one(), one(), one())
+        return heard.words
+
+    assert len(set(is_equal(tmp_path / "parallel.yaml", talker, program))) == 12
+
+
+def test_recordings_without_connections(talker: Talker, tmp_path: Path) -> None:
+    """A cassette of before connections were recorded replays, and adds calls, with a server for what is added."""
+
+    async def program(*then: str) -> list[str]:
+        async with talker.connected() as client:
+            return [await talk(client, each) for each in then]
+
+    path = tmp_path / "old.yaml"
+    with use_cassette(path, mode="all"):
+        first = asyncio.run(program(""))
+    head, *calls = path.read_text("utf-8").split("\n---\n")
+    path.write_text("\n---\n".join([head, *(call for call in calls if "mcp.connect" not in call)]), "utf-8")
+    assert len(list(open_cassette(path).interactions())) == len(calls) - 1
+    talker.was_started()
+    with use_cassette(path):
+        assert asyncio.run(program("")) == first
+    assert not talker.was_started()
+    with use_cassette(path, mode="new_episodes"):
+        assert asyncio.run(program("", "more"))[0] == first[0]
+    assert talker.was_started()
+
+
+def test_a_connection_without_a_recording(talker: Talker, tmp_path: Path) -> None:
+    """A replay names the server of a connection that was not recorded, and doesn't start it."""
+
+    async def program(times: int) -> None:
+        for _ in range(times):
+            async with talker.connected():
+                pass
+
+    path = tmp_path / "once.yaml"
+    with use_cassette(path, mode="all"):
+        asyncio.run(program(1))
+    talker.was_started()
+    with pytest.raises(CassetteMissError, match=r"mcp\.connect"), use_cassette(path):
+        asyncio.run(program(2))
+    assert not talker.was_started()
