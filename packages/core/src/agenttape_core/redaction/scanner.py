@@ -15,7 +15,7 @@ from agenttape_core.redaction.detection.fields import find_inserted
 from agenttape_core.redaction.detection.findings import BASE64, Finding, without_overlaps
 from agenttape_core.redaction.detection.names import STEMS, Names
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
-from agenttape_core.redaction.detection.runs import find_keys, find_pem
+from agenttape_core.redaction.detection.runs import find_keys
 from agenttape_core.redaction.detection.tables import Tables
 from agenttape_core.redaction.detection.tables.code import CODE, DATABASES
 from agenttape_core.redaction.detection.tables.command_lines import COMMAND_LINES
@@ -145,11 +145,8 @@ def _by_form(view: View, *, strict: bool) -> list[Finding]:
     """Return the secrets that have a form of their own; each search is made only where it can find something."""
     raw = view.raw
     found: list[Finding] = []
-    if len(view.text) >= LONG:
-        if view.long_runs or b"_" in raw:
-            found += find_keys(view)
-        if b"-" in raw and holds(raw, b"-----BEGIN"):
-            found += find_pem(view)
+    if len(view.text) >= LONG and (view.long_runs or b"_" in raw or (b"-" in raw and holds(raw, b"-----BEGIN"))):
+        found += find_keys(view)
     if strict:
         return found
     if b"0" in view.shape:

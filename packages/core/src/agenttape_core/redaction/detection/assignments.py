@@ -226,8 +226,6 @@ _QUOTES = frozenset("\u00ab\u201c\u201e\u201a\u2018")
 """Opening quotes of printers."""
 _BLANKS = frozenset(" \u00a0\u202f")
 """Blanks that French has inside of its quotes."""
-_OF_WINDOWS = frozenset({"pass", "password", "passwd", "pwd"})
-"""Options that commands of Windows take after a slash."""
 _LINE_HEAD = Lazy(r"\A(?:[>+|*$#-]|\d{1,6}[:|.)\t]|\[[^\]]{1,40}\]|\d[\d:T.,/+Z-]{4,32}|[A-Z]{4,8}:?|\s){1,8}")
 """The marks of a log, a listing or a quotation in front of a line."""
 _NEAR = 120
@@ -323,13 +321,8 @@ def _is_assigned(text: str, found: Assignment) -> bool:
     if found.demand is Demand.QUERIED:
         return text[max(0, found.start - 1) : found.start] in _BEFORE_PAIR and found.start > 0
     # The parts of `arn:aws:secretsmanager:...:secret:name` are no names, nor is the user in `https://token:x@host`.
-    is_part = text[max(0, found.start - 1) : found.start] in (":", "/") and not _is_windows_option(text, found)
+    is_part = text[max(0, found.start - 1) : found.start] in (":", "/")
     return not (found.sep == ":" and not found.gap and not found.close and is_part)
-
-
-def _is_windows_option(text: str, found: Assignment) -> bool:
-    """Return True for `cmdkey /add:server /pass:x`."""
-    return words_of(found.name)[-1] in _OF_WINDOWS and text[max(0, found.start - 2) : found.start] == " /"
 
 
 def _told(view: View, found: Assignment, loose: re.Match[str]) -> Finding | None:

@@ -100,9 +100,12 @@ def find_inserted(view: View, names: Names) -> Iterator[Finding]:
     for at in _places(view, view.low, _COPY_FROM) if b"\t" in view.raw else ():
         start = view.low.rfind(b"copy ", max(done, at - _BEFORE_STDIN), at)
         copied = _COPY.match(view.text[start:at]) if start >= done else None
-        for number, column in _denied(copied["columns"], names).items() if copied else ():
-            block = _block(view.text, _line_end(view.text, at), "\t", copied["columns"].count(",") + 1)
-            done = block.last
+        columns = _denied(copied["columns"], names) if copied else {}
+        if not copied or not columns:
+            continue
+        block = _block(view.text, _line_end(view.text, at), "\t", copied["columns"].count(",") + 1)
+        done = block.last
+        for number, column in columns.items():
             for first, value in _values(zip(block.starts, block.rows, strict=True), "\t", number):
                 if value != "\\N" and column.holds(value):
                     yield view.finding(first, first + len(value), column.kind)

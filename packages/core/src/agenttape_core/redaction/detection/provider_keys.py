@@ -37,7 +37,7 @@ _LEAST_GLUED = 3
 _DUMMY = 12
 """So many equal characters at its end do not happen to a random key."""
 
-Near = Literal["head", "lead", "around", "base64"]
+Near = Literal["head", "lead", "around", "anywhere"]
 
 
 class Detector(NamedTuple):
@@ -50,7 +50,7 @@ class Detector(NamedTuple):
         back: How many characters before the anchor the pattern starts.
         check: A last test of the secret.
         near: Where an anchor is: at the `head` of a long run of token characters, in the `lead` right before one, or
-            `around` one, or at the head of a run that is `base64`: `+` and `/` may break it.
+            `around` one, or `anywhere`: `+`, `/` and line breaks part the runs of such a secret.
         bare: The secret alone, for one that may be glued to letters or to `_` in front of it.
     """
 
@@ -292,7 +292,7 @@ _MESSAGING = (
 )  # fmt: skip
 _COMMERCE = (
     token("stripe", "sk_live_ sk_test_ rk_live_ rk_test_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+"),
-    token("webhook_secret", "whsec_", r"whsec_[A-Za-z0-9+/]{24,}+={0,2}", near="base64"),
+    token("webhook_secret", "whsec_", r"whsec_[A-Za-z0-9+/]{24,}+={0,2}", near="anywhere"),
     token("shopify", "shp", r"shp(?:at|ca|pa|ss|tka)_[0-9a-fA-F]{32}" + AFTER),
     token("square", "sq0", r"sq0[a-z]{3}-[\w-]{22,43}" + AFTER),
     token("square", "EAAA", r"EAAA[\w-]{60}" + AFTER),
@@ -302,12 +302,33 @@ _OBSERVABILITY = (
     token("newrelic", "NRAK-", r"NRAK-[A-Z0-9]{27}" + AFTER),
     token("sentry", "sntrys_ sntryu_", r"(?:sntrys_[\w+/=-]{40,}+|sntryu_[0-9a-f]{64}" + AFTER + ")", near="around"),
 )
+_ENCODED, _CONTENT = Lazy(r"[A-Za-z0-9+/=]{16}"), Lazy(r"(?<!\\)[A-Za-z0-9+/=]")
+
+
+def _is_pem(secret: str) -> bool:
+    """Return True if there is a key in the armour, and not a pseudonym or nothing, as in examples."""
+    cut_off = secret.rpartition("-----")[2]
+    return (_CONTENT.search(cut_off) if cut_off else _ENCODED.search(secret)) is not None
+
+
+PEM = Detector(
+    "pem",
+    (b"-----BEGIN ",),
+    Lazy(
+        r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:(?:[^-]|-(?!----(?:BEGIN|END))){0,16384}+-----END [A-Z0-9 ]{0,40}-----|(?:[A-Za-z0-9+/=:,\s]|\\[nrt])*+)"
+    ),
+    check=_is_pem,
+    near="anywhere",
+)
+r"""A private key in PEM armour (RFC 7468), also with `\\n` for line breaks, and cut off."""
+
 _TOKENS = (
     token("jwt", "eyJ", r"eyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]*+", near="around"),
     token("jwt", "eyJ", r"eyJ[\w-]{8,}+\.[\w-]*+\.[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+", near="around"),
-)
+)  # fmt: skip
 
 PROVIDER_KEYS: tuple[Detector, ...] = (
     _MODEL_PROVIDERS + _CLOUDS + _CODE_HOSTS + _MESSAGING + _COMMERCE + _OBSERVABILITY + _TOKENS + SERVICE_KEYS
 )
-"""Each of these secrets holds an unbroken run of `views.LONG` token characters, but for those that are `base64`."""
+"""Each of these secrets holds an unbroken run of `views.LONG` token characters, but for those `anywhere`."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.findings import SECRET
-from agenttape_core.redaction.detection.provider_keys import BEFORE, PROVIDER_KEYS
+from agenttape_core.redaction.detection.provider_keys import BEFORE, PEM, PROVIDER_KEYS
 from agenttape_core.redaction.detection.values import is_random
-from agenttape_core.redaction.detection.views import holds, places
+from agenttape_core.redaction.detection.views import holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,14 +62,14 @@ for _detector in PROVIDER_KEYS:
     for _head in {anchor[:_HEAD] for anchor in _detector.anchors} if _detector.near == "head" else ():
         _HEADS[_head] = (*_HEADS.get(_head, ()), _detector)
 _LEADS = [(anchor, found) for found in PROVIDER_KEYS if found.near == "lead" for anchor in found.anchors]
-_BASE64 = [found for found in PROVIDER_KEYS if found.near == "base64"]
+_ANYWHERE = [PEM] + [found for found in PROVIDER_KEYS if found.near == "anywhere"]
 _AROUND = [(anchor, found) for found in PROVIDER_KEYS if found.near == "around" for anchor in found.anchors]
 
 
 def find_keys(view: View) -> Iterator[Finding]:
     """Find the keys of providers, Discord's tokens and the secrets of AWS."""
     runs = view.long_runs
-    for detector in _BASE64:
+    for detector in _ANYWHERE:
         if any(holds(view.raw, anchor) for anchor in detector.anchors):
             yield from detector.find(view)
     for at in runs:
@@ -216,29 +216,3 @@ def _aws_secrets(view: View) -> Iterator[Finding]:
         for secret in _AWS_SECRET.finditer(view.text[first:done]):
             if is_random(secret[0]):
                 yield view.finding(first + secret.start(), first + secret.end(), SECRET)
-
-
-_PEM = Lazy(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_END = Lazy(r"-----END [A-Z0-9 ]{0,40}-----")
-_PEM_BODY = Lazy(r"(?:[A-Za-z0-9+/=:,\s]|\\[nrt])*+")
-_ENCODED = Lazy(r"[A-Za-z0-9+/=]{16}")
-_CONTENT = Lazy(r"(?<!\\)[A-Za-z0-9+/=]")
-_MAX_PEM = 16_384
-
-
-def find_pem(view: View) -> Iterator[Finding]:
-    r"""Find private keys in PEM armour (RFC 7468), also with `\\n` for line breaks and also cut off."""
-    after = 0
-    for at in places(view.raw, b"-----BEGIN "):
-        if at < after:
-            continue
-        begin = _PEM.match(view.text, at)
-        after = at + 1
-        if begin:
-            end = _PEM_END.search(view.text, begin.end(), begin.end() + _MAX_PEM)
-            if end and not _ENCODED.search(view.text, begin.end(), end.start()):
-                continue  # an example, or code that looks for keys
-            body = _PEM_BODY.match(view.text, begin.end())
-            after = end.end() if end else body.end() if body else begin.end()
-            if end or (body and _CONTENT.search(body[0])):  # what stands alone is the armour around a pseudonym
-                yield view.finding(at, after, "pem")

@@ -84,6 +84,8 @@ COMMAND_LINES: tuple[Row, ...] = (
         "login as bob, password unset", before=r"\blogin[ \t]{1,8}\S{1,64}(?:\s|\\n){1,8}"),
     row("password", rf"[ \t]{{1,8}}{WORD}", "connect bob password ⟦tundra7⟧", "a user named bob password unset2",
         before=r"\b(?:user(?:name)?|connect)[ \t]{1,8}\S{1,64}(?:\s|\\n){1,8}", is_secret=has_digit_or_sign),
+    row((" /pass:", " /password:", " /passwd:", " /pwd:"), WORD, "cmdkey /add:srv1 /user:bob /pass:⟦xY77!kl⟧",
+        "cmdkey /add:srv1 /user:bob /pass:%PASSWORD%", words="pass password passwd pwd"),
     row("sshpass -p", rf"[ ]?{WORD}", "sshpass -p ⟦hunter77⟧ ssh bob@h", "sshpass -e ssh bob@h",
         is_secret=is_no_number),
     row(" login", rf"(?:[ ]{_REST})?[ ]-p[ ]{WORD}", "docker login -u bob -p ⟦hunter77⟧ r.example.org",
