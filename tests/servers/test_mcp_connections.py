@@ -1,4 +1,4 @@
-"""Connections to MCP servers: how they open, break and end, and what comes between requests, recorded and replayed.
+"""Connections to MCP servers, recorded and replayed: they open, break and end, and bring messages between requests.
 
 They are skipped where the package could not be installed.
 """
@@ -32,7 +32,7 @@ Program = Callable[[], Coroutine[Any, Any, Any]]
 
 
 class Talker:
-    """A server that talks between requests, and what clients hear.
+    """A server that talks between requests.
 
     Args:
         folder: The folder of its notes.
@@ -44,7 +44,7 @@ class Talker:
             command=sys.executable, args=[str(TALKER)], env={"SEEN": str(self._seen)}
         )
         self.port = 0
-        """A port at which nothing listens."""
+        """A port at which no server listens."""
         self.silent = 0
         """A port at which a server accepts connections, and never answers."""
 
@@ -81,7 +81,7 @@ def talker(tmp_path: Path) -> Iterator[Talker]:
 
 
 class Heard:
-    """What a client has heard, in order, for a program to wait for."""
+    """The messages of a client, in order, for a program to wait for."""
 
     def __init__(self) -> None:
         self.words: list[Any] = []
@@ -213,7 +213,7 @@ def test_messages_between_requests(talker: Talker, tmp_path: Path) -> None:
 
 
 def test_a_server_asks_between_requests(talker: Talker, tmp_path: Path) -> None:
-    """A request of a server that comes after its answer is answered by the client, in a replay to nobody."""
+    """A request of a server that comes after its answer is answered by the client, in a replay without a server."""
 
     async def program() -> list[Any]:
         heard = Heard()
@@ -245,7 +245,7 @@ def test_what_is_no_message(talker: Talker, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("then", ["die", "leave"])
 def test_a_server_that_goes(talker: Talker, tmp_path: Path, then: str) -> None:
-    """A server that ends during or after an answer ends again, and what is asked of it then fails in the same way."""
+    """A server that ends during or after an answer ends again, and later requests fail in the same way."""
 
     async def program() -> Any:
         words: list[Any] = []

@@ -46,7 +46,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """True if there is one, and the server knows the client as far as the program does."""
+        """True if there is one, and no greeting of the client is left to be sent."""
         return self._real is not None and not self._greeting
 
     def session_id(self) -> str | None:
@@ -77,7 +77,7 @@ class Connection:
         self._awaited.pop(request_id, None)
 
     async def open(self) -> None:
-        """Connect. Raises what the transport raises."""
+        """Connect. Raises the error of the transport."""
         opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._holder = asyncio.get_running_loop().create_task(self._hold(opened))
         try:
@@ -122,7 +122,7 @@ class Connection:
             await self._real[1].aclose()
 
     async def close(self) -> bool:
-        """End it, and return whether there was one. Raises what the transport raises then."""
+        """End it, and return whether there was one. Raises the error of the transport."""
         self._is_closing = True
         self._receiving.cancel()
         if self._holder is None:

@@ -77,7 +77,7 @@ async def taped(connect: Connect, transport: str, given: Any, *, has_session_id:
     try:
         await link.open(transport)
         with link.scope:
-            async with anyio.create_task_group():  # as a transport has one: what is raised inside comes in a group
+            async with anyio.create_task_group():  # as a transport has one: errors inside come in a group
                 yield (link.read, _Writer(link), *((link.connection.session_id,) if has_session_id else ()))
     finally:
         await link.close()
@@ -115,13 +115,13 @@ class _Link:
         self._tasks: set[asyncio.Task[None]] = set()
         self._calls: dict[Any, _Sent] = {}  # the requests that the server is working on, by their ids
         self._stream: RealStream | None = None
-        """The connection as it's recorded: a stream of what comes while the server works on no request."""
+        """The recording of the connection: a stream of all that comes while the server works on no request."""
         self._of_recording: set[Any] = set()  # the ids of recorded requests of the server, whose answers are dropped
         self._failing: asyncio.Task[None] | None = None  # replays a connection that fails, to its end
         self._failure: Exception | None = None
 
     async def open(self, transport: str) -> None:
-        """Connect, or replay that. Raises what the transport raises."""
+        """Connect, or replay that. Raises the error of the transport."""
         recorded = self._session.extension(_RECORDED)
         if recorded and CONNECT not in recorded:
             return  # it was recorded before connections were
@@ -298,7 +298,7 @@ class _Link:
             )
 
     def _comes_again(self, plain: dict[str, Any], request_id: Any = None) -> None:
-        """Pass on what was recorded."""
+        """Pass on something recorded."""
         if plain == CLOSED:
             self._to_client.close()
         elif _RAISED in plain:
@@ -334,7 +334,7 @@ class _Link:
             self._to_client.send_nowait(message)
 
     async def close(self) -> None:
-        """End what still waits, and the connection. Raises what the transport raises."""
+        """End all that still waits, and the connection. Raises the error of the transport."""
         self._to_client.close()
         for task in self._tasks - {self._failing}:
             task.cancel()

@@ -319,7 +319,7 @@ class RealStream:
         await self._call.arrivals.awaited.effect_comes()
 
     def raised(self, error: Failure) -> None:
-        """Record what broke it, or that its reader was cancelled, unless its end is known."""
+        """Record the error of the stream, or that its reader was cancelled, unless its end is known."""
         self._end("raised", error)
 
     def close(self) -> None:
