@@ -12,11 +12,12 @@ from __future__ import annotations
 import _thread
 import asyncio
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from threading import Thread
 from typing import Any
 from weakref import ref
@@ -151,10 +152,25 @@ def _remembering(real: Callable[[Thread], None]) -> Callable[[Thread], None]:
         vars(self).pop(_MADE_IN, None)
         if origin is not None:
             _give(self, origin, begun_here(code))
+        if _INHERITS and self._context is None:  # type: ignore[attr-defined] # there's no public name
+            self._context = _without_ours()  # type: ignore[attr-defined]
         with starting():
             real(self)
 
     return start
+
+
+_INHERITS = bool(getattr(sys.flags, "thread_inherit_context", False))
+"""Whether a thread starts with the context of its maker, as in builds of Python without the GIL."""
+
+
+def _without_ours() -> Context:
+    """Return a copy of the caller's context without our variables: a thread, also of a pool, has only its origin."""
+    context = Context()
+    for variable, value in copy_context().items():
+        if not variable.name.startswith("agenttape"):
+            context.run(variable.set, value)
+    return context
 
 
 class _Once:
