@@ -161,7 +161,7 @@ def _remembering(real: Callable[[Thread], None]) -> Callable[[Thread], None]:
 
 
 _INHERITS = bool(getattr(sys.flags, "thread_inherit_context", False))
-"""Whether a thread starts with the context of its maker, as in builds of Python without the GIL."""
+"""True if a thread starts with the context of its maker, as in builds of Python without the GIL."""
 
 
 def _without_ours() -> Context:
