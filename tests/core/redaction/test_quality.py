@@ -217,11 +217,11 @@ def test_lines(lines: dict[str, Any]) -> None:
 def test_met(met: dict[str, list[Any]]) -> None:
     """Nearly all secrets that agents met in 2026 are found, and no look-alike is changed.
 
-    When the texts were written, 44 of 62 were found and one look-alike changed. The rules were mended after that, so
-    this is no measure of what is unseen; `families_held_out` is.
+    When the texts were written, 64 of 93 were found, 44 of 62 and 20 of 31, and one look-alike changed. The rules were
+    mended after that, so this isn't a measure of what is unseen: that was 65 %, and is 87 % in `families_held_out`.
     """
     quality = Quality(met["secrets"], met["harmless"])
-    assert quality.caught.total() >= 60, quality.missed
+    assert quality.caught.total() >= 90, quality.missed
     assert quality.changed == 0
     assert quality.wrong == Counter()
 

@@ -87,6 +87,9 @@ CODE: tuple[Row, ...] = (
     row('" -> ', QUOTED, '  ~ password = (sensitive)\n  ~ db_password = "<old>" -> "⟦n3wHarbor8⟧"',
         '  ~ password_policy = "strict" -> "stricter2"',
         before=r"""(?P<name>[\w.-]{1,64})[ ]{1,40}=[ ]\\{0,3}"[^"\n]{0,200}"""),
+    row("random_password", rf"""[^{{}}]{{0,80}}\{{[^{{}}]{{0,400}}?\bresult[ ]{{1,24}}=[ ]{QUOTED}""",
+        'resource "random_password" "db" {\n  result = "⟦Kestrel-4419-xk⟧"\n}',
+        'resource "random_password" "db" {\n  length = 15\n}'),
     row("sensitive", rf"""\\{{0,7}}"\s{{0,8}}:\s{{0,8}}true\s{{0,8}},(?:[^{{}}]{{0,160}}?,)?"""
         rf"""\s{{0,40}}\\{{0,7}}"value\\{{0,7}}"\s{{0,8}}:\s{{0,8}}{QUOTED}""",
         '"db_root": {"sensitive": true, "type": "string", "value": "⟦Zq7v-Lammer⟧"}',
@@ -176,6 +179,8 @@ DATABASES: tuple[Row, ...] = (
         before=r"(?i:\b(?:user|role|grant|login)\b)[^\n]{0,160}",
         is_secret=is_no_number,
     ),
+    row("set password ", rf"(?i:for)[ ][^=\n;]{{1,80}}=[ ]?(?i:password\()?{QUOTED}",
+        "SET PASSWORD FOR 'app'@'%' = '⟦Kestrel-4419⟧'", "SET PASSWORD FOR 'app'@'%' = @word", words="password"),
     row(("pragma key", "pragma rekey"), rf"[ ]?=[ ]?{QUOTED}", "PRAGMA key = '⟦sqlc1pherKey⟧';",
         "PRAGMA key_size = 256;", words="pragma"),
     row("pgp_sym_", rf"(?i:(?:en|de)crypt)\w{{0,8}}\({SPACE}{_ARGUMENT},{SPACE}{QUOTED}",

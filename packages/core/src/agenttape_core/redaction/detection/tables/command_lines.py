@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agenttape_core.redaction.detection.tables import WORD, Row, has_digit_or_sign, is_made_up, is_no_number, row
+from agenttape_core.redaction.detection.tables import (
+    WORD,
+    Row,
+    has_digit_or_sign,
+    is_made_up,
+    is_no_number,
+    is_said,
+    row,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,8 +90,14 @@ COMMAND_LINES: tuple[Row, ...] = (
         "ENV DB_HOST tundra", before=_FIRST, exact=True),
     row("password", rf"(?:[ \t]|\s|\\n){{1,8}}{WORD}", "machine h login bob password ⟦tundra-owl⟧",
         "login as bob, password unset", before=r"\blogin[ \t]{1,8}\S{1,64}(?:\s|\\n){1,8}"),
-    row("password", rf"[ \t]{{1,8}}{WORD}", "connect bob password ⟦tundra7⟧", "a user named bob password unset2",
-        before=r"\b(?:user(?:name)?|connect)[ \t]{1,8}\S{1,64}(?:\s|\\n){1,8}", is_secret=has_digit_or_sign),
+    row(("password", "passwort", "kennwort", "wachtwoord", "contrase\xf1a", "senha"), rf"[ \t]{{1,8}}{WORD}",
+        "connect bob password ⟦tundra7⟧", "a user named bob password unset2",
+        before=r"\b(?i:user(?:name)?|connect|benutzer|gebruiker|usuario|usu\xe1rio)[ \t]{1,8}\S{1,64}"
+        r"(?:[\s,]|\\n){1,8}", is_secret=has_digit_or_sign,
+        words="password passwort kennwort wachtwoord contrase senha"),
+    row(("pass: ", "pass = "), WORD, "user: deploy\npass: ⟦Kestrel-4419⟧", "steps: 3\npass: ubuntu-2204",
+        before=r"\b(?i:user(?:name)?|login|account)[ ]?[:=][^\n]{1,80}(?:\n|\\n)[ \t*-]{0,8}",
+        is_secret=has_digit_or_sign),
     row((" /pass:", " /password:", " /passwd:", " /pwd:"), WORD, "cmdkey /add:srv1 /user:bob /pass:⟦xY77!kl⟧",
         "cmdkey /add:srv1 /user:bob /pass:%PASSWORD%", words="pass password passwd pwd"),
     row("sshpass -p", rf"[ ]?{WORD}", "sshpass -p ⟦hunter77⟧ ssh bob@h", "sshpass -e ssh bob@h",
@@ -177,14 +191,15 @@ COMMAND_LINES: tuple[Row, ...] = (
     row("<<<", rf"[ ]?{WORD}", "sudo -S id <<< ⟦hunter77⟧", "cat <<< hunter77",
         before=r"\b(?:sudo[ ]-S|kinit|passwd|cryptsetup|gpg|login|secret[ ](?:put|set))\b[^\n<]{0,160}",
         words="sudo kinit passwd cryptsetup gpg login secret", is_secret=_is_given),
-    row(("op read ", "op item get ", "pass show ", "bw get password ", "secret-tool lookup ", "doppler secrets get ",
-         "secretsmanager get-secret-value ", "secrets versions access ", "keyvault secret show ",
-         "vault kv get -field=password ", "security find-generic-password ", "kubectl get secret "),
-        r"[^\n\\]{1,200}(?:\r?\n|\\n)(?P<secret>[^\s\"'\\]{6,256})(?=\s|\\n|[\"']|\Z)",
+    row(("op read ", "op item get ", "output -raw ", "pass show ", "bw get password ", "secret-tool lookup ",
+         "doppler secrets get ", "secretsmanager get-secret-value ", "secrets versions access ",
+         "keyvault secret show ", "vault kv get -field=password ",
+         "security find-generic-password ", "kubectl get secret "),
+        r"[^\n\\]{1,200}(?:\r?\n|\\n)(?P<secret>[^\s\"'\\]{6,256})(?=[ ]{0,4}(?:\s|\\n|[\"']|\Z))",
         '$ op read "op://Private/db/password"\n⟦x7Yz9kP2⟧\n$', "$ pass show -c web/bob\nCopied web/bob to clipboard.",
         before=r"(?:\A|[\n;&|(\"'`]|\\n)[ \t$>%#]{0,4}\w{0,32}(?:[ ][\w./-]{1,64}){0,4}[ ]?",
-        words="op pass gopass bw lookup doppler secretsmanager versions keyvault vault security kubectl",
-        is_secret=is_made_up),
+        words="op terraform tofu pass gopass bw lookup doppler secretsmanager versions keyvault vault security kubectl",
+        is_secret=lambda secret: is_made_up(secret) or is_said(secret)),
     row("kinit", "", "echo ⟦hunter77⟧ | kinit bob", "kinit bob", before=_PIPED, is_secret=is_no_number),
     row(("secretsdump", "wmiexec", "smbexec", "atexec", "dcomexec", "getuserspns"),
         rf"(?:\.py)?[ ](?:{_REST}[ ])?[\w.-]{{1,64}}/[\w.-]{{1,64}}:(?P<secret>[^\s@]{{3,128}})@",

@@ -17,7 +17,8 @@ _PAIR = (
 )
 _WORDS = r"[a-z]{3,8}(?:[ ,]{1,2}[a-z]{3,8}){11,23}"
 _LOGIN = (
-    r"""(?i:s?(?:[ ](?:details|data|info|credentials))?)[*_`"']{0,3}(?:(?:[ ](?:is|are))?[ ]?:|[ ](?:is|are))"""
+    r"""(?i:(?:i|s|is|les)?(?:[ ](?:details|data|info|credentials))?)[*_`"']{0,3}"""
+    r"""(?:(?:[ ](?:is|are))?[ ]?:|[ ](?:is|are))"""
     rf"""[*_`"' ]{{1,6}}(?!(?:{"|".join(sorted(STATES))})\b)[A-Za-z][\w.@+-]{{1,63}}"""
 )
 """The user behind `Credentials:`, up to what parts it from the password."""
@@ -33,6 +34,13 @@ SENTENCES: tuple[Row, ...] = (
         rf"(?:[A-Za-z']{{1,12}}[ ]){{0,5}}?(?:is|was|to|as|be)(?:[ ]now)?:?[ ]{_TOLD}",
         "the password I set was ⟦Zebra-4471⟧ yesterday", "the password hashing was SHA-256 until 2024-01-05",
         is_secret=is_said),
+    row(("password ", "passphrase ", "passcode "),
+        rf"[^.\n]{{0,60}}?\b(?:it|that)(?:'s|[ ]is|[ ]was)(?:[ ]now)?[ ]{_TOLD}",
+        "the passphrase was rotated, it is now ⟦kestrel-owl-4419⟧", "the password is old, it is now 90 days",
+        is_secret=is_said),
+    row(("secret to ", "token to ", "key to "), r"""["'`](?P<secret>[^\s"'`]{8,128})["'`]""",
+        "I set the API secret to `⟦kestrel-4419-x1⟧`", "I renamed the token to `user_token_2024`",
+        before=r"(?i:set|changed|rotated|updated)[ ][^.\n]{0,40}?", is_secret=is_said),
     row((" as the password", " as password", " as my password", " as your password", " as the passphrase"), "",
         "Use ⟦Zebra-4471⟧ as the password.", "Use user-4471@example.org/x as the login", words="password passphrase",
         before=r"""(?:\A|[\s"'`*])(?P<secret>[^\s"'`,;*]{5,64})["'`*]{0,2}""", is_secret=is_said),
@@ -45,12 +53,13 @@ SENTENCES: tuple[Row, ...] = (
     row((" into the password", " in the password"), "", "Type '⟦Zebra-4471⟧' into the password field",
         "Type 'forgotten' into the password field", words="password",
         before=r"""["'`](?P<secret>[^\s"'`]{5,64})["'`]""", is_secret=is_said),
-    row(("credential", "creds", "login", "log-in"),
-        _LOGIN + r"""[ ][/|][ ](?P<secret>[^\s"'`<>,;:/()]{6,64}?)(?=\.?(?:[^\w:/.]|\Z))""",
+    row(("credential", "creds", "login", "log-in", "identifiant", "zugangsdaten", "credencia", "credenzial"),
+        _LOGIN + r"""[ ][/|][ ](?P<secret>[^\s"'`<>,;:/()]{6,64}?)(?=\.?(?:[^\w:/.-]|\Z))""",
         "Credentials: bob / ⟦x7Yz9kP2⟧", "login: success / failure2",
-        words="credential credentials creds login logins log", is_secret=_is_apart),
+        words="credential credentials creds login logins log identifiant identifiants zugangsdaten credenciales "
+        "credenciais credenziali", is_secret=_is_apart),
     row(("credential", "creds", "login", "log-in"),
-        _LOGIN + r"""[:/](?P<secret>[^\s"'`<>,;:/()]{6,64}?)(?=\.?(?:[^\w:/.]|\Z))""", "login: bob:⟦x7Yz9kP2⟧",
+        _LOGIN + r"""[:/](?P<secret>[^\s"'`<>,;:/()]{6,64}?)(?=\.?(?:[^\w:/.-]|\Z))""", "login: bob:⟦x7Yz9kP2⟧",
         "login: pending/2024-01", words="credential credentials creds login logins log",
         is_secret=lambda secret: is_made_up(secret) and not is_type_name(secret)),
     row(("user/pass", "login/pass", "username/pass"), r"(?:word)?" + _PAIR, "user/pass: admin/⟦Zebra4471⟧",
@@ -58,6 +67,8 @@ SENTENCES: tuple[Row, ...] = (
     row(" is your ", _NO_CODES + r"(?:[\w'&.-]{1,24}[ ]){0,4}?(?i:one-time[ ]\w{1,10}|passcode|otp|pin|code)\b",
         "⟦482913⟧ is your Acme security code", "482913 is your order code", words="code passcode otp pin",
         before=r"(?<![\w.#-])(?:[A-Z]{1,3}-)?" + _CODE),
+    row("code: ", _CODE + r"(?![\w.-])", "Your one-time code: ⟦482 913⟧ (valid 5 min)", "exit code: 4829",
+        before=r"(?i:one-time|verification|security|log-?in|sign-in|confirmation|2fa|mfa|sms)[ ](?:pass)?"),
     row(("code ", "enter "), rf"(?:the[ ]code[ ])?{_CODE}[ ](?:to|for)[ ](?:finish[ ]|complete[ ])?"
         r"(?i:log|sign|verif|confirm|authenticat|reset)", "Use code ⟦482913⟧ to log in to Acme. Never share it.",
         "exit code 4829 for signals", before=r"(?:\A|[\s\"'(>:])(?<!exit )(?<!error )(?<!status )"),
