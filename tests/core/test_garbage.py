@@ -101,6 +101,33 @@ def test_all_is_looked_at_once() -> None:
     assert done.stdout.strip() == "[False, True, True, True, True]"
 
 
+@pytest.mark.process
+@pytest.mark.parametrize(("collects", "stays"), [(True, False), (False, True)])
+def test_garbage_of_blocks_does_not_add_up(collects: bool, stays: bool) -> None:
+    """What is garbage only after its block is collected between others, unless the program has switched that off."""
+    program = dedent(f"""
+        import gc
+        from agenttape_core.garbage import ASIDE
+
+        class Loop:
+            def __init__(self):
+                self.itself = self
+
+        if not {collects}:
+            gc.disable()
+        before, held = len(gc.get_objects()), []
+        for _ in range(2_000):
+            assert ASIDE.begin()
+            held = [Loop() for _ in range(50)]  # the ones before are old, and garbage from now on
+            with ASIDE.ended() as is_last:
+                assert is_last
+        print(len(gc.get_objects()) > 4 * before)
+    """)
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(stays)
+
+
 def test_blocks_may_overlap() -> None:
     """The last of blocks that overlap leaves the thresholds of before the first."""
     first, second = collecting_late(), collecting_late()

@@ -23,6 +23,9 @@ _USUALLY, _SELDOM = 10, 10
 _FREEZING = 2_000
 """The frozen objects, if the program has frozen its objects itself; Python 3.12 puts those there that never end."""
 
+_BLOCKS, _MORE = 64, 2
+"""The blocks between two counts of the objects that are set aside, and how many times as many make a collection due."""
+
 _has_frozen: list[int] = []
 """The number of objects of a program that has frozen them itself. They are counted once: Python walks over all."""
 
@@ -102,6 +105,9 @@ class Aside:
     """The objects that were there before some blocks began, set aside: what lists all objects lists those since.
 
     Blocks may overlap in any threads; each has what came since the first of those that overlap. Thread-safe.
+
+    What is set aside is old from then on, and the collector, which works within blocks, doesn't see it. So the garbage
+    of thousands of blocks is collected here, between two of them, when twice as many objects are there.
     """
 
     def __init__(self) -> None:
@@ -110,17 +116,32 @@ class Aside:
         self.blocks = 0
         """The number of blocks that run."""
         self._lock = Lock()
+        self._begun = 0  # the blocks since the last collection here
+        self._usual = 0  # the objects then
+        self._is_due = False  # true if they have doubled
 
     def begin(self) -> bool:
         """Begin a block; return false where the program has frozen its objects itself, so that none is begun."""
+        if self._is_due and not self.is_on and gc.isenabled():
+            self._begun, self._is_due = 0, False
+            gc.collect()  # without the lock, as it may run code of the program
         with self._lock:
             if not self.is_on:
                 if _frozen() >= _FREEZING:
                     return False
                 self.is_on = True  # before they are frozen, and until after: `_frozen` doesn't count what is ours
                 gc.freeze()
+                self._count()
             self.blocks += 1
             return True
+
+    def _count(self) -> None:
+        """Look now and then whether a collection is due: Python walks over all objects to count them."""
+        if self._begun % _BLOCKS == 0:
+            there = gc.get_freeze_count()
+            self._usual = self._usual if self._begun else there
+            self._is_due = there > _MORE * self._usual
+        self._begun += 1
 
     @contextmanager
     def ended(self) -> Iterator[bool]:
