@@ -119,7 +119,8 @@ class Scanner:
 
         formed, named, ruled, encoded = _by_form(view, strict=strict), [], [], []
         if not strict and (self.names.has_own or not _is_of_words(view)):
-            named, ruled = self._by_name(view), list(TABLES.find(view, self.names))
+            named = [*find_assignments(view, self.names), *find_inserted(view, self.names)]
+            ruled = list(TABLES.find(view, self.names))
         if not strict and len(view.text) >= LONG and view.long_runs:
             encoded = list(find_encoded(view))
         if not (formed or named or ruled or encoded):
@@ -129,12 +130,6 @@ class Scanner:
         found += filter(is_kept, ruled)
         found += (view.finding(start, end, BASE64) for start, end, inner in encoded if self._holds_secret(inner))
         return found, True
-
-    def _by_name(self, view: View) -> list[Finding]:
-        found = list(find_assignments(view, self.names))
-        if b"(" in view.raw:
-            found += find_inserted(view, self.names)
-        return found
 
     def _ruled(self, view: View) -> Iterator[Finding]:
         for rule in self._rules:

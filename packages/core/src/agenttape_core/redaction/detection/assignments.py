@@ -35,13 +35,13 @@ from agenttape_core.redaction.detection.names import (
 )
 from agenttape_core.redaction.detection.nested import Nested, find_in_manifests, find_indented
 from agenttape_core.redaction.detection.values import is_alternating, is_opaque
-from agenttape_core.redaction.detection.views import VOCABULARY, beyond_ascii, places, places_among
+from agenttape_core.redaction.detection.views import VOCABULARY, beyond_ascii, places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from agenttape_core.redaction.detection.findings import Finding
-    from agenttape_core.redaction.detection.views import View, Window
+    from agenttape_core.redaction.detection.views import View
 
 _LONGEST = 64
 _BRACKET = ord("(")
@@ -95,20 +95,26 @@ def _sought(word: bytes) -> _Sought | None:
     return _Sought(word + b"=" if demand is Demand.QUERIED else word, min(stems, default=letter.start()), first)
 
 
-_NAMES = VOCABULARY.add(_sought, _SECONDS)
+_ENDINGS = (
+    "pass pwd key keys secret secrets cookie cookies token password passwords passwd passwds passphrase passphrases"
+)
+"""The ends of names that are words in one: `dbpassword`, `mypass`."""
+_NAMES = VOCABULARY.add(
+    _sought, (word.encode("latin-1", "replace") for word in LAST_WORDS | FIRST_WORDS), _ENDINGS.encode().split()
+)
 
 
 def name_places(view: View, names: Names) -> list[int]:
     """Return where the names of a text are: where each has its stem or its first letter."""
     found: set[int] = set()
-    for window in view.windows:
-        for word, meanings in window.words:
-            sought: _Sought | None = meanings[_NAMES]
-            if sought and sought.literal:
-                found.update(at + sought.offset for at in _whole(view, word, sought.literal, window))
-            if sought and sought.first:
-                ends = [at + len(word) for at in places_among(view.low, sought.first, [window])]
-                found.update(end + 1 for end in ends if _SECONDS[sought.first].match(view.low, end))
+    for met in view.met[_NAMES]:
+        literal, offset, first = met.meaning
+        if literal:
+            found.update([at + offset for at in _whole(view, met.word, met.places(view.raw, literal))])
+        if first:
+            second = _SECONDS[first]
+            ends = [at + len(first) for at in met.places(view.low, first)]
+            found.update([end + 1 for end in ends if second.match(view.low, end)])
     for own in names.own_words:
         found.update(places(view.low, own))
     if not view.text.isascii():
@@ -116,9 +122,9 @@ def name_places(view: View, names: Names) -> list[int]:
     return sorted(found)
 
 
-def _whole(view: View, word: bytes, literal: bytes, window: Window) -> Iterator[int]:
-    """Yield where a literal is in a window with no more token characters behind its word."""
-    for at in places(view.raw, literal, window.start, window.end + len(literal) - 1):
+def _whole(view: View, word: bytes, starts: Iterable[int]) -> Iterator[int]:
+    """Yield the places of a word that have no more token characters behind it."""
+    for at in starts:
         end = at + len(word)
         behind = view.runs[end : end + 2]
         if not behind.startswith(b"a") and (behind != b" a" or view.raw[end] != _BRACKET):
@@ -241,8 +247,15 @@ _MAY_LOOK = Lazy(r"""[rbfuRBFU]{0,2}\\{0,7}["'`]?[A-Za-z0-9_+/=.~%:-]{20}|[({\[|
 
 def find_assignments(view: View, names: Names) -> Iterator[Finding]:
     """Find values of denied names, and values of names such as `key` that look like one."""
+    if starts := name_places(view, names):
+        yield from _assigned(view, names, starts)
+    if any(met.word == b"Secret" for met in view.met[_NAMES]):
+        yield from find_in_manifests(view)
+
+
+def _assigned(view: View, names: Names, starts: Iterable[int]) -> Iterator[Finding]:
     tables, nested, end = Tables(view, names), Nested(view, names), 0
-    for at in name_places(view, names):
+    for at in starts:
         if at < end:
             continue
         finding, below = _named(view, at, names), []
@@ -254,7 +267,6 @@ def find_assignments(view: View, names: Names) -> Iterator[Finding]:
         yield from [finding] if finding else below or tables.find(at)
         # What is inside a secret needs no look of its own, and texts that nest names stay cheap.
         end = view.end_of(finding) if finding else 0
-    yield from find_in_manifests(view)
 
 
 def _named(view: View, at: int, names: Names) -> Assignment | Finding | None:

@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import itertools
-import re
 from bisect import bisect_right
-from functools import partial
 from typing import TYPE_CHECKING
 
 from agenttape_core.lazy_patterns import Lazy
@@ -16,7 +14,7 @@ from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.findings import SECRET
 from agenttape_core.redaction.detection.names import Demand, words_of
 from agenttape_core.redaction.detection.values import is_placeholder, satisfies
-from agenttape_core.redaction.detection.views import VOCABULARY, places_among
+from agenttape_core.redaction.detection.views import VOCABULARY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -36,13 +34,7 @@ def _read(word: bytes) -> bytes | None:
     return _INTO if small.endswith(_VERBS) else _COPY_FROM if small == b"stdin" else None
 
 
-_LITERALS = VOCABULARY.add(_read)
-
-
-def _places(view: View, text: bytes, literal: bytes) -> Iterator[int]:
-    """Yield where a literal is in a text, near the words that it is looked for by."""
-    near = (window for window in view.windows if any(meanings[_LITERALS] == literal for _, meanings in window.words))
-    return places_among(text, literal, near)
+_LITERALS = VOCABULARY.add(_read, [b"stdin"], _VERBS)
 
 
 _BLANK = r"(?:\s|\\[nrt])"
@@ -89,15 +81,16 @@ class _Column(NamedTuple):
 
 def find_inserted(view: View, names: Names) -> Iterator[Finding]:
     """Find the values in columns whose names are denied."""
-    if b"'" in view.raw or b'"' in view.raw:
-        # The rows of one end where the next begins, or texts that never close a bracket would be read again and again.
-        heads = [head for head in map(partial(_insert, view), _places(view, view.low, _INTO)) if head]
-        ends = [head.start() for head in heads[1:]] + [len(view.text)]
-        for head, end in zip(heads, ends, strict=False):
-            if columns := _denied(head["columns"], names):
-                yield from _in_rows(view, head.end(), end, columns)
+    starts = [(each.meaning, at) for each in view.met[_LITERALS] for at in each.places(view.low, each.meaning)]
+    into = [at for literal, at in starts if literal == _INTO and view.low.endswith(_VERBS, 0, at)]
+    # The rows of one end where the next begins, or texts that never close a bracket would be read again and again.
+    heads = [head for at in sorted(set(into)) if (head := _INSERT.match(view.text, at))]
+    ends = [head.start() for head in heads[1:]] + [len(view.text)]
+    for head, end in zip(heads, ends, strict=False):
+        if columns := _denied(head["columns"], names):
+            yield from _in_rows(view, head.end(), end, columns)
     done = 0
-    for at in _places(view, view.low, _COPY_FROM) if b"\t" in view.raw else ():
+    for at in sorted({at for literal, at in starts if literal == _COPY_FROM}):
         start = view.low.rfind(b"copy ", max(done, at - _BEFORE_STDIN), at)
         copied = _COPY.match(view.text[start:at]) if start >= done else None
         columns = _denied(copied["columns"], names) if copied else {}
@@ -109,10 +102,6 @@ def find_inserted(view: View, names: Names) -> Iterator[Finding]:
             for first, value in _values(zip(block.starts, block.rows, strict=True), "\t", number):
                 if value != "\\N" and column.holds(value):
                     yield view.finding(first, first + len(value), column.kind)
-
-
-def _insert(view: View, at: int) -> re.Match[str] | None:
-    return _INSERT.match(view.text, at) if view.low.endswith(_VERBS, 0, at) else None
 
 
 def _denied(columns: str, names: Names) -> dict[int, _Column]:

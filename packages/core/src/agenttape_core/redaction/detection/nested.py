@@ -276,8 +276,7 @@ def find_indented(view: View, found: Assignment, names: Names) -> Iterator[Findi
 def find_in_manifests(view: View) -> Iterator[Finding]:
     """Find the data of a Secret of Kubernetes, in YAML and in JSON, in base64 and as text: all of it is secret."""
     text = view.text
-    is_met = any(word == b"Secret" for window in view.windows for word, _ in window.words)
-    for at in places(view.raw, b"Secret") if is_met else ():
+    for at in places(view.raw, b"Secret"):
         kind = None if text[at + 6 : at + 7].isalnum() else _KIND.search(text, max(0, at - _BACK), at)
         for data in _DATA.finditer(text, max(0, at - _REACH_OF_MANIFEST), at + _REACH_OF_MANIFEST) if kind else ():
             if kind and bool(kind["quote"]) == bool(data["quote"]) and _are_together(text, kind, data):

@@ -31,7 +31,7 @@ from agenttape_core.redaction.detection.findings import Finding
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
@@ -60,6 +60,7 @@ _UNSEEN = Lazy(
 
 It begins with a set of characters, as `re` then skips all others without trying anything.
 """
+_ESCAPES = (r"\u", r"\x1b[", r"\x1B[", r"\033[", r"\e[")
 _ESCAPED = Lazy(r"\\(?:u(?:001[bB]\[|(?!00[0-7])[0-9a-fA-F]{4}|00(?:2[67]|3[c-eC-E]))|x1[bB]\[|033\[|e\[)")
 _ENTITY = Lazy(r"&(?:quot|apos|lt|gt|amp|equals|colon|#)")
 _GIVEN = Lazy(r"%3[dD](?<=[A-Za-z]%3[dD])(?=[\w.!@$*+-])")
@@ -151,9 +152,13 @@ def beyond_ascii(text: str) -> str:
 
 
 def _holds_unseen(text: str) -> bool:
-    if "\x1b" in text or ("\\" in text and _ESCAPED.search(text) is not None):
+    if "\x1b" in text or ("\\" in text and _holds_escape(text)):
         return True
     return ("&" in text and _ENTITY.search(text) is not None) or _holds_names(text)
+
+
+def _holds_escape(text: str) -> bool:
+    return any(text.rfind(escape) >= 0 for escape in _ESCAPES) and _ESCAPED.search(text) is not None
 
 
 def _holds_names(text: str) -> bool:
@@ -222,47 +227,49 @@ _SHORT = 3
 _OF_WORDS = bytes(byte if byte in _TOKEN + bytes(range(0xC0, 0x100)) else ord(" ") for byte in range(256))
 
 
-class Window(NamedTuple):
-    """A part of a text that is cut at blanks, and the words that mean something in it, and a little behind it."""
+class Met(NamedTuple):
+    """A word that means something to a reader, and where the part of a text starts and ends that has it."""
 
     start: int
     end: int
-    words: list[tuple[bytes, tuple[Any, ...]]]
+    word: bytes
+    meaning: Any
+
+    def places(self, text: bytes, literal: bytes) -> Sequence[int]:
+        """Return where a literal begins in this part of a text."""
+        return places(text, literal, self.start, self.end + len(literal) - 1)
 
 
 class View:
-    """A text without a pseudonym and its searchable forms, the rarer ones made when they are first asked for."""
+    """A text without a pseudonym, and its searchable forms."""
 
-    __slots__ = ("_normal", "digits", "long_runs", "low", "raw", "runs", "shape", "text", "windows")
-
-    low: bytes
-    """Small letters for capitals."""
-    runs: bytes
-    """Token characters as `a`, everything else as a blank."""
-    shape: bytes
-    """Digits as `0`, capitals as `A`, the rest as it is."""
-    long_runs: list[int]
-    """The start of each long run of token characters; most texts have none."""
-    digits: list[int]
-    """The start of each run of four digits or more."""
-    windows: list[Window]
-    """The parts with a word that means something; a literal is looked for only where its word is.
-
-    Digits, underscores and hyphens are part of a word.
-    """
+    __slots__ = ("_met", "_normal", "digits", "long_runs", "low", "raw", "runs", "shape", "text")
 
     def __init__(self, normal: Normal) -> None:
         self._normal = normal
         self.text = text = normal.text
-        self.raw = text.encode("latin-1", "replace")
+        self.raw = raw = text.encode("latin-1", "replace")
+        self.low = raw.lower()
+        """Small letters for capitals."""
+        self.runs = raw.translate(_RUNS)
+        """Token characters as `a`, everything else as a blank."""
+        self.shape = raw.translate(_SHAPES)
+        """Digits as `0`, capitals as `A`, the rest as it is."""
+        self.long_runs = _starts(self.runs, LONG_RUN)
+        """The start of each long run of token characters; most texts have none."""
+        self.digits = _starts(raw.translate(_DIGITS), _FOUR_DIGITS) if holds(self.shape, _FOUR_DIGITS) else []
+        """The start of each run of four digits or more."""
+        self._met: list[list[Met]] = []
 
-    def __getattr__(self, name: str) -> Any:
-        """Make a form when it is first asked for; after that it is found without asking here."""
-        if name not in _FORMS:
-            raise AttributeError(name)
-        made = _FORMS[name](self)
-        setattr(self, name, made)
-        return made
+    @property
+    def met(self) -> list[list[Met]]:
+        """The words that mean something to each reader; a literal is looked for only in the parts that have its word.
+
+        Digits, underscores and hyphens are part of a word. A part is cut at blanks, and a little behind it counts, too.
+        """
+        if not self._met:
+            self._met = _met(self.raw)
+        return self._met
 
     def is_varied(self, run: int) -> bool:
         """Return True if a long run that starts at a position begins with more than small letters, as all keys do."""
@@ -287,14 +294,15 @@ def _words(raw: bytes) -> list[bytes]:
     return raw.translate(_OF_WORDS).split()
 
 
-def _windows(raw: bytes) -> list[Window]:
-    found, start, size = [], 0, len(raw)
+def _met(raw: bytes) -> list[list[Met]]:
+    met: list[list[Met]] = [[] for _ in VOCABULARY.readers]
+    start, size = 0, len(raw)
     while start < size:
         end = size if size - start <= _WIDE + _BEHIND else start + _last_cut(raw[start : start + _WIDE])
-        if words := VOCABULARY.among(_words(raw[start : end + _BEHIND])):
-            found.append(Window(start, end, words))
+        for word, reader, meaning in VOCABULARY.among(_words(raw[start : end + _BEHIND])):
+            met[reader].append(Met(start, end, word, meaning))
         start = end
-    return found
+    return met
 
 
 def _last_cut(piece: bytes) -> int:
@@ -310,47 +318,50 @@ class Vocabulary:
     """
 
     def __init__(self) -> None:
-        self._readers: list[Callable[[bytes], Any]] = []
-        self._numbers: set[bytes] = set()
+        self.readers: list[Callable[[bytes], Any]] = []
+        self._words: set[bytes] = set()
+        self._ends: tuple[bytes, ...] = ()
         self._empty: set[bytes] = set()
-        self._full: dict[bytes, tuple[Any, ...]] = {}
+        self._full: dict[bytes, list[tuple[bytes, int, Any]]] = {}
 
-    def add(self, meaning: Callable[[bytes], Any], words: Iterable[bytes] = ()) -> int:
-        """Add a reader of words, and return its place in the meanings of a word.
+    def add(self, meaning: Callable[[bytes], Any], words: Iterable[bytes], ends: Iterable[bytes] = ()) -> int:
+        """Add a reader of words, and return its place among the readers.
 
-        Long numbers and hashes, of which each text has others, mean nothing, but for those among some `words`.
+        A word of letters alone means something only if it's among some `words`, in small letters, or has one of some
+        `ends`. So do long numbers and hashes, of which each text has others. All other words are read.
         """
-        self._readers.append(meaning)
-        self._numbers |= {word for word in words if not word.strip(_OF_NUMBERS)}
+        self.readers.append(meaning)
+        self._words.update(map(bytes.lower, words))
+        self._ends += tuple(ends)
         self._empty, self._full = set(), {}
-        return len(self._readers) - 1
+        return len(self.readers) - 1
 
-    def among(self, words: Iterable[bytes]) -> list[tuple[bytes, tuple[Any, ...]]]:
-        """Return the words that mean something, with their meanings to each reader."""
+    def among(self, words: Iterable[bytes]) -> list[tuple[bytes, int, Any]]:
+        """Return the words that mean something, each with a reader and its meaning to that reader."""
         found, full, empty = [], self._full, self._empty
         for word in set(words) - empty:
-            if len(word) > _SHORT and not word.strip(_OF_NUMBERS) and word not in self._numbers:
-                continue
-            meanings = full.get(word) or tuple([read(word) for read in self._readers])
-            if any(meanings):
-                found.append((word, meanings))
-                full[word] = meanings
-            else:
-                empty.add(word)
+            meant = full.get(word)
+            if meant is None:
+                meant = self._meant(word)
+                if meant:
+                    full[word] = meant
+                elif len(word) <= _SHORT or word.strip(_OF_NUMBERS):
+                    empty.add(word)
+            found += meant
         if len(empty) + len(full) > _MOST_WORDS:
             self._empty, self._full = set(), {}
         return found
 
+    def _meant(self, word: bytes) -> list[tuple[bytes, int, Any]]:
+        is_one = word.isalpha() and (word.islower() or word.istitle() or word.isupper())
+        if is_one or (len(word) > _SHORT and not word.strip(_OF_NUMBERS)):
+            small = word.lower()
+            if small not in self._words and not small.endswith(self._ends):
+                return []
+        return [(word, at, meaning) for at, read in enumerate(self.readers) if (meaning := read(word))]
+
 
 VOCABULARY = Vocabulary()
-_FORMS: dict[str, Callable[[View], Any]] = {
-    "low": lambda view: view.raw.lower(),
-    "shape": lambda view: view.raw.translate(_SHAPES),
-    "runs": lambda view: view.raw.translate(_RUNS),
-    "long_runs": lambda view: _starts(view.runs, LONG_RUN),
-    "digits": lambda view: _starts(view.raw.translate(_DIGITS), _FOUR_DIGITS) if _FOUR_DIGITS in view.shape else [],
-    "windows": lambda view: _windows(view.raw),
-}
 
 
 def _starts(runs: bytes, least: bytes) -> list[int]:
@@ -382,9 +393,3 @@ def places(text: bytes, literal: bytes, start: int = 0, end: int | None = None) 
         at = text.rfind(literal, start, at + overlap)
     found.reverse()
     return found
-
-
-def places_among(text: bytes, literal: bytes, windows: Iterable[Window]) -> Iterator[int]:
-    """Yield where a literal begins in some windows of a text."""
-    for window in windows:
-        yield from places(text, literal, window.start, window.end + len(literal) - 1)

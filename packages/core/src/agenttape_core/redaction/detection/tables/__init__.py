@@ -3,8 +3,8 @@ r"""A row of a table: a literal, the text around it, and the secret in that text
 To add a row, find the literal that each such text holds, write the pattern of what follows it, and give one example
 with the secret in `⟦⟧` and one that looks like it and stays. The examples are the row's tests.
 
-A text is split into windows and words once, for all rows: a literal is looked for only in the windows that have one of
-its words; see `View.windows`.
+A text is split into parts and words once, for all rows: a literal is looked for only in the parts that have one of its
+words; see `View.met`.
 
 Patterns are linear: each repetition has a bound, and no two that may match the same characters stand side by side.
 `\\{0,3}` before a quote is the escape of JSON within JSON.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.names import Names
-    from agenttape_core.redaction.detection.views import View, Window
+    from agenttape_core.redaction.detection.views import View
 
 QUOTED = r"""\\{0,3}(?P<quote>["'`])(?P<secret>(?:(?!(?P=quote))[^\\\n]){1,256}+)\\{0,3}(?P=quote)"""
 """A secret in quotes."""
@@ -173,34 +173,28 @@ class Tables:
         shared = {part: _shared(part, literals) for part, literals in of_part.items()}
         self._parts = {word: frozenset(shared[part] for part in parts) for word, parts in of_word.items()}
         """The parts of literals to look for where a word is: often the word, and the text around it that they share."""
-        self._literals: dict[bytes, dict[bytes, int]] = {}
-        """The literals that hold a part, and how far behind their beginning it is."""
+        self._literals: dict[bytes, set[tuple[bytes, int, bool]]] = {}
+        """The literals that hold a part, how far behind their beginning it is, and whether they have capitals."""
         for part, literals in of_part.items():
-            backs = {literal: literal.lower().find(shared[part]) for literal in literals}
-            self._literals.setdefault(shared[part], {}).update(backs)
+            small = {literal: literal.lower() for literal in literals}
+            backs = {(literal, low.find(shared[part]), literal != low) for literal, low in small.items()}
+            self._literals.setdefault(shared[part], set()).update(backs)
         self._signs = [word for word in self._parts if not _WORD.match(word)]
         self._reader = VOCABULARY.add(self._meant, self._parts)
 
     def near(self, view: View) -> Iterator[tuple[Row, bytes, Sequence[int]]]:
         """Yield the rows of which a text has a literal, with each of their literals and its places."""
         found: dict[bytes, list[int]] = {}
-        signs = [(0, len(view.raw), self._parts[sign]) for sign in self._signs if holds(view.raw, sign)]
-        for start, end, parts in (*signs, *map(self._sought, view.windows)):
-            for part in parts:
-                for at in places(view.low, part, start, end + len(part) - 1):
-                    for literal, back in self._literals[part].items():
-                        if at >= back and (
-                            view.low.startswith(literal, at - back) or view.raw.startswith(literal, at - back)
-                        ):
-                            found.setdefault(literal, []).append(at - back)
+        met = [(each.start, each.end, each.meaning) for each in view.met[self._reader]]
+        met += [(0, len(view.raw), self._parts[sign]) for sign in self._signs if holds(view.raw, sign)]
+        for start, end, part in {(start, end, part) for start, end, parts in met for part in parts}:
+            for at in places(view.low, part, start, end + len(part) - 1):
+                for literal, back, is_exact in self._literals[part]:
+                    if at >= back and (view.raw if is_exact else view.low).startswith(literal, at - back):
+                        found.setdefault(literal, []).append(at - back)
         for literal, starts in found.items():
             for each in self._rows[literal]:
-                yield each, literal, starts
-
-    def _sought(self, window: Window) -> tuple[int, int, Iterable[bytes]]:
-        """Return where a window starts and ends, and the parts of literals to look for in it."""
-        parts = [meant for _, meanings in window.words if (meant := meanings[self._reader])]
-        return window.start, window.end, frozenset[bytes]().union(*parts)
+                yield each, literal, sorted(starts)
 
     def _meant(self, word: bytes) -> frozenset[bytes]:
         """Return the parts of literals to look for where a word of a text is one, or has one between hyphens."""
