@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import precision
@@ -14,7 +15,7 @@ from measure import FULL, QUICK, ROUNDS, Row, Scale
 from agenttape_core.redaction import Redactor
 
 _ROOT = Path(__file__).parents[1]
-_SIZE = 40_000
+_SIZE, _MESSAGE = 40_000, 800
 
 
 def prose(size: int, seed: int) -> str:
@@ -36,6 +37,16 @@ def _sentences() -> str:
     return "\n".join(line for line in lines if line[:1].isalpha())
 
 
+def _messages(dump: Callable[[str], str]) -> str:
+    """Return our pages as messages of a conversation in some format."""
+    pages = _pages("docs", "md")
+    return "\n".join(dump(pages[at : at + 1_500]) for at in range(0, len(pages), 1_500))
+
+
+def _yaml(text: str) -> str:
+    return "- role: user\n  content: |-\n" + "".join(f"    {line}\n" for line in text.splitlines())
+
+
 def _seconds(redactor: Redactor, text: str) -> float:
     rounds = []
     for _ in range(ROUNDS):
@@ -45,20 +56,33 @@ def _seconds(redactor: Redactor, text: str) -> float:
     return min(rounds)
 
 
+def _at_first_sight(redactor: Redactor, text: str) -> float:
+    """Return the seconds of one look at each message of a text, of which the redactor has seen none."""
+    began = time.process_time()
+    for at in range(0, len(text), _MESSAGE):
+        redactor.text(text[at : at + _MESSAGE])
+    return time.process_time() - began
+
+
 def speed(_folder: Path, scale: Scale = FULL) -> Iterator[Row]:
-    """Measure the search of new prose, and whether ten times the text takes ten times as long."""
+    """Measure the search of new texts, and whether ten times the text takes ten times as long."""
     redactor = Redactor("0" * 64)
     times = max(1, scale.calls // 40)
     texts = [prose(_SIZE, seed) for seed in range(times)]
     redactor.spans("warm up: password=hunter2, alice@example.com")
     taken = sum(_seconds(redactor, text) for text in texts)
     yield Row("redact 40 KB of new prose", f"{times * _SIZE / taken / 1e6:.0f} MB/s", ">= 40 MB/s")
-    for name, text in {
+    kinds = {
         "sentences": _sentences(),
         "Markdown": _pages("docs", "md"),
         "source code": _pages("packages/core/src", "py"),
-    }.items():
-        parts = [text[at : at + _SIZE] for at in range(0, times * _SIZE, _SIZE)]
+        "JSON": _messages(lambda text: json.dumps({"role": "user", "content": text})),
+        "YAML": _messages(_yaml),
+    }
+    for name, text in kinds.items():
+        parts = [text[at : at + _SIZE] for at in range(0, min(len(text), times * _SIZE), _SIZE)]
+        rate = max(len(part) / _at_first_sight(redactor, part) for part in parts)
+        yield Row(f"redact messages of {name} at first sight, other ones in each round", f"{rate / 1e6:.0f} MB/s")
         seconds = sum(_seconds(redactor, part) for part in parts)
         yield Row(f"redact 40 KB of new {name}", f"{sum(map(len, parts)) / seconds / 1e6:.0f} MB/s", ">= 20 MB/s")
     home = Redactor("0" * 64, places={"project_root": "/srv/shop/app", "cwd": "/mnt/run", "home": "/home/ann"})
