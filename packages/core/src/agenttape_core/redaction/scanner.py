@@ -101,7 +101,9 @@ class Scanner:
     @staticmethod
     def is_of_words(text: str) -> bool:
         """Return True for a text of words alone, in which no detector finds anything: a quick look."""
-        marks = _marks_of_words(text, text.encode()) if text.isascii() else None
+        if ":" in text or "'" in text or '"' in text or "-" in text or not text.isascii():
+            return False  # most texts have a sign that are more than words: to look for one takes next to no time
+        marks = _marks_of_words(text, text.encode())
         if marks is None:
             return False
         if not holds(marks.lower(), LONG_RUN):
