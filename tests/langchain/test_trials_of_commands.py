@@ -245,8 +245,9 @@ def test_checks_judge_samples() -> None:
 
 
 @pytest.fixture
-def source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The recording of a request to the server."""
+def source(folder: Path, python: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The recording of a request to the server, which begins again as a fork."""
+    monkeypatch.setattr(sys, "executable", str(python / "python"))
     app: Any = import_module("service").app
 
     async def receive() -> Any:

@@ -171,7 +171,9 @@ def long_thread(world: World) -> Callable[[], Any]:
     return run
 
 
-@pytest.mark.parametrize("make", [documents, wrong_enum, unicode, sends, long_thread])
+@pytest.mark.parametrize(
+    "make", [documents, wrong_enum, unicode, sends, pytest.param(long_thread, marks=pytest.mark.night)]
+)
 def test_a_seeded_failure_becomes_small(
     make: Callable[[World], Callable[[], Any]], world: World, project: Path
 ) -> None:

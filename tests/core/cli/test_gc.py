@@ -55,6 +55,7 @@ def test_nothing(command: Any, folder: Path, pictured: Path) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("forked_tests")
 def test_each_kind(command: Any, folder: Path, recorded: Path) -> None:
     """Beside a cassette of each kind, an asset that it does not refer to is found, and goes; the cassette stays."""
     asset = old(Path(f"{recorded}.assets", HASH))
@@ -152,6 +153,7 @@ def test_what_is_left_of_writing(command: Any, folder: Path) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("forked_tests")
 def test_journals(command: Any, folder: Path) -> None:
     """What a process had recorded when it died is told and stays; a journal that holds nothing goes."""
     code = """
@@ -213,6 +215,7 @@ def tests(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("forked_tests")
 def test_cassettes_of_no_test(command: Any, folder: Path, tests: Path) -> None:
     """The tests are asked which cassettes belong to none of them; those go with their assets, named ones stay."""
     tests.write_text("import pytest\n\n@pytest.mark.parametrize('n', [1])\ndef test_kept(n): ...\n")
@@ -233,6 +236,7 @@ def test_cassettes_of_no_test(command: Any, folder: Path, tests: Path) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("forked_tests")
 def test_tests_of_a_project_in_which_warnings_are_errors(
     command: Any, folder: Path, tests: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +251,7 @@ def test_tests_of_a_project_in_which_warnings_are_errors(
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("forked_tests")
 def test_tests_that_cannot_be_collected(command: Any, tests: Path) -> None:
     """Where the tests cannot be collected, nothing is removed, and it ends with 2 and says what pytest said."""
     tests.write_text("import nothing_of_that_name\n")
