@@ -43,6 +43,12 @@ def forked_python(folder: Path, python: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
+def forked_functions(python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `sys.executable`, which runs a command's function, be a fork as well."""
+    monkeypatch.setattr(sys, "executable", str(python / "python"))
+
+
+@pytest.fixture
 def program(folder: Path) -> Callable[[str, str], str]:
     """Write a program, and return its name."""
 

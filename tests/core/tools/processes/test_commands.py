@@ -17,7 +17,7 @@ from agenttape_core import open_cassette, use_cassette
 
 from .conftest import Ended, cassettes
 
-pytestmark = [pytest.mark.process, pytest.mark.usefixtures("forked_python")]
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("forked_python", "forked_functions")]
 
 Agenttape = Callable[..., Ended]
 Program = Callable[[str, str], str]
