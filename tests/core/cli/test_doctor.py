@@ -53,6 +53,7 @@ def test_planted_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPa
     assert said["cassettes/cut.yaml"].startswith("line ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("installed", "found"),
     [

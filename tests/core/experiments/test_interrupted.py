@@ -53,6 +53,7 @@ def after(runs: int) -> Callable[[], None]:
     return interrupt
 
 
+@pytest.mark.slow
 def test_faults(cassette: Path, tmp_path: Path) -> None:
     """The cells that were tried are in the matrix, which shows how many were not; a later run tries those alone."""
     found = faults(answer, cassette, on_run=after(6))
@@ -66,6 +67,7 @@ def test_faults(cassette: Path, tmp_path: Path) -> None:
     assert resumed == faults(answer, cassette)
 
 
+@pytest.mark.slow
 def test_orders(cassette: Path) -> None:
     """The orders that were tried are no proof that all are the same."""
     assert (orders(answer, cassette).orders, orders(answer, cassette).is_exhaustive) == (2, True)

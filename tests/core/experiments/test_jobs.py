@@ -96,6 +96,7 @@ def test_same(program: Callable[[], Any], experiment: Callable[..., Any], tmp_pa
     assert str(together) == str(alone)
 
 
+@pytest.mark.slow
 def test_the_lock_of_all_pools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No replay waits in its own order for the lock of all pools, which another replay has taken."""
     waited_for: list[int] = []
@@ -112,6 +113,7 @@ def test_the_lock_of_all_pools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert id(pools._global_shutdown_lock) not in waited_for
 
 
+@pytest.mark.slow
 def test_interrupted(tmp_path: Path) -> None:
     """Ctrl-C keeps the faults that came first, and starts no more."""
     path = recorded(side_by_side, tmp_path)

@@ -49,6 +49,7 @@ def test_killed(fleet: Command) -> None:
     assert {one.item for one in outcomes_in("out", ids)} == ids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concurrency", ["1", "3"])
 def test_interrupted(fleet: Command, monkeypatch: pytest.MonkeyPatch, interruptible: None, concurrency: str) -> None:
     """Ctrl-C ends the work with 130, its outcomes are kept, and the next run does the rest."""

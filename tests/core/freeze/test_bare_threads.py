@@ -291,6 +291,7 @@ def test_a_callback_that_is_called_at_once_draws_what_was_recorded(tmp_path: Pat
     assert (recorded, disorder) == (replayed, ())
 
 
+@pytest.mark.slow
 def test_a_replay_names_what_garbage_draws_and_the_program_draws_on(tmp_path: Path) -> None:
     """When the garbage collector comes, the program's next id is the recorded one all the same."""
 

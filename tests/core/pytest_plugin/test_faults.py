@@ -84,6 +84,7 @@ def test_matrix(recorded: Project) -> None:
     assert {number for number, _ in some["test_careful"]} == {2}, "the selector of calls holds"
 
 
+@pytest.mark.slow
 def test_text(recorded: Project) -> None:
     """The summary shows the matrix, with the findings in words; the outcome of the tests is as without faults."""
     result = recorded.run("--cassette-lab=faults:connection_reset,empty", "-k", "blind or careful")
@@ -103,6 +104,7 @@ def test_text(recorded: Project) -> None:
     )
 
 
+@pytest.mark.slow
 def test_excluded(recorded: Project) -> None:
     """A test that fails without a fault is left out and named, at once or when it is run again."""
     recorded.tests(

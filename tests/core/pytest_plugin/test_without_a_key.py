@@ -76,6 +76,7 @@ def test_a_block_says_so(project: Project) -> None:
     assert not hasattr(raised.value, "__notes__"), "what records needs a real key"
 
 
+@pytest.mark.slow
 def test_tests_say_so(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each failure has the advice, the summary counts them, and nobody is told to record again, which costs money."""
     (project.path / "client.py").write_text(CLIENT)

@@ -65,6 +65,7 @@ def test_streams_give_what_the_whole_text_gives(texts: list[str]) -> None:
         assert redactor.rehydrate(whole) == text
 
 
+@pytest.mark.slow
 def test_long_texts(texts: list[str]) -> None:
     """A secret within a long text splits it in parts, in which nothing is left to be found, and all come back."""
     rng = Random(7)

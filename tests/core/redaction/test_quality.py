@@ -191,6 +191,7 @@ def test_secrets_are_found_exactly_and_as_their_kind(quality: Quality) -> None:
     assert quality.exact[False] <= 0.005 * quality.exact.total()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", ["known", "held out"])
 def test_both_halves_are_equally_good(half: str, halves: dict[str, Quality]) -> None:
     """The detectors are as good on the texts that were written before they were looked at."""

@@ -137,6 +137,7 @@ def test_random_programs_on_uvloop(seed: int, tmp_path: Path) -> None:
     assert replay.report.nondeterminism == ()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("seed", [5, 6, 12])
 def test_changed_programs_end_beside_a_thread_that_polls(seed: int, tmp_path: Path) -> None:

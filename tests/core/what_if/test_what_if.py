@@ -409,6 +409,7 @@ def test_without_a_cassette(tmp_path: Path) -> None:
         what_if(tmp_path / "none.yaml", agent, {1: returns(1)})
 
 
+@pytest.mark.slow
 def test_many_calls_have_representatives(tmp_path: Path) -> None:
     """Of many calls that can fail, the first and the last of each class do, and the table says for how many others."""
     path = tmp_path / "many.yaml"
