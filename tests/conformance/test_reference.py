@@ -1,4 +1,4 @@
-"""The conformance suite passes on a correct integration, under pytest and without it."""
+"""The conformance suite passes on a correct integration without a test runner; the files beside this use pytest."""
 
 from __future__ import annotations
 
@@ -17,13 +17,9 @@ from agenttape_core.testing.running import checks_of
 from .reference import ClientConformance
 
 
-class TestReference(ClientConformance):
-    """Every check holds for the reference integration."""
-
-
 @pytest.mark.process
 def test_without_a_test_runner() -> None:
-    """`run_conformance` runs every check, and says what each of them is."""
+    """`run_conformance` runs every check, says what each of them is, and all hold for the reference integration."""
     results = run_conformance(ClientConformance)
     assert [str(result) for result in results if result.outcome != "passed"] == []
     assert len({result.check for result in results}) == len(results) > 30
