@@ -6,17 +6,17 @@ an object, no `yes` becomes a boolean, no alias can blow up, and depth is bounde
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import yaml
 
 from agenttape_core.format.limits import MAX_DEPTH, MAX_FOREIGN_BYTES, MAX_FOREIGN_VALUES, MAX_INT_DIGITS
 from agenttape_core.format.malformed import Malformed
+from agenttape_core.lazy_patterns import Lazy
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
-_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_INTEGER = Lazy(r"-?(?:0|[1-9][0-9]*)")
+_FLOAT = Lazy(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _WORDS: dict[str, Any] = {"": None, "null": None, "true": True, "false": False}
 _NO_KEY: Any = object()
 _TOO_DEEP = "exceeded maximum nesting depth"

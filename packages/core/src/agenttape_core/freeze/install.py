@@ -59,7 +59,7 @@ class Seams:
             module = sys.modules.get(name)
             if not issubclass(type(module), types.ModuleType):
                 continue
-            content: dict[str, Any] = object.__getattribute__(module, "__dict__")  # see `modules.content_of`
+            content: dict[str, Any] = object.__getattribute__(module, "__dict__")  # triggers no lazy module
             for attribute, (kind, replacement) in self._registered.get(name, {}).items():
                 real = content.get(attribute)
                 if isinstance(real, FrozenFunction):

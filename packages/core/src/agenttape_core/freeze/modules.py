@@ -17,6 +17,7 @@ import time
 import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from types import FrameType
 from typing import Any, cast
 
@@ -149,12 +150,6 @@ REFERENCES = [FunctionReference(stand_in.__wrapped__, stand_in, keeps_real) for 
 _OWN = "agenttape_core.freeze"
 
 
-def content_of(module: types.ModuleType) -> dict[str, Any]:
-    """Give the globals of a module without triggering a lazy module."""
-    content: dict[str, Any] = object.__getattribute__(module, "__dict__")
-    return content
-
-
 class _Seen:
     """The modules that were searched, and how many globals each had then.
 
@@ -192,9 +187,10 @@ class _Seen:
         before, self._last = self._sizes, now
         # What is no module may run code when asked anything, so it is recognised by its type alone.
         modules = {id(each): cast("types.ModuleType", each) for each in now if issubclass(type(each), types.ModuleType)}
-        self._found = found = [(module, content_of(module)) for module in modules.values()]
+        contents = list(map(object.__getattribute__, modules.values(), repeat("__dict__")))  # triggers no lazy module
+        self._found = found = list(zip(modules.values(), contents, strict=True))
         self._of_program = None
-        self._sizes = {key: len(content) for key, (_, content) in zip(modules, found, strict=True)}
+        self._sizes = dict(zip(modules, map(len, contents), strict=True))
         return [(module, content) for module, content in found if before.get(id(module)) != len(content)]
 
 
@@ -224,7 +220,7 @@ class ModuleGlobals:
         self._search(_NOTHING)
         for module_of, name, real, stand_in in self._places.values():
             module = module_of()
-            content = object.__getattribute__(module, "__dict__") if module is not None else {}  # as `content_of`
+            content = object.__getattribute__(module, "__dict__") if module is not None else {}  # as in `_look`
             # Leave anything else that's there by now: a test's mock, another library's clock.
             if content.get(name) is real:
                 content[name] = stand_in

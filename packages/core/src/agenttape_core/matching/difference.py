@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.schema import Plain
 
-_WORDS = re.compile(r"\s+|[^\s\w]|\w+")
-_SPACED_WORDS = re.compile(r"\s*(?:\w+|[^\s\w])|\s+")
+_WORDS = Lazy(r"\s+|[^\s\w]|\w+")
+_SPACED_WORDS = Lazy(r"\s*(?:\w+|[^\s\w])|\s+")
 _CONTEXT_WORDS = 12
 _CONTEXT = 80
 _GAP = " … "
@@ -34,7 +34,7 @@ class Difference:
         return _REMOVED.sub(r"\1", self.recorded), _ADDED.sub(r"\1", self.asked)
 
 
-_REMOVED, _ADDED = re.compile(r"\[-(.*?)-\]"), re.compile(r"\{\+(.*?)\+\}")
+_REMOVED, _ADDED = Lazy(r"\[-(.*?)-\]"), Lazy(r"\{\+(.*?)\+\}")
 ABSENT = object()  # stands for what one of two values does not have at all
 
 

@@ -9,7 +9,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import re
 import stat
 import sys
 import threading
@@ -18,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agenttape_core.errors import CassetteLockedError, CassetteWriteError
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.storage.atomic import make_folder, real_path
 from agenttape_core.storage.location import Location, location_of
 
@@ -46,11 +46,11 @@ else:
 _TAKEN = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 _OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 """A folder may be a stranger's: no link is followed, and no pipe waited for."""
-_NOTE = re.compile(rb"(?:[0-9]+ [^\r\n]*)?")  # all that a lock of ours holds. Its first word is the process.
+_NOTE = Lazy(rb"(?:[0-9]+ [^\r\n]*)?")  # all that a lock of ours holds. Its first word is the process.
 _LONGEST_NOTE = 4096
 _ATTEMPTS, _PAUSE = 10, 0.01
 """The number of attempts, and the seconds between them, to take a lock that no one seems to hold."""
-_LINE_BREAKS = re.compile(r"[\r\n]")
+_LINE_BREAKS = Lazy(r"[\r\n]")
 _held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 
 _MINUTE, _HOUR = 60, 3600
@@ -20,7 +21,7 @@ class CacheRule(NamedTuple):
     """A provider's rules for prompts of some of its models."""
 
     provider: str  # as OpenTelemetry's GenAI conventions call it
-    models: re.Pattern[str]  # the names of the models, without a provider in front
+    models: Lazy[str]  # the names of the models, without a provider in front
     minimum: int  # the length of the shortest prefix that is cached, in tokens
     block: int  # a cached prefix is a multiple of so many tokens long
     ends: str  # "tokens" if a prefix may end after any block; "breakpoints" if it ends only at marks in a request
@@ -52,7 +53,7 @@ def _row(
     long_write: float | None = None,
     checked: str = "2026-11-29",
 ) -> CacheRule:
-    pattern = re.compile(models)
+    pattern = Lazy(models)
     return CacheRule(provider, pattern, minimum, block, ends, automatic, lookback, lifetime, long_lifetime, read, write,
                      write if long_write is None else long_write, source, checked)  # fmt: skip
 
