@@ -46,7 +46,7 @@ def difference_of(
     """Run a test again that recorded and passed; no real call is made, and every session only replays.
 
     For the arguments, see `look_at`. Returns the difference, a line each; no line if the test passed again; and `None`
-    if that shows nothing, as the test keeps a cassette in a temporary folder, which each run records.
+    if that can't be told, as the test keeps a cassette in a temporary folder, which each run records.
     """
     recorded, test = item.stash[key], this_test()
     del item.stash[key]  # if the setup fails, there is no other
