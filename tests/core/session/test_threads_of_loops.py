@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -419,3 +419,28 @@ def test_what_a_thread_puts_into_a_loop_comes_before_what_the_step_puts_there_th
         with use_cassette(tmp_path / "c.yaml", mode=mode) as cassette:
             assert asyncio.run(program()) == ["first!", "thread", "step", "then!"]
         assert (cassette.report.nondeterminism, cassette.report.unobserved) == ((), ())
+
+
+def test_generators_of_a_loop_in_a_thread(tmp_path: Path) -> None:
+    """An async generator works in a loop that a thread runs, which has no context of the session."""
+
+    @boundary("call")
+    async def ask(question: str) -> str:
+        await asyncio.sleep(0)
+        return f"{question}!"
+
+    async def program() -> list[str]:
+        return [answer async for answer in _answers(ask)]
+
+    for mode in ("record", "replay"):
+        found: list[str] = []
+        with use_cassette(tmp_path / "c.yaml", mode=mode):
+            thread = threading.Thread(target=lambda found=found: found.extend(asyncio.run(program())))
+            thread.start()
+            thread.join(LIMIT)
+        assert found == ["first!", "then!"]
+
+
+async def _answers(ask: Callable[[str], Awaitable[str]]) -> AsyncIterator[str]:
+    for question in ("first", "then"):
+        yield await ask(question)

@@ -110,7 +110,7 @@ def begins(loop: Any, generator: Any, line: Any) -> None:
     number = 0 if is_generator and _closes_what_it_reads(caller) else line.begins_generator()
     reader, place = readers.get(id(caller), 0), next(_order)
     readers[frame] = place
-    begun[id(generator)] = Abandoned(number, place, ref(line), ref(SCOPES.variable.get()), reader)
+    begun[id(generator)] = Abandoned(number, place, ref(line), ref(SCOPES.of_program()), reader)
 
 
 def _closes_what_it_reads(frame: FrameType) -> bool:
