@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -284,6 +285,51 @@ def test_servers_that_talk_in_parallel(talker: Talker, tmp_path: Path) -> None:
         return heard.words
 
     assert len(set(is_equal(tmp_path / "parallel.yaml", talker, program))) == 12
+
+
+def test_a_program_continues_while_it_sends(talker: Talker, tmp_path: Path) -> None:
+    """Tasks beside one that sends something make their steps in the same order."""
+
+    async def program() -> list[str]:
+        steps: list[str] = []
+
+        async def sends(client: ClientSession) -> None:
+            await client.send_roots_list_changed()
+            steps.append("sent")
+            steps.append(await talk(client))
+
+        async def continues() -> None:
+            for step in range(4):
+                await asyncio.sleep(0)
+                steps.append(f"step {step}")
+
+        async with talker.connected() as client:
+            await asyncio.gather(sends(client), continues(), sends(client), continues())
+        return steps
+
+    assert len(is_equal(tmp_path / "steps.yaml", talker, program)) == 12
+
+
+def test_servers_in_threads(talker: Talker, tmp_path: Path) -> None:
+    """Threads with a loop each use a server at the same time, and their order is kept."""
+
+    async def one(heard: Heard) -> None:
+        async with talker.connected(logging_callback=heard.log) as client:
+            await heard.until("ready")
+            heard.add(await talk(client))
+            await client.send_roots_list_changed()
+            await heard.until("roots")
+
+    async def program() -> list[Any]:
+        heard = [Heard(), Heard()]
+        threads = [threading.Thread(target=asyncio.run, args=(one(each),)) for each in heard]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            await asyncio.to_thread(thread.join)
+        return [each.words for each in heard]
+
+    assert [len(words) for words in is_equal(tmp_path / "threads.yaml", talker, program)] == [3, 3]
 
 
 def test_recordings_without_connections(talker: Talker, tmp_path: Path) -> None:

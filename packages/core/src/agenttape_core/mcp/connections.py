@@ -37,9 +37,9 @@ class Connection:
         self._arrived = arrived
         self._ended = ended
         self._real: Any = None
-        self._starting = asyncio.Lock()
+        self._sending = asyncio.Lock()  # one message after another
         self._holding, self._receiving = anyio.CancelScope(), anyio.CancelScope()
-        self._is_closing = False
+        self._closing = asyncio.Event()
         self._holder: asyncio.Task[None] | None = None
         self._greeting: list[Any] = []
         self._awaited: dict[Any, asyncio.Future[dict[str, Any]]] = {}
@@ -58,14 +58,6 @@ class Connection:
         """Keep a message that was not sent, if a server must have it before others."""
         if plain_of(message)["method"] in _GREETING:
             self._greeting.append(message)
-
-    def awaits(self, request_id: Any) -> None:
-        """Await the answer to a request from now on, just before it's sent."""
-        self._awaited[request_id] = asyncio.get_running_loop().create_future()
-
-    async def answer(self, request_id: Any) -> dict[str, Any]:
-        """Return the answer to a request when it has come; `CLOSED` if the server has gone away."""
-        return await self._awaited[request_id]
 
     def is_answered(self, request_id: Any) -> bool:
         """Return whether the answer to a request has come: the call ends with it, and has no more effects."""
@@ -89,28 +81,38 @@ class Connection:
     async def send(self, message: Any) -> None:
         """Send a message, and connect and greet the server first if that has not been done.
 
-        If the server is about to go away, so has it for the message.
+        Messages are sent in order. If the server is about to go away, so has it for the message.
         """
-        async with self._starting:
+        async with self._sending:
             if self._real is None:
                 await self.open()
             while self._greeting:
-                await self._greet(self._greeting.pop(0))
-        try:
-            await self._send(message)
-        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            answer = self._awaited.get(id_of(message))
-            if answer is not None and not answer.done():
-                answer.set_result(CLOSED)
+                greeting = self._greeting.pop(0)
+                answer = self._awaits(greeting)
+                await self._send(greeting)
+                if answer is not None:
+                    await answer
+                    self.forget(id_of(greeting))
+            try:
+                await self._send(message)
+            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                answer = self._awaited.get(id_of(message))
+                if answer is not None and not answer.done():
+                    answer.set_result(CLOSED)
 
-    async def _greet(self, message: Any) -> None:
-        request_id = id_of(message) if way_of(message) == "request" else None
-        if request_id is not None:
-            self.awaits(request_id)
-        await self._send(message)
-        if request_id is not None:
-            await self.answer(request_id)
-            self.forget(request_id)
+    async def ask(self, message: Any) -> dict[str, Any]:
+        """Send a request, and return the answer when it has come; `CLOSED` if the server has gone away."""
+        answer = self._awaits(message)
+        assert answer is not None
+        await self.send(message)
+        return await answer
+
+    def _awaits(self, message: Any) -> asyncio.Future[dict[str, Any]] | None:
+        """Await the answer to a request from now on, just before it's sent."""
+        if way_of(message) != "request":
+            return None
+        answer = self._awaited[id_of(message)] = asyncio.get_running_loop().create_future()
+        return answer
 
     async def _send(self, message: Any) -> None:
         with passing_on():
@@ -118,13 +120,17 @@ class Connection:
 
     async def end_input(self) -> None:
         """Let the server see the end of the requests."""
-        if self._real is not None:
-            await self._real[1].aclose()
+        async with self._sending:
+            if self._real is not None:
+                await self._real[1].aclose()
+
+    def stop(self) -> None:
+        """Stop receiving: the client has left."""
+        self._receiving.cancel()
 
     async def close(self) -> bool:
         """End it, and return whether there was one. Raises the error of the transport."""
-        self._is_closing = True
-        self._receiving.cancel()
+        self._closing.set()
         if self._holder is None:
             return False
         try:
@@ -146,16 +152,19 @@ class Connection:
                         opened.set_result(real)
                     with self._receiving:
                         await self._receive(real[0])
+                    await self._closing.wait()  # if the server has gone as the transport fails, that's still to come
         except BaseException as error:
             if not opened.done():
                 opened.set_exception(error)
-            elif self._is_closing or not isinstance(error, Exception):
+            elif self._closing.is_set() or not isinstance(error, Exception):
                 raise
             else:
                 self._ended(error)
 
     async def _receive(self, messages: Any) -> None:
         async for message in messages:
+            if self._receiving.cancel_called:
+                return
             answer = None
             if not isinstance(message, Exception) and way_of(message) == "response":
                 answer = self._awaited.get(id_of(message))
@@ -166,9 +175,8 @@ class Connection:
         waiting = [answer for answer in self._awaited.values() if not answer.done()]
         for answer in waiting:
             answer.set_result(CLOSED)
-        if not waiting:
+        if not (waiting or self._receiving.cancel_called):
             self._ended(None)
-        await anyio.sleep_forever()  # if it has gone because the transport fails, that's still to come
 
 
 class PassedOn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from asyncio import CancelledError
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Self
 
@@ -113,6 +113,7 @@ class _Link:
         self._server = server
         self._to_client, self.read = anyio.create_memory_object_stream[Any](math.inf)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._sending: set[asyncio.Task[None]] = set()
         self._calls: dict[Any, _Sent] = {}  # the requests that the server is working on, by their ids
         self._stream: RealStream | None = None
         """The recording of the connection: a stream of all that comes while the server works on no request."""
@@ -185,14 +186,31 @@ class _Link:
             await self._ask(session, message)
         elif way == "response" and id_of(message) in self._of_recording:
             self._of_recording.discard(id_of(message))
-        elif way == "notification" and not self.connection.is_open:
+        elif way == "notification" and self._stream is None and not self.connection.is_open:
             self.connection.greet_later(message)
         else:
             note_side_effect(f"asked {label_of(self._server)}")
-            await self.connection.send(message)
+            self._send(self.connection.send, message)
+
+    def _send(self, sending: Callable[..., Awaitable[None]], *message: Any) -> None:
+        """Send something while the program continues, as it does in a replay."""
+
+        async def send() -> None:
+            try:
+                await sending(*message)
+            except Exception as error:  # noqa: BLE001 - of a transport, it may be any
+                self._fail(error)
+
+        task = self._begin(send())
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    def end_input(self) -> None:
+        """Let the server see the end of the requests, once they are sent."""
+        self._send(self.connection.end_input)
 
     async def _ask(self, session: Session, message: Any) -> None:
-        plain, request_id = plain_of(message), id_of(message)
+        plain = plain_of(message)
         method, params = plain["method"], plain.get("params") or {}
         tools = session.extension(_TOOLS).setdefault(label_of(self._server), Tools())
         name = name_of(method, params)
@@ -203,11 +221,9 @@ class _Link:
             position=below(session, name),
             is_idempotent=method == CALL_TOOL and tools.may_be_called_again(name),
         )
-        if not session_call.is_replayed:
-            await self._execute(session_call, message)
-        else:
+        if session_call.is_replayed:
             self.connection.greet_later(message)
-        self._begin(self._answer(session_call, request_id, method, tools))
+        self._begin(self._answer(session_call, message, method, tools))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -215,26 +231,19 @@ class _Link:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _execute(self, session_call: ExecutedCall, message: Any) -> None:
-        """Send a request; who has made it gets what goes wrong then."""
-        request_id = id_of(message)
-        self._calls[request_id] = _Sent(session_call)
-        self.connection.awaits(request_id)
-        try:
-            with session_call.executing():
-                note_side_effect(f"asked {label_of(self._server)}")
-                await self.connection.send(message)
-        except (Exception, CancelledError) as error:
-            self._forget(request_id)
-            session_call.raised(error)
-            raise
-
-    async def _answer(self, session_call: SessionCall, request_id: Any, method: str, tools: Tools) -> None:
+    async def _answer(self, session_call: SessionCall, message: Any, method: str, tools: Tools) -> None:
         """Give the client the answer to a request when it has come."""
+        request_id = id_of(message)
 
         async def execute() -> dict[str, Any]:
-            self._calls[request_id].is_awaited.set()
-            return await self.connection.answer(request_id)
+            assert not session_call.is_replayed
+            self._calls[request_id] = _Sent(session_call)
+            note_side_effect(f"asked {label_of(self._server)}")
+            try:
+                return await self.connection.ask(message)
+            except Exception as error:
+                self._fail(error)  # it can't be reached
+                raise
 
         async def again(effect: dict[str, Any]) -> None:
             self._comes_again(effect, request_id)
@@ -254,7 +263,6 @@ class _Link:
     def _forget(self, request_id: Any) -> None:
         self.connection.forget(request_id)
         if (sent := self._calls.pop(request_id, None)) is not None:
-            sent.is_awaited.set()
             sent.has_ended.set()
 
     async def _arrived(self, message: Any) -> None:
@@ -275,9 +283,7 @@ class _Link:
         if request_id is None:
             await self._comes_between(without_token(message, None))
             return True
-        sent = self._calls[request_id]
-        await sent.is_awaited.wait()
-        return request_id in self._calls and await sent.call.effect_comes(without_token(message, request_id))
+        return await self._calls[request_id].call.effect_comes(without_token(message, request_id))
 
     async def _follows_answers(self) -> None:
         """Wait until the answers have reached the client that came before."""
@@ -336,7 +342,19 @@ class _Link:
     async def close(self) -> None:
         """End all that still waits, and the connection. Raises the error of the transport."""
         self._to_client.close()
-        for task in self._tasks - {self._failing}:
+        self.connection.stop()
+        for task in self._tasks - self._sending - {self._failing}:
+            task.cancel()
+        try:
+            if self._sending:
+                await asyncio.wait(self._sending)
+        finally:
+            await self._end()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _end(self) -> None:
+        for task in self._sending:
             task.cancel()
         with anyio.CancelScope(shield=True):
             while self._tasks:
@@ -351,16 +369,13 @@ class _Link:
             self.read.close()
             if self._stream is not None:
                 self._stream.exhaust()
-        if self._failure is not None:
-            raise self._failure
 
 
 class _Sent:
-    """A request until the client has its answer: its call, and whether effects of that can have their place yet."""
+    """A request until the client has its answer, and its call."""
 
     def __init__(self, call: ExecutedCall) -> None:
         self.call = call
-        self.is_awaited = asyncio.Event()
         self.has_ended = asyncio.Event()
 
 
@@ -383,7 +398,7 @@ class _Writer:
     async def aclose(self) -> None:
         """Let the server see the end of the requests."""
         self._is_closed = True
-        await self._link.connection.end_input()
+        self._link.end_input()
 
     def clone(self) -> Self:
         """Return the same stream."""
