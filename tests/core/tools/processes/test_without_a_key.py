@@ -15,7 +15,7 @@ from agenttape_core.asgi import TapeInbound
 
 from .conftest import Ended
 
-pytestmark = [pytest.mark.process, pytest.mark.usefixtures("forked_python")]
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("forked_python", "forked_functions")]
 
 ADVICE = "agenttape: in a replay any text will do as a key, since no call is sent: set SHOP_API_KEY=no-key"
 SHOP = """
