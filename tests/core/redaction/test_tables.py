@@ -190,3 +190,9 @@ def test_a_key_in_a_tag_is_not_in_the_file(tmp_path: Path) -> None:
         ask()
     assert key not in (tmp_path / "c.yaml").read_text(encoding="utf-8")
     assert "nightly" in open_cassette(tmp_path / "c.yaml").header.tags
+
+
+def test_a_row_is_looked_for_by_its_rarest_word() -> None:
+    """Words that most sentences have aren't those by which a row is looked for, or each text would be searched."""
+    words = {word for each in TABLES.rows for word, _ in each.words}
+    assert words.isdisjoint(b"a and as at by for from in is my new of on or the to with your".split())
