@@ -13,6 +13,7 @@ import pytest
 import uvloop
 
 from agenttape_core import boundary, use_cassette
+from agenttape_core.scheduling import python_parts
 
 LIMIT = 0.05
 """Seconds that each timer takes. The machine is held up for longer in the replay, and not in the recording."""
@@ -173,3 +174,16 @@ def test_scopes_of_anyio_that_time_out_do_so_again(run: Callable[..., list[str]]
     with use_cassette(tmp_path / "c.yaml") as session:
         assert run(outcome(program, world)) == recorded
     assert session.report.nondeterminism == ()
+
+
+def test_another_anyio_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session warns of a version of anyio whose timers it doesn't know, and leaves them alone."""
+    scope = type("CancelScope", (), {"_timeout": lambda self: None})
+    monkeypatch.setattr("anyio._backends._asyncio.CancelScope", scope)
+    monkeypatch.setattr(python_parts, "UNKNOWN", {})
+    with (
+        pytest.warns(RuntimeWarning, match="anyio .* has another timer in its scopes than is known"),
+        use_cassette(tmp_path / "c.yaml", mode="once"),
+    ):
+        pass
+    assert {"__init__", "deadline"}.isdisjoint(vars(scope))

@@ -24,6 +24,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
 from functools import wraps
+from importlib.metadata import version
 from time import monotonic
 from types import SimpleNamespace
 from typing import Any
@@ -46,6 +47,7 @@ from agenttape_core.scheduling.handles import PROGRAM, are_timers_ours, in_sessi
 from agenttape_core.scheduling.lazy_streams import UNREAD
 from agenttape_core.scheduling.loops import UNSEEN, Admitted, Room, Rooms, is_cancelled, is_seen
 from agenttape_core.scheduling.participants import HERE, Key, starting
+from agenttape_core.scheduling.python_parts import is_unknown
 from agenttape_core.scheduling.scopes import SCOPES
 from agenttape_core.scheduling.task_sets import number
 from agenttape_core.scheduling.thread_starts import awaited_by_loop, current_work
@@ -128,12 +130,16 @@ def _timing_out(real: Callable[..., None]) -> Callable[..., None]:
 def _follow_anyio() -> None:
     """Follow the scopes of anyio, as `_follow_uvloop` does its loops."""
     scope = getattr(sys.modules.get(_ANYIO), "CancelScope", None)
-    if scope is None or hasattr(scope._timeout, "__wrapped__"):  # noqa: SLF001 - no public name sets its timer
+    timer = getattr(scope, "_timeout", None)  # no public name sets it
+    if scope is None or hasattr(timer, "__wrapped__"):
+        return
+    if not {"_deadline", "_timeout_handle"} <= set(getattr(getattr(timer, "__code__", None), "co_names", ())):
+        is_unknown("timer in its scopes", "timeouts that a busy machine holds up", of=f"anyio {version('anyio')}")
         return
     deadline = scope.deadline
     scope.__init__ = wraps(scope.__init__)(_with_deadline(scope.__init__))
     scope.deadline = property(deadline.fget, _with_deadline(deadline.fset), doc=deadline.__doc__)
-    scope._timeout = wraps(scope._timeout)(_timing_out(scope._timeout))  # noqa: SLF001 - as above
+    scope._timeout = wraps(timer)(_timing_out(timer))  # noqa: SLF001 - as above
 
 
 _ANYIO = "anyio._backends._asyncio"

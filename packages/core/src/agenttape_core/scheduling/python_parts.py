@@ -15,14 +15,15 @@ UNKNOWN: dict[str, None] = {}
 """The parts of Python that are unknown in this process, and what has no order because of them, in words."""
 
 
-def is_unknown(part: str, what: str) -> None:
-    """Warn once that this Python has a part of another shape than those that are known.
+def is_unknown(part: str, what: str, *, of: str = f"Python {platform.python_version()}") -> None:
+    """Warn once that this Python, or a package, has a part of another shape than those that are known.
 
     Args:
         part: The part.
         what: What isn't in order without it.
+        of: What has the part, with its version.
     """
-    line = f"Python {platform.python_version()} has another {part} than is known: {what}"
+    line = f"{of} has another {part} than is known: {what}"
     if line not in UNKNOWN:
         UNKNOWN[line] = None
         warnings.warn(f"{line}; a newer AgentTape may know it", RuntimeWarning, stacklevel=2)
