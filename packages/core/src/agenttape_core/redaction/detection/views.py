@@ -355,7 +355,7 @@ class Vocabulary:
     def _meant(self, word: bytes) -> list[tuple[bytes, int, Any]]:
         is_one = word.isalpha() and (word.islower() or word.istitle() or word.isupper())
         if is_one or (len(word) > _SHORT and not word.strip(_OF_NUMBERS)):
-            small = word.lower()
+            small = word.lower().strip(b"-")
             if small not in self._words and not small.endswith(self._ends):
                 return []
         return [(word, at, meaning) for at, read in enumerate(self.readers) if (meaning := read(word))]

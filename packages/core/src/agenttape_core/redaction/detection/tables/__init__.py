@@ -45,7 +45,7 @@ _STANDARD = Lazy(r"[A-Z]{2,8}-?\d{1,5}|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\S*|\S*(?:
 _LEAST_DIGITS = 3
 _NAME = re.compile(r"[^\W\d][\w-]*")
 _WORD = re.compile(rb"[A-Za-z0-9_]+")
-_COMMON = frozenset(b"a as at by code for from get in is key my new of on or secret secrets target the to with your".split())
+_COMMON = frozenset(b"a as at by code for from in is key my new of or secret secrets target the to with your".split())
 """Words that are in more texts than others of their literals."""
 
 
