@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from agenttape_core.lazy_patterns import Lazy
@@ -196,7 +197,8 @@ _DATA = Lazy(r"""(?P<quote>\\{0,7}["'])?\b(?P<key>data|stringData)(?(quote)(?P=q
 _BASE64 = Lazy(r"[A-Za-z0-9+/]{2,}+={0,2}")
 _BRACES, _IN_BRACES = Lazy(r"[{}]"), Lazy(r"\{[ ]?[A-Za-z_]")
 _MARKS = "\\\"'"
-_REACH_OF_MANIFEST, _MOST, _BACK = 8_192, 200, 60
+_REACH_OF_MANIFEST, _MOST, _MOST_DATA, _BACK = 8_192, 200, 2_000, 60
+"""Bounds of what is read, so that no text takes long."""
 
 
 class _Line(NamedTuple):
@@ -226,6 +228,8 @@ def _below(text: str, at: int, column: int) -> Iterator[_Line]:
         while pair := _PAIR.match(text, at):
             yield _Line.of(pair)
             at = pair.end()
+            if text[at : at + 1] != ",":  # a mapping within it has its own names
+                return
         return
     for _ in range(_MOST):
         line_break = _BREAK.search(text, at, at + _REACH)
@@ -276,25 +280,33 @@ def find_indented(view: View, found: Assignment, names: Names) -> Iterator[Findi
 def find_in_manifests(view: View) -> Iterator[Finding]:
     """Find the data of a Secret of Kubernetes, in YAML and in JSON, in base64 and as text: all of it is secret."""
     text = view.text
-    for at in places(view.raw, b"Secret"):
-        kind = None if text[at + 6 : at + 7].isalnum() else _KIND.search(text, max(0, at - _BACK), at)
-        for data in _DATA.finditer(text, max(0, at - _REACH_OF_MANIFEST), at + _REACH_OF_MANIFEST) if kind else ():
-            if kind and bool(kind["quote"]) == bool(data["quote"]) and _are_together(text, kind, data):
-                for line in _below(text, data.end(), _column(text, data.start())):
-                    if _is_data(line.value, is_encoded=data["key"] == "data"):
-                        start = text.find(line.value, line.start)
-                        yield view.finding(start, start + len(line.value), SECRET)
+    met = (at for at in places(view.raw, b"Secret") if not text[at + 6 : at + 7].isalnum())
+    kinds = [kind for at in met if (kind := _KIND.search(text, max(0, at - _BACK), at))]
+    starts = [kind.start() for kind in kinds]
+    for data in itertools.islice(_DATA.finditer(text) if kinds else (), _MOST_DATA):
+        nearest = bisect_left(starts, data.start())
+        if any(_are_together(text, kind, data) for kind in kinds[max(0, nearest - 1) : nearest + 1]):
+            for line in _below(text, data.end(), _column(text, data.start())):
+                if _is_data(line.value, is_encoded=data["key"] == "data"):
+                    start = text.find(line.value, line.start)
+                    yield view.finding(start, start + len(line.value), SECRET)
 
 
 def _are_together(text: str, one: re.Match[str], other: re.Match[str]) -> bool:
     """Return True if two keys belong to one mapping: to one block of lines, or in the same braces."""
     first, last = sorted((one.start(), other.start()))
+    if last - first > _REACH_OF_MANIFEST or bool(one["quote"]) != bool(other["quote"]):
+        return False
     column = _column(text, first)
     if not one["quote"] and max(column, _column(text, last)) >= 0:
         siblings = _below(text, first, column - 1) if column == _column(text, last) else ()
-        return any(line.at == last for line in siblings)
-    depths = list(itertools.accumulate(1 if brace[0] == "{" else -1 for brace in _BRACES.finditer(text, first, last)))
-    return not depths or (depths[-1] == 0 <= min(depths))
+        return any(line.at == last for line in itertools.takewhile(lambda line: line.at <= last, siblings))
+    depth = 0
+    for brace in _BRACES.finditer(text, first, last):
+        depth += 1 if brace[0] == "{" else -1
+        if depth < 0:
+            return False
+    return depth == 0
 
 
 def _is_data(value: str, *, is_encoded: bool) -> bool:
