@@ -131,8 +131,10 @@ def test_each_python_on_which_all_passed_is_named(package: str) -> None:
 
 
 def test_badges_show_what_holds() -> None:
-    """The badges of the README show the Pythons that core names, and its license."""
+    """The badges of the README show the Pythons that core names, its license, and the coverage that gates."""
     badges = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "images").glob("badge-*.svg")}
     named = [name.split()[-1] for name in project("core")["project"]["classifiers"] if "Python :: 3." in name]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     assert f">{' | '.join(named)}<" in badges["badge-python"]
+    assert f">≥ {settings['coverage']['report']['fail_under']} %<" in badges["badge-coverage"]
     assert f">{project('core')['project']['license']}<" in badges["badge-license"]
