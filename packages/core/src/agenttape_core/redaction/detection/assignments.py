@@ -34,7 +34,7 @@ from agenttape_core.redaction.detection.names import (
     words_of,
 )
 from agenttape_core.redaction.detection.nested import Nested, find_in_manifests, find_indented
-from agenttape_core.redaction.detection.values import is_opaque
+from agenttape_core.redaction.detection.values import is_alternating, is_opaque
 from agenttape_core.redaction.detection.views import VOCABULARY, beyond_ascii, places
 
 if TYPE_CHECKING:
@@ -202,6 +202,8 @@ _SETTER = Lazy(
     re.IGNORECASE,
 )
 """A call that takes a name and a value: `config.set("password", "x")`, `os.getenv("TOKEN", "x")`."""
+_ARGUMENT = Lazy(r"""\\{0,3}(?P<quote>["'])(?P<value>[^"'\\\s]{8,256})\\{0,3}(?P=quote)[ ]?\)""")
+"""The only argument of a call, if it is a word."""
 _SPECIAL = Lazy("[!@#$%^&*]")
 _OF_SQL = ("= ", "=")
 _FLAG = Lazy(r"-[A-Za-z]{0,40}(?:[Pp]ass|[Tt]oken|[Ss]ecret|[Kk]ey)\w{0,16}\Z")
@@ -210,6 +212,12 @@ _MADE_UP = Lazy(
     r"""(?P<word>(?=[^\s"'`<>]{0,64}[0-9])(?=[^\s"'`<>]{0,64}[A-Za-z])[\w!@#$%^&*+-]{6,64})(?=[\s.,;:)"'!?\\]|\Z)"""
 )
 """One word with a letter and a digit."""
+_GIVE = frozenset({"set", "with", "hash", "encrypt"})
+_TAKE = frozenset(
+    ("get", "find", "has", "is", "delete", "remove", "load", "fetch", "read", "check", "verify", "validate", "parse",
+     "create", "generate", "new", "issue", "revoke", "refresh", "decode", "sign", "resolve", "request", "by")
+)  # fmt: skip
+"""First words of functions that take a secret, and of those that take its owner."""
 _CELL = Lazy(r"[ ]{2,40}[^\s]{4,256}[ \t]{0,8}(?=\r?\n|\\n|\Z)")
 """The last column of an output: two blanks or more, and one word up to the end of the line."""
 _TOLD = Lazy(r"""[ ](?:(?:provided|given|supplied|used)[ ]?)?:?[ ]?[("'`]?(?P<key>[A-Za-z0-9_-]{20,256})(?![\w-])""")
@@ -224,9 +232,10 @@ _QUOTES = frozenset("\u00ab\u201c\u201e\u201a\u2018")
 """Opening quotes of printers."""
 _BLANKS = frozenset(" \u00a0\u202f")
 """Blanks that French has inside of its quotes."""
-_OF_MARGINS = string.digits + " \t>+|*$#-:.,[]"
-"""Characters in front of a line of a listing, a log or a quotation."""
+_LINE_HEAD = Lazy(r"\A(?:[>+|*$#-]|\d{1,6}[:|.)\t]|\[[^\]]{1,40}\]|\d[\d:T.,/+Z-]{4,32}|[A-Z]{4,8}:?|\s){1,8}")
+"""The marks of a log, a listing or a quotation in front of a line."""
 _NEAR = 120
+_LONGEST_NOUN = 2
 _OPENING = frozenset("{[")
 _APART = frozenset("\n\t\r\"'`(<>{}[,;:=&?#|/$@!*+%")
 """Characters before a stem that end what could belong to its name."""
@@ -372,7 +381,8 @@ def _as_argument(text: str, before: str, found: Assignment, loose: re.Match[str]
         return found
     if loose["listed"]:
         return found if _SETTER.search(before) and _LISTED.match(text, found.value) else None
-    return found if found.name == "PASSWORD" and before.endswith(_OF_SQL) else None
+    is_sql = found.name == "PASSWORD" and before.endswith(_OF_SQL)
+    return found if is_sql or _is_given_in_call(text, found) else None
 
 
 def _is_next_word(text: str, before: str, found: Assignment) -> bool:
@@ -390,5 +400,16 @@ def _is_next_word(text: str, before: str, found: Assignment) -> bool:
 
 def _is_directive(before: str, found: Assignment) -> bool:
     """Return True if a name begins a line, and is nothing but a name of a password: `AuthLDAPBindPassword "x"`."""
-    is_first = not before.rpartition("\n")[2].rpartition("\\n")[2].strip(_OF_MARGINS)
+    is_first = not _LINE_HEAD.sub("", before.rpartition("\n")[2].rpartition("\\n")[2]).strip()
     return is_first and found.demand is Demand.NOTHING and words_of(found.name)[-1] in PASSWORDS
+
+
+def _is_given_in_call(text: str, found: Assignment) -> bool:
+    """Return True if a method or a setter gets a word that is no English: `builder.apiKey("x1y2z3")`."""
+    argument = _ARGUMENT.match(text, found.value)
+    if argument is None or found.demand is not Demand.NOTHING or not is_alternating(argument["value"]):
+        return False
+    words = words_of(found.name.rpartition(".")[2])
+    is_method = "." in found.name or text[found.start - 1 : found.start] == "."
+    is_noun = is_method and len(words) <= _LONGEST_NOUN and words[0] not in _TAKE
+    return words[-1] not in HEADERS and (words[0] in _GIVE or is_noun)

@@ -13,7 +13,7 @@ from agenttape_core.redaction.detection.tables import (
     is_no_number,
     row,
 )
-from agenttape_core.redaction.detection.values import is_alternating, is_opaque
+from agenttape_core.redaction.detection.values import is_opaque
 
 FIELD = (
     r"(?i:passw|passcode|passphrase|\bpass\b|pwd\b|\bpin\b|\botp\b|secret|api[-_ ]?key|\btoken|\bcv[vc]\b"
@@ -51,7 +51,6 @@ _GIVEN = (
 )
 """The value of a tag of HTML."""
 _CALLED = r"""(?=[^<>]{0,600}?[\s"'](?i:%s)[ ]{0,4}=[ ]{0,4}\\{0,7}["']?(?P<name>[\w:.\[\]-]{1,64}))"""
-_WHOSE = "user|admin|client|db|root|access|auth|bearer|refresh|new|master"
 
 CODE: tuple[Row, ...] = (
     row("<input", r"""(?i:(?=[^<>]{0,600}?[\s"']type=\\{0,7}["']?password\b))""" + _GIVEN,
@@ -88,12 +87,6 @@ CODE: tuple[Row, ...] = (
     row('" -> ', QUOTED, '  ~ password = (sensitive)\n  ~ db_password = "<old>" -> "⟦n3wHarbor8⟧"',
         '  ~ password_policy = "strict" -> "stricter2"',
         before=r"""(?P<name>[\w.-]{1,64})[ ]{1,40}=[ ]\\{0,3}"[^"\n]{0,200}"""),
-    row(("password(", "passphrase(", "apikey(", "api_key(", "secret(", "token("), rf"[ ]?{QUOTED}[ ]?\)",
-        'builder.apiKey("⟦x1y2z3w4⟧")', 'builder.getToken("x1y2z3w4")', is_secret=is_alternating,
-        before=rf"(?i:\.|\b(?=set|with|hash|encrypt))(?i:set|with|use|add|hash|encrypt)?_?(?i:{_WHOSE})?_?",
-        words=" ".join(f"{verb}{whose}{name}" for verb in ("", "set", "set_", "with", "with_", "use", "hash", "encrypt")
-                       for whose in ("", *_WHOSE.split("|"), *(f"{one}_" for one in _WHOSE.split("|")))
-                       for name in ("password", "passphrase", "apikey", "api_key", "secret", "token"))),
     row("random_password", rf"""[^{{}}]{{0,80}}\{{[^{{}}]{{0,400}}?\bresult[ ]{{1,24}}=[ ]{QUOTED}""",
         'resource "random_password" "db" {\n  result = "⟦Kestrel-4419-xk⟧"\n}',
         'resource "random_password" "db" {\n  length = 15\n}'),
