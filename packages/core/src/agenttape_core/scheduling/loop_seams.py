@@ -2,7 +2,7 @@
 
 *Timeouts that are over before they begin* are timers all the same: `asyncio.timeout` sets no timer where its moment has
 passed when its block is entered, but cancels the block in the next round of the loop. A program that a busy machine
-holds up for as long as the timeout takes would take another path then, and no order tells. So do scopes of anyio.
+holds up for as long as the timeout takes would take another path then, and no order shows it. So do scopes of anyio.
 
 A timer comes when the
 program has nothing else to do, and in a replay when it came in the recording.

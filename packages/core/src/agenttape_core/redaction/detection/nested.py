@@ -198,7 +198,7 @@ _BASE64 = Lazy(r"[A-Za-z0-9+/]{2,}+={0,2}")
 _BRACES, _IN_BRACES = Lazy(r"[{}]"), Lazy(r"\{[ ]?[A-Za-z_]")
 _MARKS = "\\\"'"
 _REACH_OF_MANIFEST, _MOST, _MOST_DATA, _BACK = 8_192, 200, 2_000, 60
-"""Bounds of what is read, so that no text takes long."""
+"""Bounds of a reading, so that no text takes long."""
 
 
 class _Line(NamedTuple):

@@ -306,7 +306,7 @@ _ENCODED, _CONTENT = Lazy(r"[A-Za-z0-9+/=]{16}"), Lazy(r"(?<!\\)[A-Za-z0-9+/=]")
 
 
 def _is_pem(secret: str) -> bool:
-    """Return True if there is a key in the armour, and not a pseudonym or nothing, as in examples."""
+    """Return True if there is a key in the armour, and no pseudonym; in examples it's empty."""
     cut_off = secret.rpartition("-----")[2]
     return (_CONTENT.search(cut_off) if cut_off else _ENCODED.search(secret)) is not None
 

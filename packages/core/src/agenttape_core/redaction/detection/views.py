@@ -10,9 +10,10 @@ short. A single character is as quick either way.
 
 A text is searched as it reads: without colours, invisible characters, full-width forms and escapes. Agents read
 coloured terminals, and people copy keys from chats and web pages: `\x1b[31mghp_...`, a key with a soft hyphen in it.
+
 Quotations, diffs, listings and logs put a mark, a number or a time in front of each line, which belongs to no line.
 Tools return JSON in ASCII, in which `\u5bc6\u7801` is a password, and pages with quotes such as `&quot;` or `%22`.
-What is found is told in the positions of the original.
+A finding has the positions of the original.
 """
 
 from __future__ import annotations
