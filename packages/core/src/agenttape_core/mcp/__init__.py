@@ -1,7 +1,7 @@
 """Servers of the Model Context Protocol: a client's requests are recorded, and replayed without the servers.
 
 The transports of the official client are taped while sessions are open, whatever library uses them: `ClientSession`,
-`langchain-mcp-adapters`, `llama-index-tools-mcp`. A connection is a call as well: a stream of messages between requests.
+`langchain-mcp-adapters`, `llama-index-tools-mcp`. A connection is a call: a stream of messages between requests.
 
 In a replay no process is started and no connection made, until a request must really be sent.
 

@@ -130,7 +130,7 @@ def _timing_out(real: Callable[..., None]) -> Callable[..., None]:
 def _follow_anyio() -> None:
     """Follow the scopes of anyio, as `_follow_uvloop` does its loops."""
     scope = getattr(sys.modules.get(_ANYIO), "CancelScope", None)
-    timer = getattr(scope, "_timeout", None)  # no public name sets it
+    timer: Any = getattr(scope, "_timeout", None)  # no public name sets it
     if scope is None or hasattr(timer, "__wrapped__"):
         return
     if not {"_deadline", "_timeout_handle"} <= set(getattr(getattr(timer, "__code__", None), "co_names", ())):
