@@ -257,7 +257,10 @@ def test_each_check_is_sampled() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=settings().max_examples * 3 // 5, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=settings().max_examples * 3 // 5,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(conversations())
 def test_a_check_says_the_same_of_a_cassette_and_of_its_trace(conversation: Any) -> None:
     """For a drawn conversation and each turn of it, each check gives the same result for the cassette and the trace."""

@@ -115,14 +115,15 @@ def test_recover(command: Any, folder: Path, recorded: Path, kind: str, kinds: M
 
 @pytest.mark.parametrize("kind", ["functions", *(pytest.param(kind, marks=pytest.mark.night) for kind in FRAMEWORKS)])
 def test_verify(kind: str, command: Any, recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that replays one does the same in other environments; how far it is, is shown."""
+    """A program that replays one in two sessions does the same in other environments; how far it is, is shown."""
     Path("agent.py").write_text(
         "from agenttape_core import use_cassette\n"
         "from tests.core.cli.recorded_kinds import KINDS\n\n"
         "def run():\n"
-        f"    with use_cassette({str(recorded)!r}) as cassette:\n"
-        f"        KINDS[{kind!r}]()\n"
-        "    print(cassette.report)\n"
+        "    for _ in range(2):\n"
+        f"        with use_cassette({str(recorded)!r}) as cassette:\n"
+        f"            KINDS[{kind!r}]()\n"
+        "        print(cassette.report)\n"
     )
     monkeypatch.setattr("sys.stderr", told := io.StringIO())
     monkeypatch.setattr(told, "isatty", lambda: True)

@@ -290,6 +290,10 @@ def test_it():
     result.stdout.fnmatch_lines(["missed *test_it.yaml*1 missed*", "1 cassette replayed, 1 call*"])
     tests = json.loads((project.path / "report.json").read_text())["tests"]
     assert sorted(len(each["checks"][0]["findings"]) for each in tests) == [0, 1]
+    project.pytester.runpytest_subprocess("--dist=each", "-k", "no_such").stdout.no_fnmatch_line("*INTERNALERROR*")
+    project.tests("import os\n\ndef test_crash():\n    os._exit(3)\n")
+    result = project.pytester.runpytest_subprocess("-n1", "--dist=each")
+    result.stdout.fnmatch_lines(["*worker 'gw0' crashed*"])
 
 
 @pytest.mark.parametrize("logs_all", [False, True])

@@ -195,7 +195,7 @@ def test_what_does_not(project: Project, monkeypatch: pytest.MonkeyPatch) -> Non
             "recorded  cassettes/test_it/test_once.yaml  1 recorded",
             "recorded  cassettes/test_it/test_nested.yaml  1 recorded",
             "7 calls recorded; 1 recording replays OK",
-            "*= 5 recordings do not replay (it will fail in CI) =*",
+            "*= 5 recordings do not replay (they will fail in CI) =*",
             "test_it.py::test_cached passed while recording, then failed when it was replayed right away:",
             "  UnusedInteractionsError: The run made 0 of the 1 recorded calls in cassettes/*",
             "       1  call ask at ask",
@@ -232,6 +232,8 @@ def test_same(subtests):
             assert ask(n)
     with subtests.test("left out"):
         pytest.skip("left out")
+    with subtests.test("left out, too"):
+        raise unittest.SkipTest
 
 class TestCase(unittest.TestCase):
     @pytest.mark.cassette
@@ -249,6 +251,12 @@ def test_differs(subtests):
 def test_fails(subtests):
     with subtests.test("always"):
         assert not ask("fails")
+
+@pytest.mark.xfail(strict=False)
+@pytest.mark.cassette
+def test_expected(subtests):
+    with subtests.test("expected"):
+        assert not ask("expected")
 """
 
 
@@ -260,17 +268,17 @@ def test_subtests(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     result = project.run("--cassette-mode=all", "-p", "no:randomly", "-o", "verbosity_subtests=1")
     result.stdout.fnmatch_lines(
         [
-            "6 calls recorded; 2 recordings replay OK",
+            "7 calls recorded; 3 recordings replay OK",
             "*= 1 recording does not replay (it will fail in CI) =*",
             "test_it.py::test_differs passed while recording*",
-            "  test_it.py:25: CassetteMissError: *",
-            "=* 2 failed, 3 passed, 1 skipped, 5 subtests passed in *",
+            "  test_it.py:27: CassetteMissError: *",
+            "=* 2 failed, 3 passed, 2 skipped, 1 xfailed, 1 xpassed, 5 subtests passed in *",
         ]
     )
 
 
 TEMPORARY = """
-import tempfile
+import tempfile, agent
 from agenttape_core import use_cassette
 
 @pytest.mark.cassette
@@ -293,6 +301,27 @@ def test_named(tmp_path):
         assert file.read()
     import os
     os.remove("cassettes/gone.yaml")
+
+@pytest.mark.cassette
+def test_hides_a_miss(tmp_path):
+    try:
+        ask(len(agent.asked))
+    finally:
+        with use_cassette(tmp_path / "inner.yaml", mode="once"):
+            assert ask("inner")
+
+def test_makes():
+    with use_cassette("golden", mode="once"):
+        ask("golden")
+
+@pytest.mark.cassette
+def test_copies(tmp_path):
+    import shutil
+    before = len(agent.asked)
+    assert ask("outer")
+    shutil.copy("cassettes/golden.yaml", tmp_path)
+    with use_cassette(tmp_path / "golden.yaml"):
+        assert ask("golden" if len(agent.asked) > before else "another")
 """
 
 
@@ -303,13 +332,15 @@ def test_a_cassette_in_a_temporary_folder(project: Project, monkeypatch: pytest.
     monkeypatch.setattr(tempfile, "tempdir", None)
     project.tests(TEMPORARY)
     result = project.run("--cassette-mode=once", "-p", "no:randomly")
-    result.assert_outcomes(passed=3)
+    result.assert_outcomes(passed=6)
     result.stdout.fnmatch_lines(
         [
             "recorded  cassettes/test_it/test_of_pytest.yaml  1 recorded",
             "recorded  cassettes/test_it/test_of_python.yaml  1 recorded",
             "does not replay cassettes/test_it/test_named.yaml*",
-            "*= 1 recording does not replay (it will fail in CI) =*",
+            "does not replay cassettes/test_it/test_hides_a_miss.yaml*",
+            "does not replay cassettes/test_it/test_copies.yaml*",
+            "*= 3 recordings do not replay (they will fail in CI) =*",
         ]
     )
 

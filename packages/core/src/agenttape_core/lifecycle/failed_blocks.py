@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from agenttape_core.errors import AgentTapeError, AgentTapeHalt
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteNotFoundError
 from agenttape_core.lifecycle.running_test import FailedBlock, this_test
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def tell_failed(cassette: object, session: Session | None, error: BaseException,
     from agenttape_core.lifecycle.remedy import caller
 
     place = caller() if is_within else nearest_of_the_user()
-    block = FailedBlock(str(cassette), session, str(error), place.rpartition(":")[0])
+    is_new = isinstance(error, CassetteNotFoundError)
+    block = FailedBlock(str(cassette), session, str(error), place.rpartition(":")[0], is_new)
     if test is not None:
         test.failed.append(block._replace(session=None))  # which would live as long as the test
     for watcher in tuple(_watchers):

@@ -18,7 +18,7 @@ from agenttape_core.pytest_plugin.rerun import Excinfo, run_again
 from agenttape_core.session.report import NO_SIDE_EFFECTS
 
 if TYPE_CHECKING:
-    from agenttape_core.lifecycle.running_test import RunningTest
+    from agenttape_core.lifecycle.running_test import FailedBlock, RunningTest
     from agenttape_core.session import Report
     from agenttape_core.session.report import SkippedTool
 
@@ -60,7 +60,8 @@ def difference_of(
     found = list(_found(raised, replayed.report if replayed is not None else None))
     if not found:
         return []
-    if test is not None and any(_is_temporary(item, test, block.cassette) for block in test.failed[failed:]):
+    has_missed = replayed is not None and replayed.report.missed
+    if test is not None and not has_missed and any(_is_temporary(item, test, block) for block in test.failed[failed:]):
         return None
     first = f"{name} passed while recording, then failed when it was replayed right away:"
     tools = (
@@ -70,10 +71,10 @@ def difference_of(
     return [first, *(f"  {line}".rstrip() for line in lines)]
 
 
-def _is_temporary(item: pytest.Item, test: RunningTest, cassette: str) -> bool:
-    path, temporary = Path(cassette), tempfile.gettempdir()
+def _is_temporary(item: pytest.Item, test: RunningTest, block: FailedBlock) -> bool:
+    path, temporary = Path(block.cassette), tempfile.gettempdir()
     is_inside = path.is_relative_to(temporary) and not path.is_relative_to(item.config.rootpath)
-    return is_inside or any(map(path.is_relative_to, test.places().values()))
+    return block.is_new and (is_inside or any(map(path.is_relative_to, test.places().values())))
 
 
 def _bodies(tools: Sequence[SkippedTool]) -> Iterator[str]:

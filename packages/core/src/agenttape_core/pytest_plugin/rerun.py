@@ -150,10 +150,10 @@ def _unnoticed(item: pytest.Item) -> Iterator[list[Excinfo]]:
     def unreported(name: str, methods: Any, given: Any, firstresult: bool) -> Any:
         if name == "pytest_runtest_logreport":
             return []
-        raised = given["call"].excinfo if name == "pytest_runtest_makereport" else None
-        if raised is not None and not isinstance(raised.value, pytest.skip.Exception | pytest.xfail.Exception):
-            failed.append(raised)
-        return call_hook(name, methods, given, firstresult)
+        made = call_hook(name, methods, given, firstresult)
+        if name == "pytest_runtest_makereport" and made.failed and given["call"].excinfo is not None:
+            failed.append(given["call"].excinfo)
+        return made
 
     with contextlib.ExitStack() as around:
         around.enter_context(warnings.catch_warnings(record=True))

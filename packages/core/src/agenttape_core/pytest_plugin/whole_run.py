@@ -98,7 +98,8 @@ class WholeRun:
         """Collect the verdict of a test, and its misses, from its last phase, in whatever process it ran."""
         names = {name for name, _ in report.user_properties}
         is_each = getattr(self._config.option, "dist", "") == "each"  # with pytest-xdist: each worker runs all tests
-        test = f"{report.nodeid} [{report.worker_id}]" if is_each else report.nodeid
+        worker = getattr(report, "worker_id", "") if is_each else ""  # none if the worker has crashed
+        test = f"{report.nodeid} [{worker}]" if worker else report.nodeid
         if self._reports is not None:
             self._reports.note(report, test)
         if report.when != "teardown" and report.failed and "agenttape.miss" in names:
@@ -283,8 +284,8 @@ class WholeRun:
             yield "misses your program swallowed", lines_of_caught(self._caught)
         differing = [verdict for verdict in verdicts if verdict.difference]
         if differing:
-            do = "does" if len(differing) == 1 else "do"
-            title = f"{counted(len(differing), 'recording')} {do} not replay (it will fail in CI)"
+            do, they = ("does", "it") if len(differing) == 1 else ("do", "they")
+            title = f"{counted(len(differing), 'recording')} {do} not replay ({they} will fail in CI)"
             yield title, differences(differing)
         if self._orphans:
             yield "orphaned cassettes", sorted(self._orphans)
