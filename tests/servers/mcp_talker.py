@@ -8,8 +8,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
+
+SAYINGS = ("server ready", "token=okd5ihu9lEmJcADwyQNeLnpT", "connected to the database")
 
 
 def send(**message: Any) -> None:
@@ -43,6 +46,8 @@ def answer(request: dict[str, Any]) -> None:
     send(id=request["id"], result={"content": [{"type": "text", "text": f"talked {os.getpid()}"}]})
     if then == "log":
         log("after the answer")
+    for text in SAYINGS if then == "say" else ():
+        send(method="notifications/message", params={"level": "info", "data": text})
     if then == "ask":
         send(id="a question", method="ping")
     if then == "leave":
@@ -56,6 +61,8 @@ if __name__ == "__main__":
         received = json.loads(line)
         if received.get("method") == "notifications/initialized":
             log("ready")
+        elif received.get("method") == "notifications/progress":
+            time.sleep(60)  # it's ended before
         elif received.get("method") == "notifications/roots/list_changed":
             log("roots")
         elif "method" not in received:

@@ -18,6 +18,7 @@ import pytest
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError
+from agenttape_core.mcp import links
 
 pytest.importorskip("mcp")
 
@@ -211,6 +212,39 @@ def test_messages_between_requests(talker: Talker, tmp_path: Path) -> None:
     first = is_equal(tmp_path / "between.yaml", talker, program)
     assert first.index("was ready") == 1
     assert first[-2] == "the last"
+
+
+def test_each_message_is_a_text(talker: Talker, tmp_path: Path) -> None:
+    """A secret in a message is found, whatever message came before; and those that come after it stay as they are."""
+
+    async def program() -> list[str]:
+        heard = Heard()
+        async with talker.connected(logging_callback=heard.log) as client:
+            await talk(client, "say")
+            await heard.until("connected")
+        return [word for word in heard.words if not word.startswith("ready")]
+
+    with use_cassette(tmp_path / "says.yaml", mode="all"):
+        ready, said, connected = asyncio.run(program())
+    secret = said.partition("=")[2]
+    assert secret not in (tmp_path / "says.yaml").read_text("utf-8")
+    with use_cassette(tmp_path / "says.yaml"):
+        again = asyncio.run(program())
+    assert (again[0], again[2]) == (ready, connected) == ("server ready", "connected to the database")
+    assert again[1].startswith("token=[REDACTED:")
+
+
+def test_a_server_that_reads_no_longer(talker: Talker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that leaves doesn't wait for a server to read what was sent."""
+    monkeypatch.setattr(links, "_LEAVING", 0.01)
+
+    async def program() -> list[str]:
+        async with talker.connected() as client:
+            for _ in range(4):
+                await client.send_progress_notification(1, 1.0, message="x" * 300_000)
+        return ["left"]
+
+    assert is_equal(tmp_path / "reads.yaml", talker, program) == ["left"]
 
 
 def test_a_server_asks_between_requests(talker: Talker, tmp_path: Path) -> None:

@@ -57,6 +57,8 @@ _RECORDED: Slot[frozenset[str]] = Slot(
 )
 """The names of the recorded calls that aren't of tools."""
 _RAISED = "raised"  # the key of an error of the transport, among what a client receives
+_LEAVING = 2.0
+"""Seconds that a server has to read what was sent before the client left: as `mcp` gives it to end."""
 _TOOLS: Slot[dict[str, Tools]] = Slot(lambda _: {})
 """The tools of each server, by its identity: a client may connect again for each call."""
 
@@ -117,6 +119,7 @@ class _Link:
         self._calls: dict[Any, _Sent] = {}  # the requests that the server is working on, by their ids
         self._stream: RealStream | None = None
         """The recording of the connection: a stream of all that comes while the server works on no request."""
+        self._came = 0  # so much has come without a request
         self._of_recording: set[Any] = set()  # the ids of recorded requests of the server, whose answers are dropped
         self._failing: asyncio.Task[None] | None = None  # replays a connection that fails, to its end
         self._failure: Exception | None = None
@@ -283,7 +286,12 @@ class _Link:
         if request_id is None:
             await self._comes_between(without_token(message, None))
             return True
-        return await self._calls[request_id].call.effect_comes(without_token(message, request_id))
+        return await self._calls[request_id].call.effect_comes(self._numbered(without_token(message, request_id)))
+
+    def _numbered(self, plain: dict[str, Any]) -> dict[str, Any]:
+        """Return something by its number: as a chunk or an effect, it's no piece of a text that the next continues."""
+        self._came += 1
+        return {str(self._came): plain}
 
     async def _follows_answers(self) -> None:
         """Wait until the answers have reached the client that came before."""
@@ -296,7 +304,7 @@ class _Link:
         await self._follows_answers()
         if self._stream is not None:
             await self._stream.comes()
-            self._stream.arrived(plain)
+            self._stream.arrived(self._numbered(plain))
         elif self._session.policy.records:
             self._session.report.add_nondeterminism(
                 f"{label_of(self._server)} sent something between requests that was not recorded, as its connection was"
@@ -304,7 +312,9 @@ class _Link:
             )
 
     def _comes_again(self, plain: dict[str, Any], request_id: Any = None) -> None:
-        """Pass on something recorded."""
+        """Pass on something recorded; by its number, except in recordings of earlier versions."""
+        if len(plain) == 1 and (number := next(iter(plain))).isdigit():
+            plain = plain[number]
         if plain == CLOSED:
             self._to_client.close()
         elif _RAISED in plain:
@@ -347,7 +357,7 @@ class _Link:
             task.cancel()
         try:
             if self._sending:
-                await asyncio.wait(self._sending)
+                await asyncio.wait(self._sending, timeout=_LEAVING)
         finally:
             await self._end()
         if self._failure is not None:
