@@ -137,8 +137,17 @@ def test_data_of_a_secret_of_kubernetes(written: Callable[[Any], Any]) -> None:
 
 FLOW = "kind: {kind}\nmetadata: {{name: db}}\ndata: {{foo: {data[foo]}}}\n"
 FLOW += "stringData: {{safe: {stringData[safe]}, user: bob, port: 5432}}\n"
-LONG = "QUJDREVG" * 800  # 6,400 characters
+LONG = "QUJDREVG" * 1_500  # 12,000 characters
+MANY = "".join(f"  k{number}: QUJDREVG\n" for number in range(300))
 KEYS = {
+    "a long value of JSON": json.dumps({"kind": "Secret", "data": {"a": LONG, "zed": "c2VjcmV0MQ=="}}),
+    "a long value in braces": f"kind: Secret\ndata: {{a: {LONG}, zed: c2VjcmV0MQ==}}\n",
+    "many lines": f"kind: Secret\ndata:\n{MANY}  zed: c2VjcmV0MQ==\n",
+    "many lines above the kind": f"data:\n{MANY}  zed: c2VjcmV0MQ==\nkind: Secret\n",
+    "odd keys and values": json.dumps({"kind": "Secret", "data": {"a b": 'x"y', "c": "c2VjcmV0MQ"}}),
+    "many objects": "data: []\n" * 2_000 + "---\nkind: Secret\ndata:\n  zed: c2VjcmV0MQ==\n",
+    "an owner": "kind: Secret\nmetadata:\n  owners:\n  - kind: Secret\ndata:\n  zed: c2VjcmV0MQ==\n",
+    "lines in JSON": json.dumps({"a": "apiVersion: v1\nkind: Secret\ndata:\n  zed: c2VjcmV0MQ==", "b": 1}),
     "a long value": f"kind: Secret\ndata:\n  tls.crt: {LONG}\n  blob: {LONG}\n  zed: c2VjcmV0MQ==\n",
     "a comment": "kind: Secret\ndata:\n  a.b: c2VjcmV0MQ==\n  # not the last\n\n  zed: c2VjcmV0MQ==\n",
     "a value of another form": "kind: Secret\ndata:\n  short: b\n  zed: c2VjcmV0MQ==\n",
@@ -151,8 +160,32 @@ KEYS = {
 @pytest.mark.parametrize("text", KEYS.values(), ids=KEYS)
 def test_all_keys_of_a_secret_of_kubernetes(text: str) -> None:
     """Each value of a Secret's data is replaced, also below long values, comments and values of other forms."""
-    redacted = str(Redactor("k").text(text))
-    assert not any(secret in redacted for secret in ("c2VjcmV0MQ", "QUJDREVG"))
+    redactor = Redactor("k")
+    redacted = redactor.text(text)
+    assert not any(secret in str(redacted) for secret in ("c2VjcmV0MQ", "QUJDREVG"))
+    assert redactor.text(redacted) == redacted
+    assert redactor.rehydrate(redacted) == text
+
+
+TOLD = ["db-1.internal", "https://Db1.example.com/x?y=1", "1.27.3", "v1.2.3-rc1", "eu-west-1", "10.0.0.1:5432"]
+TOLD += ["SCRAM-SHA-512", "app2.example.com:8443", "bob2@example.com", "Mozilla/5.0", "12h30m", "/etc/App1", "AES-256"]
+
+
+@pytest.mark.parametrize("told", TOLD)
+def test_settings_in_a_secret_of_kubernetes(told: str) -> None:
+    """Hosts, URLs and versions among the texts of a Secret stay, and in braces behind a name."""
+    manifest = {"kind": "Secret", "stringData": {"setting": told}}
+    for plain in (manifest, json.dumps(manifest), yaml.safe_dump(manifest), f"secrets: {{region: {told}}}"):
+        assert Redactor("k").value(plain) == plain
+
+
+@pytest.mark.parametrize("data", [{}, {"data": {"x": "eA=="}}, {"stringData": "x"}, {"stringData": {"x": "y"}}])
+def test_what_tells_of_a_secret_in_a_secret(data: dict[str, Any]) -> None:
+    """An item that tells of another one does so in a Secret, too, and a password in its data hides no other value."""
+    plain = {"kind": "Secret", "selector": "#password", "text": "hunter2x", **data}
+    assert "hunter2x" not in str(Redactor("k").value(plain))
+    plain = {"kind": "Secret", "data": {"password": "c2VjcmV0MQ==", "db": "QUJDREVG"}}
+    assert "QUJDREVG" not in str(Redactor("k").value(plain))
 
 
 @pytest.mark.parametrize(

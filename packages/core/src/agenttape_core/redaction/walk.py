@@ -177,27 +177,28 @@ def _redact_dict(plain: dict[str, Any], redactor: Replacer) -> dict[str, Any]:
             changes[key] = redacted
     if harmless.issuperset(plain):
         return _changed(plain, changes, redactor) if changes else plain
-    return _changed(plain, _told(plain, redactor) | changes, redactor)
+    return _changed(plain, changes | _told(plain, redactor), redactor)
 
 
 def _told(plain: dict[str, Any], redactor: Replacer) -> dict[str, Any]:
     """Return what changes in a dict of which one item says that another is a secret."""
-    if plain.get("kind") == "Secret" and ("data" in plain or "stringData" in plain):  # of Kubernetes
+    told = {}
+    if plain.get("kind") == "Secret":  # of Kubernetes
         told = {key: redact_denied(plain[key], SECRET, redactor) for key in ("data",) if key in plain}
-        texts = plain.get("stringData")
-        return told | ({"stringData": _of_texts(texts, redactor)} if isinstance(texts, dict) else {})
+        if isinstance(texts := plain.get("stringData"), dict):
+            told["stringData"] = _of_texts(texts, redactor)
     if not any(_tells_of_secret(key, plain[key]) for key in TELLING.intersection(plain)):
-        return {}
+        return told
     typed = _TYPED_IN.intersection(plain)
     if plain.get("sensitive") is True:  # whatever it is: an output of Terraform may be a number or a map
-        return {key: redact_denied(plain[key], SECRET, redactor) for key in typed}
-    return {key: redactor.whole(plain[key], SECRET) for key in typed if isinstance(plain[key], str)}
+        return told | {key: redact_denied(plain[key], SECRET, redactor) for key in typed}
+    return told | {key: redactor.whole(plain[key], SECRET) for key in typed if isinstance(plain[key], str)}
 
 
 def _of_texts(texts: dict[str, Any], redactor: Replacer) -> dict[str, Any]:
     """Return the texts of a Secret with those replaced that may be one: a user is none."""
-    is_secret = (isinstance(text, str) and is_text_of_manifest(text) for text in texts.values())
-    changes = {key: redactor.whole(texts[key], SECRET) for key, is_one in zip(texts, is_secret, strict=True) if is_one}
+    may_be = {key: text for key, text in texts.items() if isinstance(text, str) and is_text_of_manifest(text)}
+    changes = {key: redactor.whole(text, SECRET) for key, text in may_be.items()}
     return _redact_dict({**texts, **changes}, redactor)
 
 

@@ -183,43 +183,43 @@ _NO_VALUE = Lazy(r"[ \t]{0,8}(?:#[^\r\n\\]{0,200})?(?=\r?\n|\\n)")
 """The rest of the line of a key that has its value below."""
 _LINE = Lazy(
     r"""(?x) (?P<indent>[ ]{0,60}) (?P<content> (?P<items>(?:-[ ]{1,4}){0,4})
-    (?:(?P<key>["']?[\w.-]{1,253}["']?):(?=\s|\\n|["']?\Z)[ ]{0,4})? (?P<value>(?:[^\r\n\\]|\\(?!n)){0,8192}+) )"""
+    (?:(?P<key>["']?[\w.-]{1,253}["']?):(?=\s|\\n|["']?\Z)[ ]{0,4})? (?P<value>(?:[^\r\n\\]++|\\(?!n))*+) )"""
 )
 """A line of YAML: its indentation, the marks of items of lists, a key and a value."""
 _PAIR = Lazy(
     r"""(?x) [{,] (?:\s|\\n){0,60} (?P<key>(?P<mark>\\{0,7}["'])?[\w.-]{1,253}(?(mark)(?P=mark))): [ ]{0,4}
-    (?P<value> (?P<quote>\\{0,7}["'])? (?(quote)(?:(?!(?P=quote))[^\r\n]){0,8192}+(?P=quote)|[^\s,{}\[\]]{0,512}+) )
+    (?P<value> (?P<quote>\\{0,7}["'])? (?(quote)(?:(?!(?P=quote))[^\r\n])*+(?P=quote)|[^\s,{}\[\]]*+) )
     (?:\s|\\n){0,60}"""
 )
 """A pair of a mapping in braces, in YAML and in JSON."""
 _KIND = Lazy(r"""(?P<quote>\\{0,7}["'])?kind(?(quote)(?P=quote)):[ ]{0,4}\\{0,7}["']?\Z""")
-_DATA = Lazy(r"""(?P<quote>\\{0,7}["'])?\b(?P<key>data|stringData)(?(quote)(?P=quote)):[ ]{0,4}""")
+_DATA = Lazy(r"""(?P<quote>\\{0,7}["'])?(?:\b|(?<=\\n))(?P<key>data|stringData)(?(quote)(?P=quote)):[ ]{0,4}""")
+_DATUM = Lazy(r"""\\{0,7}["']?(?P<datum>[^\s"'\\]++)\\{0,7}["']?[ ]*+(?:(?<=["'])|(?=\\{0,7}["']|\Z))""")
+"""A value on its line, behind which a string that holds the manifest may end."""
 _BASE64 = Lazy(r"[A-Za-z0-9+/]{2,}+={0,2}")
 _BRACES, _IN_BRACES = Lazy(r"[{}]"), Lazy(r"\{[ ]?[A-Za-z_]")
 _MARKS = "\\\"'"
-_REACH_OF_MANIFEST, _MOST, _MOST_DATA, _BACK = 8_192, 200, 2_000, 60
+_REACH_OF_MANIFEST, _MOST, _NEAREST, _BACK = 8_250, 200, 2, 60
 """Bounds of a reading, so that no text takes long."""
 
 
 class _Line(NamedTuple):
     """A line of YAML, or a pair of a mapping in braces."""
 
-    at: int  # its key, with the quote of that
-    start: int  # its value, with the quote of that
     key: str
+    start: int  # its value, with the quote of that
+    end: int
     value: str  # without quotes
     is_item: bool
 
     @classmethod
     def of(cls, found: re.Match[str], *, is_item: bool = False) -> _Line:
         """Return a line by its match."""
-        key = found["key"] or ""
-        return cls(
-            found.start("key"), found.start("value"), key.strip(_MARKS), found["value"].strip().strip(_MARKS), is_item
-        )
+        key, value = (found["key"] or "").strip(_MARKS), found["value"].strip().strip(_MARKS)
+        return cls(key, *found.span("value"), value, is_item)
 
 
-def _below(text: str, at: int, column: int) -> Iterator[_Line]:
+def _below(text: str, at: int, column: int, most: int = _MOST) -> Iterator[_Line]:
     """Yield the pairs in braces at a position, or else the lines of the block below a key in a column.
 
     The items of a list may be in the column itself; lines without content are left out.
@@ -231,7 +231,7 @@ def _below(text: str, at: int, column: int) -> Iterator[_Line]:
             if text[at : at + 1] != ",":  # a mapping within it has its own names
                 return
         return
-    for _ in range(_MOST):
+    for _ in range(most):
         line_break = _BREAK.search(text, at, at + _REACH)
         line = _LINE.match(text, line_break.end()) if line_break else None
         if line is None:
@@ -271,7 +271,7 @@ def find_indented(view: View, found: Assignment, names: Names) -> Iterator[Findi
         if not line.value or text[line.start] in "#&*|>{[" or (line.key and is_told(line.key, line.value)):
             continue
         own = names.demand_of(line.key) if line.key else found.demand
-        if own is None or own is Demand.NOTHING:
+        if own is Demand.NOTHING or (own is None and (not is_in_braces or is_text_of_manifest(line.value))):
             below = found._replace(value=line.start, gap=" ", close=None, demand=own or found.demand)
             if finding := find_value(view, below):
                 yield finding
@@ -283,24 +283,40 @@ def find_in_manifests(view: View) -> Iterator[Finding]:
     met = (at for at in places(view.raw, b"Secret") if not text[at + 6 : at + 7].isalnum())
     kinds = [kind for at in met if (kind := _KIND.search(text, max(0, at - _BACK), at))]
     starts = [kind.start() for kind in kinds]
-    for data in itertools.islice(_DATA.finditer(text) if kinds else (), _MOST_DATA):
+    for data in _DATA.finditer(text) if kinds else ():
         nearest = bisect_left(starts, data.start())
-        if any(_are_together(text, kind, data) for kind in kinds[max(0, nearest - 1) : nearest + 1]):
-            for line in _below(text, data.end(), _column(text, data.start())):
-                if _is_data(line.value, is_encoded=data["key"] == "data"):
-                    start = text.find(line.value, line.start)
-                    yield view.finding(start, start + len(line.value), SECRET)
+        near = kinds[max(0, nearest - _NEAREST) : nearest + _NEAREST]
+        if any(_are_together(text, kind, data) for kind in near):
+            yield from (view.finding(start, end, SECRET) for start, end in _data_of(text, data))
+
+
+def _data_of(text: str, data: re.Match[str]) -> Iterator[tuple[int, int]]:
+    """Yield where the secret values of data are."""
+    is_encoded, column = data["key"] == "data", _column(text, data.start())
+    if data["quote"]:
+        leaves = _Parser(text, data.end(), data["quote"]).value()
+        for leaf in leaves.values() if isinstance(leaves, dict) else ():
+            if not isinstance(leaf, _Leaf) or leaf.is_number or leaf.start >= leaf.end:
+                continue
+            if is_encoded or is_text_of_manifest(text[leaf.start : leaf.end]):
+                yield leaf.start, leaf.end
+    elif column >= 0 or text[data.end() : data.end() + 1] == "{":
+        for line in _below(text, data.end(), column, len(text)):
+            datum = _DATUM.match(text, line.start, line.end)
+            if datum and (_is_base64 if is_encoded else is_text_of_manifest)(datum["datum"]):
+                yield datum.span("datum")
 
 
 def _are_together(text: str, one: re.Match[str], other: re.Match[str]) -> bool:
     """Return True if two keys belong to one mapping: to one block of lines, or in the same braces."""
     first, last = sorted((one.start(), other.start()))
-    if last - first > _REACH_OF_MANIFEST or bool(one["quote"]) != bool(other["quote"]):
+    if last - first > _REACH_OF_MANIFEST or one["quote"] != other["quote"]:
         return False
     column = _column(text, first)
     if not one["quote"] and max(column, _column(text, last)) >= 0:
-        siblings = _below(text, first, column - 1) if column == _column(text, last) else ()
-        return any(line.at == last for line in itertools.takewhile(lambda line: line.at <= last, siblings))
+        # A line with content that begins in front of the column ends the mapping.
+        end = rf"(?:\n|\\n)(?:---|(?![ ]{{{column}}})[ ]*+(?![ \r\n#]|\\[rn]|\Z))"
+        return column == _column(text, last) and re.compile(end).search(text, first, last) is None
     depth = 0
     for brace in _BRACES.finditer(text, first, last):
         depth += 1 if brace[0] == "{" else -1
@@ -309,7 +325,5 @@ def _are_together(text: str, one: re.Match[str], other: re.Match[str]) -> bool:
     return depth == 0
 
 
-def _is_data(value: str, *, is_encoded: bool) -> bool:
-    if is_encoded:
-        return len(value) % 4 == 0 and _BASE64.fullmatch(value) is not None
-    return is_text_of_manifest(value)
+def _is_base64(value: str) -> bool:
+    return len(value) % 4 == 0 and _BASE64.fullmatch(value) is not None

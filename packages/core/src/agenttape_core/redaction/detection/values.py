@@ -193,7 +193,16 @@ _METADATA = set_of(
 _DATE = Lazy(r"\d{4}-\d\d-\d\d(?:[T ][\d:.,]{4,20}(?:Z|[+-]\d\d:?\d\d)?)?")
 _WORDS = Lazy(r"[^\W\d_]*+(?:[ ,:/._-]++[^\W\d_]++)*+")
 _MAX_WORDS = 80
-_SIGN = Lazy("[0-9!@#$%^&*?]")
+_CHOSEN = Lazy(
+    r"""(?=\S*[0-9])(?=\S*[a-z])(?:(?=\S*[A-Z!$^])|(?=[a-z]+[0-9]+[a-z])(?![0-9a-f]+\Z|.*[^a-z0-9]))"""
+    r"""[^\s"'{}()<>\[\]=,;]{8,128}={0,2}"""
+)
+"""A password: letters and digits, and a sign, a capital or digits amid small letters."""
+_TOLD = Lazy(
+    r"(?x) [A-Za-z][\w+.-]{0,40}:[\w:]{0,40}// | v?\d{1,9}[.-]\d | \w{1,40}/\d"
+    r"| (?:[\w.+-]{1,64}@)? (?:[\w*-]{1,63}\.){1,9} [A-Za-z][\w-]{0,63} (?:[:/=]|\Z)"
+)
+"""The beginning of a URL, a version or a date, and of a host."""
 _TOKEN_WORDS = ("token",)
 _COOKIES = (("cookies",), ("cookie",))
 LEAST_BELOW = 1_000
@@ -201,8 +210,10 @@ LEAST_BELOW = 1_000
 
 
 def is_text_of_manifest(value: str) -> bool:
-    """Return True if a text of a Secret of Kubernetes may be secret: a user or a port isn't."""
-    return _SIGN.search(value) is not None and _is_text(value) and not is_placeholder(value)
+    """Return True if a text of a Secret of Kubernetes looks like a secret: a user, a host or a version doesn't."""
+    if _TOLD.match(value) or _FOLDER.match(value) or is_placeholder(value):
+        return False
+    return bool(_CHOSEN.fullmatch(value)) or is_random(value)
 
 
 def is_description(names: Collection[str], sort: object) -> bool:
