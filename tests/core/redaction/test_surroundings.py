@@ -69,6 +69,43 @@ FOUND = [
     'OpenAIClient.builder().apiKey("{}").build()',
     'user.set_password("{}")',
     "client.withSecretKey( '{}' )",
+    'client.setDatabasePassword("{}")',
+    'client.setKeystorePassword("{}")',
+    'client.setSmtpPassword("{}")',
+    'builder.secretKey("{}")',
+    'builder.privateKey("{}")',
+    'builder.apiSecret("{}")',
+    'builder.encryptionKey("{}")',
+    'builder.pwd("{}")',
+    'encrypt_password("{}")',
+    'request.addBasicAuth("bob", "{}")',
+    'request.setHttpBasicAuth("bob", "{}")',
+    'client.useBearerAuth("{}")',
+    'client.basic_auth(user, Some("{}"))',
+    "proxy_auth=('bob', '{}')",
+    "client.http_auth = HTTPDigestAuth('bob', '{}')",
+    '<input type = "password" value="{}">',
+    '<input/type="password"/value={}>',
+    f'<input type="password" class="{"row " * 175}" value="{{}}">',
+    '"<input\\n\\ttype=\\"password\\"\\n\\tvalue=\\"{}\\">"',
+    '<input type="password" title="it\'s value = x" value="{}">',
+    '<input name="api_key" placeholder="value=1" value="{}">',
+    'INFO: AuthLDAPBindPassword "{}"',
+    '[nginx] AuthLDAPBindPassword "{}"',
+    '2026-11-30T12:00:00Z AuthLDAPBindPassword "{}"',
+    "user bob pwd {}",
+    "username bob passphrase {}",
+    "connect bob db_password {}",
+    "setup.exe /db-password:{}",
+    "setup.exe /AdminPassword:{}",
+    "$ terraform output -raw db_password\n{}\n$",
+    "az vm user update -u bob -p {} -n vm1",
+    "the password on the server is still {}",
+    "the password at work: {}",
+    "The passphrase was reset to {}",
+    "the password changed to {}",
+    "Password:\n{}\n",
+    "rotated the access key to `{}`",
 ]
 
 
@@ -90,6 +127,28 @@ def test_found_in_pieces(redactor: Redactor, text: str) -> None:
     for at in range(text.index(SECRET) + 1, text.index(SECRET) + len(SECRET)):
         chunks = redactor.chunks([{"content": text[:at]}, {"content": text[at:]}])
         assert SECRET not in "".join(str(chunk["content"]) for chunk in chunks if isinstance(chunk, dict))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "setx DB_PASSWORD tundra",
+        "npm config set PASSWORD tundra",
+        "env DB_PASSWORD tundra",
+        "RUN x\narg DB_PASSWORD tundra",
+        "http_auth=('bob', 'tundra')",
+        '<input type = "password" value="tundra">',
+        'password: "open tundra password"',
+        'password: "reset tundra password"',
+        "requirepass \u043ftundra \u0440 9",
+        'password: "open the tundra passphrase"',
+    ],
+)
+def test_words_are_found(redactor: Redactor, text: str) -> None:
+    """A secret may be a word, or some, where its surroundings leave no doubt."""
+    redacted = redactor.text(text)
+    assert "tundra" not in redacted
+    assert redactor.rehydrate(redacted) == text
 
 
 def test_codes_in_prose(redactor: Redactor) -> None:
@@ -143,6 +202,20 @@ def test_codes_in_prose(redactor: Redactor) -> None:
         'get_password("user42x9") and verify_token("abc1defg")',
         'page.cookie("session1a2") and field.password("Enter_password")',
         'findByKey("k1a2b3c4") and t.key("a1b2c3d4")',
+        '<input type="password" onchange="value = this.value">',
+        '<input type="password" title="the value = x" placeholder="value=1">',
+        "terraform output -raw vpc_id\nvpc-0a1b2c3d4e",
+        "az vm image list -p Canonical1 --all",
+        "Password:\nroot@box1:~# ls",
+        "Password:\nroot@box1:~#",
+        '"Password:\\nroot@box1:~#"',
+        'updated the foreign key to "orders_2024", changed the sort key to `created-2024`',
+        'I changed the token to `user_token_4419` and set the secret to "db-creds-2024"',
+        "the password is still 12-char minimum, the token on the bus is now 24-hour",
+        "The password changed to 12-char minimum; the passphrase was reset to 12-char minimum",
+        "the secret at rest: AES-256, the secret on disk is AES-256",
+        'password: "Forgot your password?"',
+        'password: "Please enter your new password."',
     ],
 )
 def test_left_alone(redactor: Redactor, text: str) -> None:

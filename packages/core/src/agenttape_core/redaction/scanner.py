@@ -11,7 +11,7 @@ from agenttape_core.redaction.detection.assignments import (
     holds_foreign,
 )
 from agenttape_core.redaction.detection.encoded import find_encoded
-from agenttape_core.redaction.detection.fields import find_inserted
+from agenttape_core.redaction.detection.fields import find_inserted, find_tags
 from agenttape_core.redaction.detection.findings import BASE64, Finding, without_overlaps
 from agenttape_core.redaction.detection.names import STEMS, Names
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
@@ -121,7 +121,7 @@ class Scanner:
 
         formed, named, ruled, encoded = _by_form(view, strict=strict), [], [], []
         if not strict and (self.names.has_own or not _is_of_words(view)):
-            named = [*find_assignments(view, self.names), *find_inserted(view, self.names)]
+            named = [each for find in (find_assignments, find_inserted, find_tags) for each in find(view, self.names)]
             ruled = list(TABLES.find(view, self.names))
         if not strict and len(view.text) >= LONG and view.long_runs:
             encoded = list(find_encoded(view))

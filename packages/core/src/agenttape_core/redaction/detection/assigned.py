@@ -49,6 +49,11 @@ _COOKIE = Lazy(r"[^\s=;,]{1,128}=[^\s=]")
 _AFTER_STRING = Lazy(r"[\s),;:\]}\\]|\Z")
 _CODE = Lazy(r"[A-Za-z_][\w.]*")
 _WORDS = Lazy(r"[A-Za-z_.=/-]+")
+_PAIR = Lazy(
+    r"""(?:[\w.]{0,40}Auth)?[(][ ]?\\{0,3}["'][^"'\\\n]{0,128}\\{0,3}["'],"""
+    r"""[ ]?\\{0,3}["'](?P<secret>[^"'\\\n]{1,256})\\{0,3}["']"""
+)
+"""User and password, as HTTP clients take them: `("bob", "x")`, `HTTPBasicAuth("bob", "x")`."""
 _BREAK, _IN_LINE = r"(?:\r?\n|\\n)", r"(?:[^\r\n\\]|\\(?!n))"
 _BLOCK = Lazy(
     rf"""[|>][+-]?[1-9]?[ \t]{{0,4}}{_BREAK}(?P<indent>[ \t]{{1,32}})(?P<secret>(?![\s#]){_IN_LINE}{{1,512}}"""
@@ -148,6 +153,9 @@ def _is_turn(value: str, found: Assignment, *, is_quoted: bool) -> bool:
 
 def _suspicious(text: str, found: Assignment, start: int, end: int, *, is_quoted: bool) -> tuple[int, int]:
     """Return where the secret under a name such as `key` or `auth` starts and ends."""
+    pair = _PAIR.match(text, found.value) if found.sep == "=" and found.name.endswith("auth") else None
+    if pair:
+        return _NOTHING if is_placeholder(pair["secret"]) else pair.span("secret")
     value = text[start:end]
     is_code = not is_quoted and "." in value and _CODE.fullmatch(value)
     return (start, end) if satisfies(value, found.demand) and not is_code else _NOTHING

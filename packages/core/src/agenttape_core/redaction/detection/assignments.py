@@ -162,13 +162,13 @@ _REST = Lazy(rf"(?:(?![{_JOINED}])[\w{MARKS}-]){{0,48}}+")
 _BEHIND = frozenset("*\\\"'`] \t:=>,(\r\n\u2192" + _JOINED)
 """All that can follow a name of which the value is given."""
 _SAYS = "is|was|ist|war|lautet|est|es|\xe9|\xe8|\xe4r|er|je|jest|este|to|là|это|है|हैं"
-_SAYS += r"|[\u2013\u2014]|changed[ ]to|mudou[ ]para|cambió[ ]a"
+_TELLS = r"[\u2013\u2014]|changed[ ]to|mudou[ ]para|cambió[ ]a"
 """Words between a name and its value in prose, in the languages of the names."""
 _STILL = (
     "now|still|currently|again|übrigens|jetzt|noch|ahora|todavía|maintenant|toujours|agora|ancora|adesso|teraz|теперь"
 )
-_PURPOSES = "for|to|of|on|at|f\u00fcr|zum|zur|am|para|pour|de|da|do|del|della|dla|du|des|van|voor|till|til|от|для|к"
-_FOR = rf"[ ](?:{_PURPOSES})(?:[ ][\w.@'-]{{1,40}}){{1,4}}?"
+_PURPOSES = "for|to|of|f\u00fcr|zum|zur|am|para|pour|de|da|do|del|della|dla|du|des|van|voor|till|til|от|для|к"
+_FOR = rf"[ ](?:{_PURPOSES}|(?P<place>on|at))(?:[ ][\w.@'-]{{1,40}}){{1,4}}?"
 """The purpose of a password: `the password for the portal is`."""
 _ALONE = r"(?:[ ]{1,4}|(?:\s|\\n){2,12}(?=\S+(?:\s|\\n|\Z)))"
 """The text in front of a value: blanks, or lines above the one that is nothing but the value."""
@@ -177,9 +177,9 @@ _BETWEEN = r"""(?:\\{0,7}["'](?!value)\w{1,24}\\{0,7}["']:[ ]?\\{0,7}["'][^"'\\\
 _LOOSE = Lazy(
     rf"""(?x)
     (?P<rest>(?:(?![{_JOINED}])[\w{MARKS}-]){{0,48}}+)
-    (?: (?:{_FOR})?[ ](?P<said>{_SAYS})(?:[ ](?:{_STILL}))?(?:[ ](?:re)?set[ ]to)?:?{_ALONE}
+    (?: (?:{_FOR})? (?: [ ](?P<said>{_SAYS}|(?P<tells>{_TELLS}))(?P<still>[ ](?:{_STILL}))?
+                        (?:[ ](?P<again>re)?set[ ]to)?:?{_ALONE} | (?P<whose>:)[ ]{{1,4}} )
       | (?P<joined>[{_JOINED}]):?[ ]{{0,4}}(?=[!-~]{{6}})
-      | {_FOR}(?P<whose>:)[ ]{{1,4}}
       | (?P<block>["'])[ \t]{{0,4}}\{{[^{{}}]{{0,400}}?\bdefault[ \t]{{0,8}}=[ \t]{{0,8}}(?=")
       | (?P<close>\\{{0,7}}["'])? (?:,(?:\s|\\n){{0,32}}|(?:\s|\\n){{1,32}}) {_BETWEEN}{{0,3}}
         (?P<pair>\\{{0,7}}["']?[Vv]alue\\{{0,7}}["']?[ \t]{{0,4}}[:=][ \t]{{0,8}})
@@ -191,10 +191,12 @@ _LOOSE = Lazy(
 next argument, the only one, or the next word."""
 _OF_PROSE = Lazy(
     rf"""(?x) [A-Za-z](?:{"|".join(stem[1:].decode() for stem in STEMS)})[a-z]{{0,12}}+ ,?[ ]
-    (?!(?:{_SAYS}|value|provided|given|supplied|used|{_PURPOSES})\b|string[ ]{{1,4}}=)
+    (?!(?:{_SAYS}|{_TELLS}|value|provided|given|supplied|used|{_PURPOSES}|on|at)\b|string[ ]{{1,4}}=)
     [a-z]{{1,19}} (?=[ ,]|\.(?:\s|\Z))"""
 )
 """A word with a stem before another word. A word is a value behind some separator, or for a name in capitals."""
+_STANDARD = Lazy(r"(?:[A-Z]{2,8}-?\d{1,5}|\d{1,4}-[^\W\d_]{2,12})(?!\w)")
+"""`AES-256` and `12-char`, of which sentences tell."""
 _LABEL = Lazy(r"""(?:name|key)\\{0,7}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,7}["']?\Z""", re.IGNORECASE)
 _SETTER = Lazy(
     r"""(?:set|put|define|add|append|env|environ|get|header|property|config|register|update|store)\w{0,24}"""
@@ -204,7 +206,14 @@ _SETTER = Lazy(
 """A call that takes a name and a value: `config.set("password", "x")`, `os.getenv("TOKEN", "x")`."""
 _ARGUMENT = Lazy(r"""\\{0,3}(?P<quote>["'])(?P<value>[^"'\\\s]{8,256})\\{0,3}(?P=quote)[ ]?\)""")
 """The only argument of a call, if it is a word."""
-_SPECIAL = Lazy("[!@#$%^&*]")
+_SECOND = Lazy(
+    r"""(?:[\w.]{1,60}|\\{0,3}["'][^"'\\\n]{1,128}\\{0,3}["']),[ ]?(?:Some\()?"""
+    r"""(?P<quote>\\{0,3}["'])(?P<value>[^"'\\\n]{4,256})(?P=quote)"""
+)
+"""The second argument of a call that takes user and password."""
+_SCHEMES = frozenset({"basic", "bearer"})
+_USER = Lazy(r"\b(?i:user(?:name)?|connect|benutzer|gebruiker|usu[a\xe1]rio)[ \t]{1,40}\S{1,64}(?:[\s,]|\\n){1,40}\Z")
+_HAS_SIGN, _SPECIAL = Lazy("[0-9!@#$%^&*]"), Lazy("[!@#$%^&*]")
 _OF_SQL = ("= ", "=")
 _FLAG = Lazy(r"-[A-Za-z]{0,40}(?:[Pp]ass|[Tt]oken|[Ss]ecret|[Kk]ey)\w{0,16}\Z")
 """An option of programs that write long options with one hyphen: Java's tools, PowerShell, those in Go."""
@@ -218,8 +227,15 @@ _TAKE = frozenset(
      "create", "generate", "new", "issue", "revoke", "refresh", "decode", "sign", "resolve", "request", "by")
 )  # fmt: skip
 """First words of functions that take a secret, and of those that take its owner."""
+_COMMAND = Lazy(
+    r"(?:\A|[\n;&|]|\\n)[ \t+$>-]{0,16}(?:ENV|ARG|setx|(?:[\w.-]{1,24}[ ]){1,3}(?:\w{1,16}:)?set)[ \t]{1,4}\Z",
+    re.IGNORECASE,
+)
+"""A command that takes a name and a value: `ENV DB_PASSWORD x`, `aws configure set aws_secret_access_key x`."""
 _CELL = Lazy(r"[ ]{2,40}[^\s]{4,256}[ \t]{0,8}(?=\r?\n|\\n|\Z)")
 """The last column of an output: two blanks or more, and one word up to the end of the line."""
+_COMMANDS = frozenset(["env", "arg", "setx", "set"])
+"""The last words of these; a look-up is cheaper than a search."""
 _TOLD = Lazy(r"""[ ](?:(?:provided|given|supplied|used)[ ]?)?:?[ ]?[("'`]?(?P<key>[A-Za-z0-9_-]{20,256})(?![\w-])""")
 """A key after its name, as error messages quote it."""
 _TOLD_WORDS = frozenset({"token", "key", "secret", "bearer"})
@@ -232,6 +248,10 @@ _QUOTES = frozenset("\u00ab\u201c\u201e\u201a\u2018")
 """Opening quotes of printers."""
 _BLANKS = frozenset(" \u00a0\u202f")
 """Blanks that French has inside of its quotes."""
+_OF_WINDOWS = frozenset({"pass", "password", "passwd", "pwd"})
+"""Options that commands of Windows take after a slash."""
+_DIRECTIVES = frozenset({"requirepass", "masterauth"})
+"""Names that begin a line in the configuration of Redis, with their value behind them."""
 _LINE_HEAD = Lazy(r"\A(?:[>+|*$#-]|\d{1,6}[:|.)\t]|\[[^\]]{1,40}\]|\d[\d:T.,/+Z-]{4,32}|[A-Z]{4,8}:?|\s){1,8}")
 """The marks of a log, a listing or a quotation in front of a line."""
 _NEAR = 120
@@ -333,7 +353,8 @@ def _is_assigned(text: str, found: Assignment) -> bool:
     if found.demand is Demand.QUERIED:
         return text[max(0, found.start - 1) : found.start] in _BEFORE_PAIR and found.start > 0
     # The parts of `arn:aws:secretsmanager:...:secret:name` are no names, nor is the user in `https://token:x@host`.
-    is_part = text[max(0, found.start - 1) : found.start] in (":", "/")
+    before = text[max(0, found.start - 2) : found.start]
+    is_part = before.endswith((":", "/")) and not (before == " /" and words_of(found.name)[-1] in _OF_WINDOWS)
     return not (found.sep == ":" and not found.gap and not found.close and is_part)
 
 
@@ -353,10 +374,12 @@ def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assign
         is_verb = loose["said"] == "to" and (  # arguments to pass to a function, tokens to push to a stream
             found.name.lower() == "pass" or words_of(found.name)[-1] not in PASSWORDS
         )
+        is_wide = loose["place"] or loose["tells"] or loose["still"] or loose["again"]
+        is_about = is_wide and _STANDARD.match(text, found.value)
         is_unsaid = found.demand is Demand.DIGITS and not _is_number_said(text, before, found)
         value = found.value + (text[found.value : found.value + 1] in _QUOTES)
         value += value > found.value and text[value : value + 1] in _BLANKS
-        return None if is_header or is_verb or is_unsaid else found._replace(sep=" is ", value=value)
+        return None if is_header or is_verb or is_about or is_unsaid else found._replace(sep=" is ", value=value)
     if loose["pair"]:
         return found._replace(sep=":", close=loose["close"], gap=" ") if _LABEL.search(before) else None
     if loose["called"] or loose["listed"]:
@@ -365,8 +388,8 @@ def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assign
     is_cell = is_first and (
         loose["blank"].endswith("\t") or _CELL.match(text, found.value - len(loose["blank"])) is not None
     )
-    if is_cell:
-        return found._replace(sep=":", gap=" ")
+    if is_cell or (is_first and found.name in _DIRECTIVES) or _is_after_command(before):
+        return found._replace(sep=":" if is_cell else "=", gap=" " if is_cell else found.gap)
     return found if _is_next_word(text, before, found) else None
 
 
@@ -377,6 +400,8 @@ def _is_number_said(text: str, before: str, found: Assignment) -> bool:
 
 def _as_argument(text: str, before: str, found: Assignment, loose: re.Match[str]) -> Assignment | None:
     """Return an assignment whose value is an argument of the call that its name is, or the argument behind it."""
+    if loose["called"] and (login := _login(text, found)):
+        return found._replace(value=login, demand=Demand.NOTHING)
     if found.name.startswith("--"):
         return found
     if loose["listed"]:
@@ -395,13 +420,27 @@ def _is_next_word(text: str, before: str, found: Assignment) -> bool:
     match = _MADE_UP.match(text, found.value) if is_flag or words_of(found.name)[-1] in PASSWORDS else None
     if match is None:
         return False
-    return is_flag or _SPECIAL.search(match["word"]) is not None
+    return is_flag or _SPECIAL.search(match["word"]) is not None or _USER.search(before) is not None
 
 
 def _is_directive(before: str, found: Assignment) -> bool:
     """Return True if a name begins a line, and is nothing but a name of a password: `AuthLDAPBindPassword "x"`."""
     is_first = not _LINE_HEAD.sub("", before.rpartition("\n")[2].rpartition("\\n")[2]).strip()
     return is_first and found.demand is Demand.NOTHING and words_of(found.name)[-1] in PASSWORDS
+
+
+def _login(text: str, found: Assignment) -> int:
+    """Return where the secret begins in `bearerAuth("x")` and `withBasicAuth("user", "x")`, or 0."""
+    words = words_of(found.name.rpartition(".")[2])
+    if words[-1] != "auth" or not _SCHEMES.intersection(words) or _TAKE.intersection(words[:1]):
+        return 0
+    match = (_SECOND if "basic" in words else _ARGUMENT).match(text, found.value)
+    return match.start("quote") if match and _HAS_SIGN.search(match["value"]) else 0
+
+
+def _is_after_command(before: str) -> bool:
+    last = before.rstrip().rpartition(" ")[2].rpartition("\n")[2].rpartition(":")[2].lower()
+    return last in _COMMANDS and _COMMAND.search(before) is not None
 
 
 def _is_given_in_call(text: str, found: Assignment) -> bool:

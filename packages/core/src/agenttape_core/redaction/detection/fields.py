@@ -1,6 +1,6 @@
-"""Secrets in fields that have names: of rows of SQL, and of columns of Markdown and CSV.
+"""Secrets in fields that have names: of pages, of rows of SQL, and of columns of Markdown and CSV.
 
-`INSERT INTO users (name, password) VALUES ('bob', 'x')`.
+`<input value=x name=password>`, `INSERT INTO users (name, password) VALUES ('bob', 'x')`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,61 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.detection.views import View
 
 
+_TAGS = (b"<input", b"<meta", b"<param")
 _INTO, _COPY_FROM = b" into", b" from stdin"
 _VERBS = (b"insert", b"replace", b"ignore")
+_OF_WORDS = {b"stdin": _COPY_FROM, **{tag[1:]: tag for tag in _TAGS}}
+"""The literals to look for, by a word of each."""
 
 
 def _read(word: bytes) -> bytes | None:
     """Return the literal to look for where a word is."""
     small = word.lower()
-    return _INTO if small.endswith(_VERBS) else _COPY_FROM if small == b"stdin" else None
+    return _INTO if small.endswith(_VERBS) else _OF_WORDS.get(small)
 
 
-_LITERALS = VOCABULARY.add(_read, [b"stdin"], _VERBS)
+_LITERALS = VOCABULARY.add(_read, _OF_WORDS, _VERBS)
+
+
+_ATTRIBUTE = Lazy(
+    r"""(?x) (?:[\s/]|\\{1,7}[nrt]){0,64}+ (?P<name>[A-Za-z][\w:.-]{0,40}+)
+    (?:[ ]{0,4}=[ ]{0,4} (?:(?P<quote>\\{0,7}["'])(?P<quoted>(?:(?!(?P=quote))[^<>]){0,4096}+)(?P=quote)
+      |(?P<bare>[^\s"'<>=`\\]{1,4096}+)))?"""
+)
+"""An attribute of a tag (HTML, 13.1.2.3), also within a text of JSON."""
+_CALLED = frozenset({"name", "id", "property", "autocomplete"})
+_GIVEN = frozenset({"value", "content"})
+_MOST_ATTRIBUTES = 40
+
+
+def find_tags(view: View, names: Names) -> Iterator[Finding]:
+    """Find the values of fields of passwords, and of fields whose names are denied."""
+    met = [each for each in view.met[_LITERALS] if each.meaning in _TAGS]
+    for end in sorted({at + len(each.meaning) for each in met for at in each.places(view.low, each.meaning)}):
+        yield from _of_tag(view, end, names)
+
+
+def _of_tag(view: View, at: int, names: Names) -> Iterator[Finding]:
+    text, values, called, is_password = view.text, [], [], False
+    for _ in range(_MOST_ATTRIBUTES):
+        attribute = _ATTRIBUTE.match(text, at)
+        if attribute is None:
+            break
+        at = attribute.end()
+        name = attribute["name"].lower()
+        group = "quoted" if attribute["quote"] else "bare"
+        if attribute[group] is None:
+            continue
+        if name in _GIVEN:
+            values.append(attribute.span(group))
+        elif name in _CALLED:
+            called.append(attribute[group])
+        is_password |= name == "type" and attribute[group].lower() == "password"
+    demands = [demand for demand in map(names.demand_of, called) if demand is not None]
+    for start, end in values:
+        value = text[start:end]
+        if not is_placeholder(value) and (is_password or any(satisfies(value, demand) for demand in demands)):
+            yield view.finding(start, end, SECRET)
 
 
 _BLANK = r"(?:\s|\\[nrt])"

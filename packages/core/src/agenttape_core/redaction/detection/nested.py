@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.detection.names import Names
     from agenttape_core.redaction.detection.views import View
 
+_PROMPT = Lazy(r"\S*@\S*[#$%>]|[a-z][\w.-]*[#>]")
+"""The prompt of a shell, behind that for a password."""
 
 _TOKEN = Lazy(
     r"""(?:[ \t\r\n]|\\{1,7}[nrt])*+
@@ -260,7 +262,7 @@ def find_indented(view: View, found: Assignment, names: Names) -> Iterator[Findi
     first = next(_below(text, found.value, -1), None)
     if first and not (first.key or first.is_item or " " in first.value):  # one word below, as terminals print it
         told = find_value(view, found._replace(value=first.start, sep=" is "))
-        yield from [told] if told else ()
+        yield from [told] if told and not _PROMPT.fullmatch(first.value) else ()
     is_block = is_in_braces or column >= 0
     below_it = _below(text, found.value, column) if is_block else ()
     lines = list(itertools.takewhile(lambda line: line.key or line.is_item, below_it))

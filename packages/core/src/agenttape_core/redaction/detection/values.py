@@ -24,7 +24,9 @@ _PLACEHOLDER = Lazy(
     | urn:[a-z0-9:._-]+ | none | null | nil | true | false | undefined | n/?a | str | [^\w\s]{1,8} | :\w+:?
     | (?:string|array|binary|boolean|bytes|number|object|integer)\??
     | (?:your|insert|enter|replace)[-_ ].* | changeme | change[-_]me | placeholder | redacted | hidden
-    | (?:[a-z']{1,12}\ ){1,5}(?:passwords?|passphrase|passcode)[.?!:]{0,3}
+    | (?:please\ )?(?:forgot(?:ten)?|lost|reset|change|update|confirm|(?:re-?)?(?:enter|type)|repeat|verify|choose
+      |create|show|invalid|wrong|incorrect)\ (?:(?:an?|the|this|my|your|new|old|current|user|account|login)\ ){0,3}
+      (?:passwords?|passphrase|passcode)[.?!:]{0,3}
     | pass | value | required | optional | unset | empty | default | dummy
     | [\u2581\u0120].* | \#\#[a-z]+
     )"""

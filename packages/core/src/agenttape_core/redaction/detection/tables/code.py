@@ -45,27 +45,9 @@ def _is_long(value: str) -> bool:
     return is_opaque(value.removeprefix("0x"))
 
 
-_GIVEN = (
-    r"""[^<>]{0,600}?[\s"'](?i:value|content)[ ]{0,4}=[ ]{0,4}(?P<quote>\\{0,7}["'])?"""
-    r"""(?P<secret>(?(quote)(?:(?!(?P=quote))[^<>]){1,4096}+|[^\s"'<>=`\\]{1,4096}+))"""
-)
-"""The value of a tag of HTML."""
-_CALLED = r"""(?=[^<>]{0,600}?[\s"'](?i:%s)[ ]{0,4}=[ ]{0,4}\\{0,7}["']?(?P<name>[\w:.\[\]-]{1,64}))"""
-
 CODE: tuple[Row, ...] = (
-    row("<input", r"""(?i:(?=[^<>]{0,600}?[\s"']type=\\{0,7}["']?password\b))""" + _GIVEN,
-        '<input type="password" value="⟦playWr1ght⟧">', '<input type="text" value="playWr1ght">'),
-    row(("<input", "<meta", "<param"), _CALLED % "name|property" + _GIVEN,
-        '<input name="api_key" value="⟦playWr1ght⟧">', '<input name="city" value="playWr1ght">'),
-    row(("<input", "<meta", "<param"), _CALLED % "id|autocomplete" + _GIVEN, "<input value=⟦playWr1ght⟧ id=password>",
-        "<input value=playWr1ght id=city>"),
-    row(("auth=", "auth ="), rf"[ ]?(?:[\w.]{{0,40}}Auth)?[(][ ]?{TEXT},[ ]?{QUOTED}", 'auth=("bob", "⟦tundra⟧")',
-        'auth=("bob", password)'),
-    row(("bearerauth(", "bearer_auth("), rf"[ ]?{QUOTED}[ ]?\)", 'client.bearerAuth("⟦q7W2eR9tY4⟧")',
-        'client.bearerAuth("header")', is_secret=has_digit_or_sign,
-        words="bearerauth bearer_auth withbearerauth setbearerauth"),
-    row(("basicauth(", "basic_auth("), rf"[ ]?(?:[\w.]{{1,60}}|{TEXT}),[ ]?(?:Some\()?{QUOTED}",
-        'r.withBasicAuth("svc", "⟦b4sicOwl⟧")', 'r.withBasicAuth("svc", "password")', is_secret=has_digit_or_sign,
+    row(("basicauth(", "basic_auth("), r"[ ]?[\w.]{1,60},[ ]?(?:Some\()?" + QUOTED,
+        'r.withBasicAuth(user, "⟦b4sicOwl⟧")', 'r.withBasicAuth(user, "password")', is_secret=has_digit_or_sign,
         words="basicauth basic_auth withbasicauth setbasicauth httpbasicauth"),
     row(_TYPES, rf"[ ]?{_SELECTOR},[ ]?{QUOTED}", 'page.fill("#password", "⟦playWr1ght⟧")',
         'page.fill("#user", "bob"); page.click("#password")'),

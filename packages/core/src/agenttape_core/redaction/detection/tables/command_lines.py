@@ -26,6 +26,9 @@ _PIPED = (
 )
 _FIRST = r"""(?:\A|[\n;&|"'`]|\\n)[ \t+$>-]{0,16}"""
 """The text in front of a command."""
+_PROMPT = r"(?:\A|[\n;&|(\"'`]|\\n)[ \t$>%#]{0,4}\w{0,32}(?:[ ][\w./-]{1,64}){0,4}[ ]?"
+_PRINTED = r"(?:\r?\n|\\n)(?P<secret>[^\s\"'\\]{6,256})(?=[ ]{0,4}(?:\s|\\n|[\"']|\Z))"
+"""The text in front of a command that prints a secret, and the line that it prints."""
 _COMMUNITIES = frozenset({"public", "private"})
 
 
@@ -35,6 +38,10 @@ def _is_of_oracle(secret: str) -> bool:
 
 def _is_given(secret: str) -> bool:
     return not secret.isdigit() and (has_digit_or_sign(secret) or "+" in secret or "=" in secret)
+
+
+def _is_printed(secret: str) -> bool:
+    return is_made_up(secret) or is_said(secret)
 
 
 def _is_community(secret: str) -> bool:
@@ -79,7 +86,7 @@ COMMAND_LINES: tuple[Row, ...] = (
     _option("doctl", "-t[ ]", "doctl auth init -t ⟦8f3c9a1d27b7e4c1f9a552b6d80e1f4a⟧", "doctl auth init --context team",
         _is_given),
     # -- other commands -----------------------------------------------------------------------------------------
-    row(("az sql ", "az mysql ", "az postgres ", "az vm ", "az synapse "), rf"{_REST}[ ]-p[ ]{WORD}",
+    row(("az sql ", "az mysql ", "az postgres ", "az vm user ", "az synapse "), rf"{_REST}[ ]-p[ ]{WORD}",
         "az sql server create -n srv -u dba -p ⟦x7Yz9kP2⟧", "az sql server list -g rg", words="az",
         is_secret=_is_given),
     row((" set ", ":set ", "setx "), rf"(?:--?[\w-]{{1,24}}[ ]){{0,3}}(?P<name>[\w.:/-]{{1,96}})[ \t]{{1,8}}{WORD}",
@@ -90,11 +97,6 @@ COMMAND_LINES: tuple[Row, ...] = (
         "ENV DB_HOST tundra", before=_FIRST, exact=True),
     row("password", rf"(?:[ \t]|\s|\\n){{1,8}}{WORD}", "machine h login bob password ⟦tundra-owl⟧",
         "login as bob, password unset", before=r"\blogin[ \t]{1,8}\S{1,64}(?:\s|\\n){1,8}"),
-    row(("password", "passwort", "kennwort", "wachtwoord", "contrase\xf1a", "senha"), rf"[ \t]{{1,8}}{WORD}",
-        "connect bob password ⟦tundra7⟧", "a user named bob password unset2",
-        before=r"\b(?i:user(?:name)?|connect|benutzer|gebruiker|usuario|usu\xe1rio)[ \t]{1,8}\S{1,64}"
-        r"(?:[\s,]|\\n){1,8}", is_secret=has_digit_or_sign,
-        words="password passwort kennwort wachtwoord contrase senha"),
     row(("pass: ", "pass = "), WORD, "user: deploy\npass: ⟦Kestrel-4419⟧", "steps: 3\npass: ubuntu-2204",
         before=r"\b(?i:user(?:name)?|login|account)[ ]?[:=][^\n]{1,80}(?:\n|\\n)[ \t*-]{0,8}",
         is_secret=has_digit_or_sign),
@@ -191,15 +193,18 @@ COMMAND_LINES: tuple[Row, ...] = (
     row("<<<", rf"[ ]?{WORD}", "sudo -S id <<< ⟦hunter77⟧", "cat <<< hunter77",
         before=r"\b(?:sudo[ ]-S|kinit|passwd|cryptsetup|gpg|login|secret[ ](?:put|set))\b[^\n<]{0,160}",
         words="sudo kinit passwd cryptsetup gpg login secret", is_secret=_is_given),
-    row(("op read ", "op item get ", "output -raw ", "pass show ", "bw get password ", "secret-tool lookup ",
+    row(("op read ", "op item get ", "pass show ", "bw get password ", "secret-tool lookup ",
          "doppler secrets get ", "secretsmanager get-secret-value ", "secrets versions access ",
          "keyvault secret show ", "vault kv get -field=password ",
          "security find-generic-password ", "kubectl get secret "),
-        r"[^\n\\]{1,200}(?:\r?\n|\\n)(?P<secret>[^\s\"'\\]{6,256})(?=[ ]{0,4}(?:\s|\\n|[\"']|\Z))",
+        r"[^\n\\]{1,200}" + _PRINTED,
         '$ op read "op://Private/db/password"\n⟦x7Yz9kP2⟧\n$', "$ pass show -c web/bob\nCopied web/bob to clipboard.",
-        before=r"(?:\A|[\n;&|(\"'`]|\\n)[ \t$>%#]{0,4}\w{0,32}(?:[ ][\w./-]{1,64}){0,4}[ ]?",
-        words="op terraform tofu pass gopass bw lookup doppler secretsmanager versions keyvault vault security kubectl",
-        is_secret=lambda secret: is_made_up(secret) or is_said(secret)),
+        before=_PROMPT,
+        words="op pass gopass bw lookup doppler secretsmanager versions keyvault vault security kubectl",
+        is_secret=_is_printed),
+    row("output -raw ", r"(?P<name>[\w.-]{1,96})[ ]{0,4}" + _PRINTED, "$ terraform output -raw db_password\n⟦x7Yz9kP2⟧",
+        "$ terraform output -raw vpc_id\nvpc-0a1b2c3d4e", words="terraform tofu", before=_PROMPT,
+        is_secret=_is_printed),
     row("kinit", "", "echo ⟦hunter77⟧ | kinit bob", "kinit bob", before=_PIPED, is_secret=is_no_number),
     row(("secretsdump", "wmiexec", "smbexec", "atexec", "dcomexec", "getuserspns"),
         rf"(?:\.py)?[ ](?:{_REST}[ ])?[\w.-]{{1,64}}/[\w.-]{{1,64}}:(?P<secret>[^\s@]{{3,128}})@",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.names import STATES
 from agenttape_core.redaction.detection.tables import Row, has_digit_or_sign, is_made_up, is_said, row
 from agenttape_core.redaction.detection.values import is_type_name
@@ -15,6 +16,7 @@ _TOLD = r"""["'`*]{0,2}(?P<secret>[^\s"'`,;*]{5,64})"""
 _PAIR = (
     r"""[*_`"']{0,3}[ ]?(?:is|are|:|=)[ ]{0,2}[*_`"']{0,3}[\w.@+-]{1,64}[ ]?[/:|][ ]?(?P<secret>[^\s"'`<>,;]{4,64})"""
 )
+_YEAR = Lazy(r"(?<!\d)20\d\d(?!\d)")
 _WORDS = r"[a-z]{3,8}(?:[ ,]{1,2}[a-z]{3,8}){11,23}"
 _LOGIN = (
     r"""(?i:(?:i|s|is|les)?(?:[ ](?:details|data|info|credentials))?)[*_`"']{0,3}"""
@@ -29,6 +31,11 @@ def _is_apart(secret: str) -> bool:
     return has_letter and has_digit_or_sign(secret) and not is_type_name(secret)
 
 
+def _is_no_record(secret: str) -> bool:
+    """Return False for the name of a record: `orders_4419`, or one with a year."""
+    return is_made_up(secret) or (is_said(_YEAR.sub("", secret)) and not secret.isidentifier())
+
+
 SENTENCES: tuple[Row, ...] = (
     row(("password ", "passwd ", "passcode ", "passphrase ", " pw "),
         rf"(?:[A-Za-z']{{1,12}}[ ]){{0,5}}?(?:is|was|to|as|be)(?:[ ]now)?:?[ ]{_TOLD}",
@@ -38,9 +45,10 @@ SENTENCES: tuple[Row, ...] = (
         rf"[^.\n]{{0,60}}?\b(?:it|that)(?:'s|[ ]is|[ ]was)(?:[ ]now)?[ ]{_TOLD}",
         "the passphrase was rotated, it is now ⟦kestrel-owl-4419⟧", "the password is old, it is now 90 days",
         is_secret=is_said),
-    row(("secret to ", "token to ", "key to "), r"""["'`](?P<secret>[^\s"'`]{8,128})["'`]""",
-        "I set the API secret to `⟦kestrel-4419-x1⟧`", "I renamed the token to `user_token_2024`",
-        before=r"(?i:set|changed|rotated|updated)[ ][^.\n]{0,40}?", is_secret=is_said),
+    row(("secret to ", "token to ", "api key to ", "access key to ", "encryption key to "),
+        r"""["'`](?P<secret>[^\s"'`]{8,128})["'`]""", "I set the API secret to `⟦kestrel-4419-x1⟧`",
+        "I changed the token to `user_token_4419`, and the secret to `db-creds-2024`",
+        before=r"(?i:set|changed|rotated|updated)[ ][^.\n]{0,40}?", is_secret=_is_no_record),
     row((" as the password", " as password", " as my password", " as your password", " as the passphrase"), "",
         "Use ⟦Zebra-4471⟧ as the password.", "Use user-4471@example.org/x as the login", words="password passphrase",
         before=r"""(?:\A|[\s"'`*])(?P<secret>[^\s"'`,;*]{5,64})["'`*]{0,2}""", is_secret=is_said),
