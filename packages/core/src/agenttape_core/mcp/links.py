@@ -58,7 +58,7 @@ _RECORDED: Slot[frozenset[str]] = Slot(
 """The names of the recorded calls that aren't of tools."""
 _RAISED = "raised"  # the key of an error of the transport, among what a client receives
 _LEAVING = 2.0
-"""Seconds that a server has to read what was sent before the client left: as `mcp` gives it to end."""
+"""Seconds for a server to read all that was sent, once the client leaves: as `mcp` gives it to end."""
 _TOOLS: Slot[dict[str, Tools]] = Slot(lambda _: {})
 """The tools of each server, by its identity: a client may connect again for each call."""
 

@@ -57,10 +57,11 @@ def difference_of(
         replayed: Reporting | None = item.stash.get(key, None)
     finally:
         item.stash[key] = recorded
-    found = list(_found(raised, replayed.report if replayed is not None else None))
+    report = replayed.report if replayed is not None else None
+    found = list(_found(raised, report))
     if not found:
         return []
-    has_missed = replayed is not None and replayed.report.missed
+    has_missed = report is not None and report.missed
     if test is not None and not has_missed and any(_is_temporary(item, test, block) for block in test.failed[failed:]):
         return None
     first = f"{name} passed while recording, then failed when it was replayed right away:"
