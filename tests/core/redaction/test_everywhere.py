@@ -71,24 +71,60 @@ def test_a_cassette_holds_the_fingerprints_of_what_it_holds(tmp_path: Path) -> N
             assert ask(**arguments) == "yes"
 
 
-def test_a_number_is_replaced_in_each_writing(tmp_path: Path) -> None:
-    """A number is replaced as a fraction and with commas, too, and the requests with them are found in a replay."""
-    path = tmp_path / "c.yaml"
+@boundary("tool")
+def auth(pin: object) -> str:
+    """Take a secret that its name gives away."""
+    return "yes"
 
-    @boundary("tool")
-    def echo(value: Any) -> Any:
-        return value
 
-    def run() -> Any:
-        return echo({"session_token": int(NUMBER)}), echo(float(NUMBER)), echo(f"is it {int(NUMBER):,}?")
+@boundary("tool")
+def echo(value: Any) -> Any:
+    """Return what it's given."""
+    return value
 
+
+def returns_the_same(path: Path, run: Callable[[], Any]) -> str:
+    """Record a run, check that its replay returns exactly what was recorded, and return the cassette's text."""
     with use_cassette(path, mode="all"):
         recorded = run()
-    text = path.read_text(encoding="utf-8")
-    assert NUMBER not in text
-    assert f"{int(NUMBER):,}" not in text
     with use_cassette(path, mode="none"):
-        assert run()[2] == recorded[2]
+        assert repr(run()) == repr(recorded)
+    return path.read_text(encoding="utf-8")
+
+
+def written(number: int) -> list[Any]:
+    """Return a number as programs and people write it."""
+    return [number, float(number), f"is it {number:,}?", f"x {number} y", f"x {number}.0 y", {"of": [number]}]
+
+
+@pytest.mark.parametrize("number", [1234567890, 48291377, 482913, -48291377])
+@pytest.mark.parametrize("login", [auth, lambda number: echo({"pin": number})])
+def test_a_number_is_replaced_in_each_writing(tmp_path: Path, number: int, login: Callable[[int], object]) -> None:
+    """A number is replaced as a fraction and with commas, too, and a replay returns each writing."""
+
+    @boundary("tool")
+    def total(day: str) -> Any:
+        return written(number)
+
+    first = returns_the_same(
+        tmp_path / "first.yaml", lambda: [login(number), total("mon"), *map(echo, written(number))]
+    )
+    last = returns_the_same(tmp_path / "last.yaml", lambda: [*map(echo, written(number)), login(number)])
+    for text in (first, last):
+        assert str(number) not in text
+        assert f"{number:,}" not in text
+
+
+@pytest.mark.parametrize("number", [1234, 12345, 200000, 4829137748291377, 482913774829137712])
+def test_a_number_returns_whatever_its_size(tmp_path: Path, number: int) -> None:
+    """One that is short stays elsewhere, as does a fraction with more digits than it has exactly; both return."""
+
+    @boundary("tool")
+    def total(day: str) -> Any:
+        return written(number)
+
+    text = returns_the_same(tmp_path / "c.yaml", lambda: [auth(number), total("mon"), *map(echo, written(number))])
+    assert (f"x {number} y" in text) == (number <= 200000)
 
 
 def test_a_secret_may_hold_half_a_character() -> None:

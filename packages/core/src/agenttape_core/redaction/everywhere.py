@@ -17,7 +17,7 @@ from urllib.parse import quote
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.findings import NUMBER, SECRET, Span
 from agenttape_core.redaction.forms import is_pseudonym
-from agenttape_core.redaction.pseudonyms import FORMED, OF_SECRET, PSEUDONYM, number_of
+from agenttape_core.redaction.pseudonyms import FORMED, OF_SECRET, PSEUDONYM, WHOLE, with_commas
 from agenttape_core.redaction.streams import redact_chunks
 from agenttape_core.redaction.walk import Replacer, redact_value
 
@@ -33,7 +33,7 @@ Replacement = Callable[[str, str], str]
 _LONG, _MIXED, _LEAST_DIGITS, _LEAST_VARIED = 12, 6, 6, 4
 _ANYWHERE = 16
 """So long a secret is replaced within a longer word, too."""
-_NUMBER, _WHOLE = Lazy(r"-?\d+(?:\.\d+)?"), Lazy(r"-?[1-9][0-9]{0,17}")
+_NUMBER = Lazy(r"-?(?:\d+(?:\.\d+)?|\d{1,3}(?:,\d{3})+)")
 _WORD = re.compile(rb"[A-Za-z0-9_]+")
 _HELD = Lazy(re.sub(r"\(\?P<\w+>", "(?:", PSEUDONYM.pattern) + "|" + FORMED)
 """A pseudonym in a recorded request that the detectors may not have found the secret of."""
@@ -43,7 +43,7 @@ _MOST_PSEUDONYMS, _MOST_ENDS, _LONGEST = 200, 16, 4_096
 def is_telling(secret: str) -> bool:
     """Return True if a text is too special to be anywhere by chance: `hunter2`, and not `Paris`, `true` or `20000`."""
     if _NUMBER.fullmatch(secret):
-        return sum(map(str.isdigit, secret)) >= _LEAST_DIGITS and len(set(secret)) >= _LEAST_VARIED
+        return sum(map(str.isdigit, secret)) >= _LEAST_DIGITS and len({*secret} - {","}) >= _LEAST_VARIED
     has_digit, has_letter = any(map(str.isdigit, secret)), any(map(str.isalpha, secret))
     if any(map(str.isspace, secret)) and not has_digit:
         return False  # words of a sentence
@@ -87,16 +87,18 @@ class Everywhere:
         return [Span(*found.span(), self._forms[found[0]]) for found in self._pattern.finditer(text)]
 
     def _number(self, number: float) -> Any:
-        made = self._forms.get(repr(number))
-        return number if made is None else number_of(made) if _NUMBER.fullmatch(made) else made
+        text = repr(number)
+        made = self._forms.get(text) or self._forms.get(text.removesuffix(WHOLE))
+        if made is None or not _NUMBER.fullmatch(made):
+            return made or number
+        found = type(number)(made)
+        return found if repr(found).startswith(made) else number  # a long fraction isn't exact
 
 
 def _written(secret: str) -> Iterator[str]:
-    """Yield a secret as texts, JSON, addresses and, if it's a whole number, fractions and people write it."""
+    """Yield a secret as texts, JSON, addresses and, if it's a whole number, people write it."""
     quoted = (quote(secret, safe=safe, errors="surrogatepass") for safe in ("", "/"))
-    number = int(secret) if _WHOLE.fullmatch(secret) else None
-    numbers = () if number is None else (f"{number}.0", f"{number:,}")
-    yield from dict.fromkeys((secret, json.dumps(secret)[1:-1], *quoted, *numbers))
+    yield from dict.fromkeys((secret, json.dumps(secret)[1:-1], *quoted, with_commas(secret)))
 
 
 def _bordered(form: str) -> str:
@@ -152,8 +154,9 @@ def _told(recorded: Any, asked: Any, pseudonym: Replacement) -> Iterator[tuple[s
     elif isinstance(recorded, list) and isinstance(asked, list):
         for old, new in zip(recorded, asked, strict=False):
             yield from _told(old, new, pseudonym)
-    elif _is_number(recorded) and _is_number(asked) and pseudonym(NUMBER, repr(asked)) == repr(recorded):
-        yield repr(asked), NUMBER
+    elif _is_number(recorded) and _is_number(asked):
+        pairs = ((repr(asked).removesuffix(end), repr(recorded).removesuffix(end)) for end in ("", WHOLE))
+        yield from ((secret, NUMBER) for secret, made in pairs if pseudonym(NUMBER, secret) == made)
 
 
 def _of_text(recorded: str, asked: str, pseudonym: Replacement) -> Iterator[tuple[str, str]]:

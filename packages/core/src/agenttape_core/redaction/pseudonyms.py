@@ -49,11 +49,14 @@ An address is in small letters, in capitals, or in both, and so is its kind.
 _HEADS = (MARK, IN_URL, "redacted-", "Redacted-", "REDACTED-")
 """The beginnings of pseudonyms."""
 
-FORMED = r"(?<![\w.])0{8}-0000-[1-9a-f]000-[89ab]000-[0-9a-f]{12}(?!\w)|(?<![\w-])(?<!\d\.)-?9[0-9]{3,199}(?!\w|\.\d)"
-FORMED += r"|(?<![\w.-])-?90[0-9]{4}\.[0-9]{2}[1-9](?!\w)"
+FORMED = r"(?<![\w.])0{8}-0000-[1-9a-f]000-[89ab]000-[0-9a-f]{12}(?!\w)"
+FORMED += r"|(?<![\w-])(?<!\d\.)-?9[0-9]{3,199}(?=\.0\b|(?!\w|\.\d))|(?<![\w.-])-?90[0-9]{4}\.[0-9]{2}[1-9](?!\w)"
 """A number or a UUID that may be a pseudonym."""
 OF_SECRET = Lazy(rf"\[REDACTED:(?!(?:{'|'.join(sorted(KINDS_OF_PLACES))}):)|{FORMED}")
 """The pseudonym of a secret that another one may be found by: not that of a folder or an address."""
+WHOLE = ".0"
+"""The end of a whole number that is written as a fraction: it has the pseudonym of the number, with that end."""
+_GROUPED = Lazy(r"-?[1-9][0-9]{3,17}")
 _NAMED = {"number": NUMBER, "uuid": SECRET}
 """The kinds of secrets that have a form and that only their names give away, by their form."""
 _IN_MAIL_MARKS = MAIL_MARK[1:].partition("email")[0]
@@ -128,6 +131,11 @@ class Pseudonyms:
         return bool(self._formed)
 
     @property
+    def any_named(self) -> bool:
+        """True if a number or a UUID was seen that only its name gave away."""
+        return bool(self._kinds)
+
+    @property
     def secrets(self) -> frozenset[str]:
         """All secrets that a pseudonym was made of, and that have it for themselves."""
         with self._lock:
@@ -188,6 +196,8 @@ class Pseudonyms:
             self._exact.add(secret)
             if form.kind in _NAMED:
                 self._kinds[secret] = _NAMED[form.kind]
+                if (grouped := with_commas(secret)) != secret:
+                    self._escaped[self._bracket(SECRET, grouped)] = grouped
             for style, exact in {**others, reading.style: reading.exact}.items():
                 place = (form.kind, made, style)
                 if self._formed.setdefault(place, exact) != exact:
@@ -263,6 +273,11 @@ class Pseudonyms:
 
     def _digest(self, text: str) -> bytes:
         return hmac.digest(self._key, text.encode("utf-8", "surrogatepass"), "sha256")
+
+
+def with_commas(secret: str) -> str:
+    """Return a whole number of four digits or more as people write it; any other text unchanged."""
+    return f"{int(secret):,}" if _GROUPED.fullmatch(secret) else secret
 
 
 def number_of(text: str) -> int | float:

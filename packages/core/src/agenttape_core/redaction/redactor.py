@@ -324,7 +324,8 @@ class Redactor(Replacer):
         known = self._pseudonyms
         if not known.any_known or not (known.any_secret or tells_pseudonym(plain)):
             return plain
-        return redact_value(plain, self._rehydrator)
+        restored = redact_value(plain, self._rehydrator)
+        return redact_value(restored, self._rehydrator.elsewhere) if known.any_named else restored
 
     def rehydrate_chunks(self, chunks: Sequence[Plain]) -> Iterator[Plain]:
         """Yield the chunks of a stream with their secrets, each when its reader comes to it."""

@@ -12,16 +12,15 @@ from urllib.parse import quote
 
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.encoded import decode, encode_like, has_pseudonym
-from agenttape_core.redaction.detection.findings import BASE64, Span, render
+from agenttape_core.redaction.detection.findings import BASE64, SECRET, Finding, Span, render
+from agenttape_core.redaction.everywhere import is_telling
 from agenttape_core.redaction.forms import form_of
-from agenttape_core.redaction.pseudonyms import MARK, Pseudonyms, may_hold, number_of
+from agenttape_core.redaction.pseudonyms import MARK, WHOLE, Pseudonyms, may_hold, number_of
 from agenttape_core.redaction.walk import Replacer
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable
-
-    from agenttape_core.redaction.detection.findings import Finding
 
 
 class Rehydrator(Replacer):
@@ -34,6 +33,8 @@ class Rehydrator(Replacer):
         kind_of: Callable[[str], str | None],
     ) -> None:
         super().__init__(self.spans, in_bytes=True)
+        self.elsewhere = Replacer(self._elsewhere, self._number_elsewhere, in_bytes=True)
+        """The replacer of the numbers and UUIDs that `everywhere` has replaced."""
         self._pseudonyms = pseudonyms
         self._spans = spans
         self._kind_of = kind_of
@@ -69,6 +70,21 @@ class Rehydrator(Replacer):
         """Return the secrets that are put back in a text, but for the pseudonyms that tell their kind."""
         return self._spans(text, strict, self._original)
 
+    def _elsewhere(self, text: str) -> list[Span]:
+        spans = (Span(*found.span(), self._telling(found[0])) for found in _FORMED.finditer(text))
+        return [span for span in spans if span.replacement != text[span.start : span.end]]
+
+    def _number_elsewhere(self, number: float) -> int | float:
+        text = repr(number)
+        for made in (text, text.removesuffix(WHOLE)):
+            if (told := self._telling(made)) != made:
+                return type(number)(told)
+        return number
+
+    def _telling(self, text: str) -> str:
+        original = self._original(Finding(0, 0, SECRET), text)
+        return original if is_telling(original) else text
+
     def _original(self, finding: Finding, text: str) -> str:
         if finding.kind == BASE64 and (inner := decode(text)):
             restored = str(self.text(inner))
@@ -77,6 +93,10 @@ class Rehydrator(Replacer):
         return (self._pseudonyms.original(form, text) if form else None) or text
 
 
+_FORMED = Lazy(
+    r"(?<![A-Za-z0-9])(?:90[0-9]{4}\.[0-9]{2}[1-9]|9[0-9]{3,199}"
+    r"|(?i:0{8}-0000-[1-9a-f]000-[89ab]000-[0-9a-f]{12}))(?![A-Za-z0-9])"
+)
 _IN_BRACKETS = Lazy(r"\[REDACTED:[a-z0-9_-]{1,32}:[0-9a-f]{8}\]")
 _AUTHORITY = Lazy(r""":(?:\\{0,4}/){2}[^\s/?#"'<>\\]{0,256}\Z""")
 _LONGEST_AUTHORITY = 280
