@@ -6,9 +6,12 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError
@@ -125,6 +128,52 @@ def test_a_number_returns_whatever_its_size(tmp_path: Path, number: int) -> None
 
     text = returns_the_same(tmp_path / "c.yaml", lambda: [auth(number), total("mon"), *map(echo, written(number))])
     assert (f"x {number} y" in text) == (number <= 200000)
+
+
+WORTH = ["Kx7pQ2mZ9vL4", "482913", "48291377", "+49 170 4455667", "4539 1488 0343 6467", "hunter2x", "123-45-6789"]
+COLUMNS = ["password", "pin", "session_token", "phone", "note", "user", "email", "iban"]
+MARGINS = [
+    "{}",
+    "> {}",
+    "+{}",
+    " {}",
+    "{n}: {}",
+    "{n:6d}\t{}",
+    "L{n}: {}",
+    "web-1  | {}",
+    '"{}"',
+    "2024-05-06T13:50:{n:02d}Z {}",
+]
+SHAPES = ["{0}: {3}\n{1}: {4}", "{0}={3}", "{3}", "{0}: |\n  {3}", '{{\n "{0}": {4},\n "{1}": "{3}"\n}}',
+          "{0},{1},{2}\n{3},{4},{5}\n{5},{3},{4}", "| {0} | {1} |\n|---|---|\n| {3} | {4} |", "│ {0} │ {3} │",
+          "{3} is your security code"]  # fmt: skip
+TEXTS = st.builds(
+    lambda margin, shapes: "\n".join(
+        margin.format(line, n=number)
+        for number, line in enumerate("\n".join(shape.format(*parts) for shape, parts in shapes).split("\n"), 1)
+    ),
+    st.sampled_from(MARGINS),
+    st.lists(
+        st.tuples(
+            st.sampled_from(SHAPES),
+            st.tuples(*[st.sampled_from(COLUMNS)] * 3, *[st.sampled_from(WORTH)] * 3),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=TEXTS)
+@example(text="@@ -1 +1,2 @@\n+password: Kx7pQ2mZ9vL4\n++49 170 4455667\n context")
+@example(text="> user,password,pin\n> bob,Kx7pQ2mZ9vL4,482913\n> sue,Hx8kQ2mZ9v,739204\n")
+@example(text="> | user | password | pin |\n> |---|---|---|\n> | bob | Kx7pQ2mZ9vL4 | 482913 |\n")
+@example(text="user,password,pin\nbob,Kx7pQ2mZ9vL4,482913\nsue,Hx8kQ2mZ9v,739204\n")
+def test_texts_with_margins_and_tables_return(text: str) -> None:
+    """A replay returns exactly the recorded quotation, diff, listing, log or table, whichever secrets are in it."""
+    with TemporaryDirectory() as folder:
+        returns_the_same(Path(folder) / "c.yaml", lambda: echo(text))
 
 
 def test_a_secret_may_hold_half_a_character() -> None:

@@ -112,7 +112,16 @@ class Redactor(Replacer):
         from agenttape_core.redaction.scanner import Scanner
 
         def spans(text: str, strict: bool, replacement: Callable[[Finding, str], str]) -> list[Span]:
-            return _changed(_found(scanner, text, replacement, strict=strict), text)
+            found = _changed(_found(scanner, text, replacement, strict=strict), text)
+            if not may_hold(text):
+                return found
+            # What is in front of a pseudonym may give away what is behind it: a heading, or the margins of lines.
+            whole = PSEUDONYM.sub(lambda held: "x" * len(held[0]), text)
+            more = _changed(_found(scanner, whole, replacement, strict=strict), whole)
+            kept = [Span(0, 0, "")]
+            for span in sorted({*found, *more}, key=lambda span: (span.start, -span.end)):
+                kept += [span] if span.start >= kept[-1].end else []
+            return kept[1:]
 
         rehydrator = Rehydrator(self._pseudonyms, spans, self._denied)
         scanner = Scanner(self.rules, rehydrator.contains_secret, lambda kind, _: kind in self._unsearched)
