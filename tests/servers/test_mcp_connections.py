@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import open_cassette, use_cassette
+from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError
 from agenttape_core.mcp import links
 
@@ -245,6 +245,35 @@ def test_a_server_that_reads_no_longer(talker: Talker, tmp_path: Path, monkeypat
         return ["left"]
 
     assert is_equal(tmp_path / "reads.yaml", talker, program) == ["left"]
+
+
+def test_a_client_that_sends_as_it_leaves(talker: Talker, tmp_path: Path) -> None:
+    """The wait for a server to read what was sent is no timer of the program: those of other tasks keep their order."""
+
+    @boundary("call")
+    async def other(seconds: float) -> str:
+        await asyncio.sleep(seconds)
+        return "answered"
+
+    async def client() -> str:
+        async with talker.connected() as session:
+            await session.send_roots_list_changed()
+        return "left"
+
+    async def beside() -> list[str]:
+        words = []
+        for number in range(6):
+            try:
+                async with asyncio.timeout(0.05 if number % 2 else 0.5):
+                    words.append(await other(0.1))
+            except TimeoutError:
+                words.append("late")
+        return words
+
+    async def program() -> Any:
+        return await asyncio.gather(client(), beside())
+
+    assert is_equal(tmp_path / "leaves.yaml", talker, program) == ["left", ["answered", "late"] * 3]
 
 
 def test_a_server_asks_between_requests(talker: Talker, tmp_path: Path) -> None:

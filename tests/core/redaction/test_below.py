@@ -255,3 +255,18 @@ def test_values_beside_a_label() -> None:
     ):
         assert redactor.value(plain) == plain
     assert "swordfish" not in str(redactor.value({"sensitive": True, "value": {"db": "swordfish"}}))
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {"password": f"Enter {SECRET}@corp-mail.com"},
+        {"label": "Password", "value": f"Enter {SECRET}@corp-mail.com"},
+        {"sensitive": True, "value": f"<{SECRET}@corp-mail.com>"},
+        {"kind": "Secret", "data": {"note": f"your {SECRET}@corp-mail.com"}},
+    ],
+    ids=str,
+)
+def test_a_placeholder_is_searched(plain: Any) -> None:
+    """A text that only asks for a secret may hold another one."""
+    assert SECRET not in str(Redactor("k").value(plain))

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -176,46 +174,6 @@ def test_scopes_of_anyio_that_time_out_do_so_again(run: Callable[..., list[str]]
     with use_cassette(tmp_path / "c.yaml") as session:
         assert run(outcome(program, world)) == recorded
     assert session.report.nondeterminism == ()
-
-
-@pytest.mark.parametrize("make", [asyncio.timeout, anyio.move_on_after], ids=["asyncio", "anyio"])
-def test_time_that_a_program_has_spent_is_spent(make: Callable[[float], Any], tmp_path: Path) -> None:
-    """A program that makes a call between a timeout and its block is late there, recorded or not, and in a replay."""
-
-    @boundary("call")
-    async def ask(seconds: float) -> str:
-        await asyncio.sleep(seconds)
-        return "!"
-
-    async def program() -> list[str]:
-        await ask(0)
-        limit = make(LIMIT)
-        answers = [await ask(2 * LIMIT)]
-        try:
-            async with entered(limit):
-                answers.append(await ask(0))
-        except TimeoutError:
-            answers.append("late")
-        return answers
-
-    assert asyncio.run(program()) == ["!", "late"]
-    with use_cassette(tmp_path / "c.yaml", mode="once"):
-        assert asyncio.run(program()) == ["!", "late"]
-    with use_cassette(tmp_path / "c.yaml"):
-        assert asyncio.run(program()) == ["!", "late"]
-
-
-@asynccontextmanager
-async def entered(limit: Any) -> AsyncIterator[None]:
-    """Enter a timeout of either kind."""
-    if isinstance(limit, AbstractAsyncContextManager):
-        async with limit:
-            yield
-    else:
-        with limit:
-            yield
-        if limit.cancelled_caught:
-            raise TimeoutError
 
 
 def test_another_anyio_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

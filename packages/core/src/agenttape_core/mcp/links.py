@@ -43,7 +43,7 @@ from agenttape_core.mcp.wire import (
     with_token,
     without_token,
 )
-from agenttape_core.scheduling import answering
+from agenttape_core.scheduling import answering, timers_of_ours
 from agenttape_core.schema import RecordedError
 from agenttape_core.session.answered_call import AnsweredCall
 from agenttape_core.session.call import answered
@@ -356,16 +356,29 @@ class _Link:
         for task in self._tasks - self._sending - {self._failing}:
             task.cancel()
         try:
-            if self._sending:
-                await asyncio.wait(self._sending, timeout=_LEAVING)
+            await self._ends_sending()
         finally:
             await self._end()
         if self._failure is not None:
             raise self._failure
 
-    async def _end(self) -> None:
+    async def _ends_sending(self) -> None:
+        """Wait until the server has read all that was sent, or has had time to."""
+        if not self._sending:
+            return
+        with timers_of_ours():  # there is none in a replay
+            over = asyncio.get_running_loop().call_later(_LEAVING, self._stop_sending)
+        try:
+            await asyncio.wait(self._sending)
+        finally:
+            over.cancel()
+
+    def _stop_sending(self) -> None:
         for task in self._sending:
             task.cancel()
+
+    async def _end(self) -> None:
+        self._stop_sending()
         with anyio.CancelScope(shield=True):
             while self._tasks:
                 await asyncio.wait(self._tasks)

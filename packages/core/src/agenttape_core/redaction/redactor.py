@@ -216,14 +216,12 @@ class Redactor(Replacer):
         return render(secret, [Span(place.start, place.end, f"<{place.kind}>") for place in found]) if found else None
 
     def whole(self, text: str, kind: str) -> str:
-        """Return the pseudonym of a string of which the name says that it is secret, unless it is a placeholder.
+        """Return the pseudonym of a string of which the name says that it is secret; placeholders are only searched.
 
         What a detector finds in it keeps its own kind, if it is all there is but for an authentication scheme: a key
         has one pseudonym, whether it stands in a header or in a sentence.
         """
-        if is_placeholder(text):
-            return text
-        if kind in self.off:
+        if is_placeholder(text) or kind in self.off:
             return self.text(text)
         if self._all_found(text):
             redacted = self.text(text)

@@ -64,7 +64,6 @@ def _init(self: Any, when: float | None) -> None:
     loop = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises, which is slow
     if when is not None and loop is not None and _is_to_come(when, loop):
         vars(self)[_IS_TO_COME] = True
-        loop.call_soon(vars(self).pop, _IS_TO_COME, None, context=Context())  # a program that awaits has spent the time
 
 
 def _is_to_come(when: float, loop: Any) -> bool:
@@ -97,10 +96,7 @@ _TIMEOUTS: tuple[tuple[type, str, Any, Any], ...] = (
 
 
 _TO_COME: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
-"""The deadlines of anyio's scopes that had still to come when they were set, in this round of their loop.
-
-A program that awaits something between that and the scope has spent the time itself.
-"""
+"""The deadlines of anyio's scopes that had still to come when they were set, as far as the scopes aren't entered."""
 
 
 def _with_deadline(real: Callable[..., None]) -> Callable[..., None]:
@@ -109,9 +105,8 @@ def _with_deadline(real: Callable[..., None]) -> Callable[..., None]:
     def sets(self: Any, *args: Any, **kwargs: Any) -> None:
         real(self, *args, **kwargs)
         loop = asyncio._get_running_loop()  # noqa: SLF001 - as above
-        if loop is not None and loop.time() < self._deadline < math.inf and room_here(loop) is not None:
+        if loop is not None and loop.time() < self._deadline < math.inf:
             _TO_COME[self] = self._deadline
-            loop.call_soon(_TO_COME.pop, self, None, context=Context())
 
     return sets
 
