@@ -235,7 +235,7 @@ def test_each_message_is_a_text(talker: Talker, tmp_path: Path) -> None:
 
 
 def test_a_server_that_reads_no_longer(talker: Talker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that leaves doesn't wait for a server to read what was sent."""
+    """A client that leaves doesn't wait until a server has read all messages."""
     monkeypatch.setattr(links, "_LEAVING", 0.01)
 
     async def program() -> list[str]:
@@ -248,7 +248,7 @@ def test_a_server_that_reads_no_longer(talker: Talker, tmp_path: Path, monkeypat
 
 
 def test_a_client_that_sends_as_it_leaves(talker: Talker, tmp_path: Path) -> None:
-    """The wait for a server to read what was sent is no timer of the program: those of other tasks keep their order."""
+    """A client that leaves waits with a timer of ours: the timers of other tasks keep their order."""
 
     @boundary("call")
     async def other(seconds: float) -> str:

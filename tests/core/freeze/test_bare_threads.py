@@ -331,7 +331,7 @@ def test_a_replay_names_what_garbage_draws_and_the_program_draws_on(tmp_path: Pa
 @pytest.mark.slow
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="Python 3.14 is the first whose threads can inherit a context")
 def test_threads_that_inherit_a_context_draw_the_same() -> None:
-    """Where a thread inherits the context of its maker, as without the GIL, the tests of this file hold, too."""
+    """The tests of this file hold if a thread inherits the context of its maker, as it does without the GIL."""
     command = [sys.executable, "-X", "thread_inherit_context=1", "-m", "pytest", "-q", "-m", "not process", __file__]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=150)
     assert " passed" in done.stdout

@@ -199,7 +199,7 @@ def test_a_miss_is_not_hidden_by_a_test_that_skips_itself(project: Project) -> N
 
 
 def test_a_miss_fails_a_test_of_unittest(project: Project) -> None:
-    """A test case fails by a miss wherever it comes: unittest's runner catches what a test raises, and goes on."""
+    """A miss fails a test case, wherever it's raised: unittest's runner catches the errors of tests, and continues."""
     cases = """
 import pytest, unittest
 

@@ -181,7 +181,7 @@ def test_settings_in_a_secret_of_kubernetes(told: str) -> None:
 
 @pytest.mark.parametrize("data", [{}, {"data": {"x": "eA=="}}, {"stringData": "x"}, {"stringData": {"x": "y"}}])
 def test_what_tells_of_a_secret_in_a_secret(data: dict[str, Any]) -> None:
-    """An item that tells of another one does so in a Secret, too, and a password in its data hides no other value."""
+    """An item that marks another as secret does so in a Secret, and a password in its data hides no other value."""
     plain = {"kind": "Secret", "selector": "#password", "text": "hunter2x", **data}
     assert "hunter2x" not in str(Redactor("k").value(plain))
     plain = {"kind": "Secret", "data": {"password": "c2VjcmV0MQ==", "db": "QUJDREVG"}}
@@ -239,14 +239,14 @@ def test_what_is_below_a_name_and_is_no_value(text: str) -> None:
 
 
 def redacted_in(text: str) -> str:
-    """Return what stands in the place of the one secret of a text."""
+    """Return the replacement of the only secret in a text."""
     front, _, back = text.partition("c2VjcmV0MQ==")
     redacted = str(Redactor("k").text(text))
     return redacted[len(front) : len(redacted) - len(back)]
 
 
 def test_values_beside_a_label() -> None:
-    """A label tells of texts beside it alone; what is marked as sensitive is a secret whatever it is."""
+    """A label marks only texts beside it; a value marked as sensitive is a secret, whatever its type."""
     redactor = Redactor("k")
     for plain in (
         {"label": "Password", "input": {"id": "pw-field"}},

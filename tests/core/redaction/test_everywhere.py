@@ -82,7 +82,7 @@ def auth(pin: object) -> str:
 
 @boundary("tool")
 def echo(value: Any) -> Any:
-    """Return what it's given."""
+    """Return the argument."""
     return value
 
 

@@ -74,7 +74,7 @@ class Connection:
         self._holder = asyncio.get_running_loop().create_task(self._hold(opened))
         try:
             self._real = await opened
-        except CancelledError:  # the client waits no longer: what was begun is left as it should be
+        except CancelledError:  # the client waits no longer: leave the transport properly
             self._holding.cancel()
             raise
 

@@ -56,7 +56,7 @@ _RECORDED: Slot[frozenset[str]] = Slot(
     lambda session: frozenset(row.name for row in session.source.entries if row.name.startswith(PREFIX))
 )
 """The names of the recorded calls that aren't of tools."""
-_RAISED = "raised"  # the key of an error of the transport, among what a client receives
+_RAISED = "raised"  # the key of an error of the transport, among the messages of a client
 _LEAVING = 2.0
 """Seconds for a server to read all that was sent, once the client leaves: as `mcp` gives it to end."""
 _TOOLS: Slot[dict[str, Tools]] = Slot(lambda _: {})
@@ -119,7 +119,7 @@ class _Link:
         self._calls: dict[Any, _Sent] = {}  # the requests that the server is working on, by their ids
         self._stream: RealStream | None = None
         """The recording of the connection: a stream of all that comes while the server works on no request."""
-        self._came = 0  # so much has come without a request
+        self._came = 0  # the number of messages and effects so far
         self._of_recording: set[Any] = set()  # the ids of recorded requests of the server, whose answers are dropped
         self._failing: asyncio.Task[None] | None = None  # replays a connection that fails, to its end
         self._failure: Exception | None = None
@@ -144,11 +144,11 @@ class _Link:
                 with self._stream.reading():
                     note_side_effect(f"connected to {label_of(self._server)}")
                     await self.connection.open()
-        except CancelledError as error:  # after it was open, too
+        except CancelledError as error:  # maybe after it was open
             self._stream.raised(error)
             raise
         self._stream.arrived(None)
-        call.side_effects.has_ended = True  # what a transport does from now on is done by requests
+        call.side_effects.has_ended = True  # from now on, requests have those of the transport
 
     async def _replay(self, call: AnsweredCall) -> None:
         chunks, paced, outcome = call.replay_chunks(), call.paced(), call.outcome()

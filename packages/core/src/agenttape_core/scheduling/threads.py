@@ -329,7 +329,7 @@ class Threads:
         if in_loop():  # one that holds it up keeps the turn
             was_held = participant.is_held if participant is not None else False
             if participant is not None:
-                participant.is_held = not self.unordered.has_unknown_loop  # nothing tells when that one blocks
+                participant.is_held = not self.unordered.has_unknown_loop  # we can't see when that one blocks
             try:
                 yield
             finally:

@@ -171,7 +171,7 @@ _PURPOSES = "for|to|of|f\u00fcr|zum|zur|am|para|pour|de|da|do|del|della|dla|du|d
 _FOR = rf"[ ](?:{_PURPOSES}|(?P<place>on|at))(?:[ ][\w.@'-]{{1,40}}){{1,4}}?"
 """The purpose of a password: `the password for the portal is`."""
 _ALONE = r"(?:[ ]{1,4}|(?:\s|\\n){2,12}(?=\S+(?:\s|\\n|\Z)))"
-"""The text in front of a value: blanks, or lines above the one that is nothing but the value."""
+"""The text in front of a value: blanks, or the end of the line above, if the value has a line to itself."""
 _BETWEEN = r"""(?:\\{0,7}["'](?!value)\w{1,24}\\{0,7}["']:[ ]?\\{0,7}["'][^"'\\\n]{0,60}\\{0,7}["'],(?:\s|\\n){0,32})"""
 """Other items of JSON between the name of a field and its value."""
 _LOOSE = Lazy(
