@@ -31,15 +31,15 @@ from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.errors import ConfigurationError, UnidentifiedModelWarning
 
 from .fakes import NativeChat, World
+from .parts import PARTS
 from .providers.loopback import Loopback
 from .providers.messages_api import MessagesWire
 from .providers.ollama_api import OllamaWire
-from .test_llms import FAKES as TEXT_MODELS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .test_llms import FakeText
+    from .parts import FakeText
 
 QUESTION = "What is the weather in Paris?"
 
@@ -269,7 +269,7 @@ def test_one_tool_at_a_time(services: Services, tmp_path: Path) -> None:
     assert choices == [{"type": "auto", "disable_parallel_tool_use": True}, None]
 
 
-@pytest.mark.parametrize("kind", TEXT_MODELS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", PARTS["text model"].classes, ids=lambda kind: kind.__name__)
 def test_a_text_model(kind: type[FakeText], world: World, tmp_path: Path) -> None:
     """A chat model is tried in the place of a text model, in each shape of a call: each prompt is a message to it."""
     model = kind(world=world)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import pickle
 import random
 import struct
 import sys
@@ -18,13 +17,14 @@ from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_openai import OpenAIEmbeddings
-from pydantic import BaseModel
 
 from agenttape_core import use_cassette
-from agenttape_core.errors import CassetteMissError, ConfigurationError, UnreadableValueError, UnrecordedCallError
+from agenttape_core.errors import ConfigurationError, UnreadableValueError
 from agenttape_core.integration import value_codec
 from agenttape_core.integration.codecs import packed
 from agenttape_langchain import tape
+
+from .parts import PlainEmbeddings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,57 +32,6 @@ if TYPE_CHECKING:
 
     from .conftest import RealExchanges
     from .fakes import World
-
-
-class PlainEmbeddings(Embeddings):
-    """Has the two methods that every model must have; no two vectors are alike."""
-
-    def __init__(self, world: World, dimensions: int = 4, model: str = "embed-1") -> None:
-        self.world = world
-        self.dimensions = dimensions
-        self.model = model
-        self.api_key = "sk-never-recorded"
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self.vector(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return self.vector(text)
-
-    def vector(self, text: str) -> list[float]:
-        number = self.world.reach("embeddings")
-        return [number + len(text) / (n + 3) for n in range(self.dimensions)]
-
-
-class DelegatingEmbeddings(PlainEmbeddings):
-    """Embeds a query as a list of one document, as several providers do."""
-
-    def embed_query(self, text: str) -> list[float]:
-        return self.embed_documents([text])[0]
-
-
-class AsyncEmbeddings(PlainEmbeddings):
-    """Has asynchronous methods of its own."""
-
-    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        await asyncio.sleep(0)
-        return [self.vector(text) for text in texts]
-
-    async def aembed_query(self, text: str) -> list[float]:
-        return (await self.aembed_documents([text]))[0]
-
-
-class PydanticEmbeddings(BaseModel, Embeddings):
-    """Is a pydantic model, as most providers' are."""
-
-    world: Any
-    dimensions: int = 4
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return [float(self.world.reach("embeddings"))] * self.dimensions
 
 
 class Cached(Embeddings):
@@ -101,39 +50,6 @@ class Cached(Embeddings):
         return self.embed_documents([text])[0]
 
 
-CLASSES = [PlainEmbeddings, DelegatingEmbeddings, AsyncEmbeddings, PydanticEmbeddings]
-
-
-async def every_call(model: Embeddings) -> list[Any]:
-    """The results of the four methods."""
-    return [
-        model.embed_query("a"),
-        model.embed_documents(["b", "c"]),
-        await model.aembed_query("d"),
-        await model.aembed_documents(["e", "f"]),
-        model.embed_documents([]),
-    ]
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("way", ["automatic", "taped", "both"])
-@pytest.mark.parametrize("cls", CLASSES)
-async def test_embeddings_replay(cls: type[Any], way: str, world: World, tmp_path: Path) -> None:
-    """Every call is one recording, and is replayed as equal vectors while nothing is reached."""
-    real = cls(world=world)
-    model, automatic = (real if way == "automatic" else tape(real)), way != "taped"
-    path = tmp_path / "embeddings.yaml"
-    with use_cassette(path, mode="all", auto=automatic) as recording:
-        recorded = await every_call(model)
-    assert [(row.kind, row.name) for row in recording.interactions] == [("embeddings", cls.__name__)] * 5
-    assert "never-recorded" not in path.read_text()
-    world.gone = True
-    for _ in range(2):
-        with use_cassette(path, auto=automatic) as replay:
-            assert await every_call(model) == recorded
-        assert [replayed.match_rule for replayed in replay.report.replayed] == ["exact"] * 5
-
-
 def test_request_says_what_the_provider_is_asked(world: World, tmp_path: Path) -> None:
     """The request is the texts, the model and the dimensions; a query and a document are different requests."""
     model = PlainEmbeddings(world)
@@ -146,27 +62,6 @@ def test_request_says_what_the_provider_is_asked(world: World, tmp_path: Path) -
         {**settings, "input": ["a"]},
     ]
     assert len({row.fingerprint for row in recording.interactions}) == 2
-
-
-async def test_sync_serves_async_and_back(world: World, tmp_path: Path) -> None:
-    """A recording of `embed_query` serves `aembed_query`, and the other way round."""
-    model, path = AsyncEmbeddings(world), tmp_path / "e.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = [model.embed_query("a"), await model.aembed_documents(["b"])]
-    world.gone = True
-    with use_cassette(path):
-        assert [await model.aembed_query("a"), model.embed_documents(["b"])] == recorded
-
-
-@pytest.mark.parametrize("changed", [{"model": "embed-2"}, {"dimensions": 8}])
-def test_another_model_is_another_request(changed: dict[str, Any], world: World, tmp_path: Path) -> None:
-    """A vector of one model is not replayed for another."""
-    path = tmp_path / "e.yaml"
-    with use_cassette(path, mode="all"):
-        PlainEmbeddings(world).embed_query("a")
-    world.gone = True
-    with pytest.raises(CassetteMissError), use_cassette(path):
-        PlainEmbeddings(world, **changed).embed_query("a")
 
 
 def test_model_inside_a_model_is_part_of_it(world: World, tmp_path: Path) -> None:
@@ -191,28 +86,8 @@ def test_only_the_taped_inner_model_is_recorded(world: World, tmp_path: Path) ->
         assert Cached(tape(PlainEmbeddings(world))).embed_documents(["a", "b", "a"]) == recorded
 
 
-async def test_parallel_equal_calls_find_their_own(world: World, tmp_path: Path) -> None:
-    """Concurrent equal requests each get their own answer, whichever is answered first."""
-
-    class Slow(PlainEmbeddings):
-        async def aembed_query(self, text: str) -> list[float]:
-            vector = self.vector(text)
-            for _ in range(len(delays) and delays.pop()):
-                await asyncio.sleep(0)
-            return vector
-
-    path, delays = tmp_path / "e.yaml", [1, 7, 3, 9]
-    with use_cassette(path, mode="all"):
-        recorded = await asyncio.gather(*(Slow(world).aembed_query("a") for _ in range(4)))
-    assert len({tuple(vector) for vector in recorded}) == 4
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert await asyncio.gather(*(Slow(world).aembed_query("a") for _ in range(4))) == recorded
-    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
-
-
 async def test_parallel_calls_that_go_on_in_threads_find_their_own(world: World, tmp_path: Path) -> None:
-    """The same holds for the asynchronous methods of the framework, whichever thread begins first."""
+    """Equal calls that the framework makes in threads each get their own answer, whichever thread begins first."""
 
     class Backwards(ThreadPoolExecutor):
         """Begins with what it was given last, once it was given so many things."""
@@ -267,75 +142,7 @@ def test_branches_of_a_chain_find_their_own(world: World, tmp_path: Path) -> Non
     assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
-def test_threads(world: World, tmp_path: Path) -> None:
-    """Calls of plain threads are recorded and replayed too."""
-    model, path, texts = PlainEmbeddings(world), tmp_path / "e.yaml", [f"text {n}" for n in range(16)]
-
-    def run() -> list[Any]:
-        with ThreadPoolExecutor(8) as pool:
-            return list(pool.map(model.embed_query, texts))
-
-    with use_cassette(path, mode="all"):
-        recorded = run()
-    world.gone = True
-    with use_cassette(path):
-        assert run() == recorded
-
-
-def test_errors_are_recorded(tmp_path: Path) -> None:
-    """A model that fails fails again, with the same error."""
-
-    class Failing(PlainEmbeddings):
-        def embed_query(self, text: str) -> list[float]:
-            raise TimeoutError(f"no answer for {text}")
-
-    path = tmp_path / "e.yaml"
-    for mode in ("all", "none"):
-        with use_cassette(path, mode=mode), pytest.raises(TimeoutError, match="no answer for a"):
-            Failing(None).embed_query("a")  # type: ignore[arg-type]
-
-
-def test_replayed_vectors_are_fresh(world: World, tmp_path: Path) -> None:
-    """Changing a vector changes no other result."""
-    model, path = PlainEmbeddings(world, dimensions=100), tmp_path / "e.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = list(model.embed_query("a"))
-    with use_cassette(path, on_repeat="last"):
-        model.embed_query("a").clear()
-        assert model.embed_query("a") == recorded
-
-
-def test_drift_is_an_error(world: World, tmp_path: Path) -> None:
-    """A run that lives on gets an error: no vector says that there is none."""
-    path = tmp_path / "e.yaml"
-    with use_cassette(path, mode="all"):
-        PlainEmbeddings(world).embed_query("a")
-    world.gone = True
-    with use_cassette(path, on_miss="return") as replay, pytest.raises(UnrecordedCallError):
-        PlainEmbeddings(world).embed_query("b")
-    assert len(replay.report.unrecorded) == 1
-
-
 # -- alias and ambience --------------------------------------------------------------------------------------------
-
-
-def test_taped_model_is_what_it_was(world: World) -> None:
-    """A taped model is of its class, shares the state of the original, and works outside sessions."""
-    real = PlainEmbeddings(world)
-    taped = tape(real)
-    assert isinstance(taped, PlainEmbeddings)
-    assert type(taped).__name__ == "PlainEmbeddings"
-    assert tape(taped) is taped
-    real.dimensions = 2
-    assert len(taped.embed_query("a")) == 2
-    assert len(world.reached) == 1
-
-
-def test_pickled_alias_is_an_alias(tmp_path: Path) -> None:
-    """A taped model survives pickling."""
-    again = pickle.loads(pickle.dumps(tape(PydanticEmbeddings(world=None, dimensions=3))))
-    assert again.dimensions == 3
-    assert tape(again) is again
 
 
 def test_state_in_slots_is_refused_and_met_by_automatic_sessions(world: World, tmp_path: Path) -> None:
@@ -400,17 +207,6 @@ def test_method_of_a_mixin_is_met(world: World, tmp_path: Path) -> None:
     assert "embed_query" not in vars(Mixed)
 
 
-def test_classes_are_left_as_they_were(world: World, tmp_path: Path) -> None:
-    """After the last session no class of the process has changed."""
-    classes: list[type[Any]] = [Embeddings, *CLASSES, Cached]
-    before = [dict(vars(cls)) for cls in classes]
-    with use_cassette(tmp_path / "e.yaml", mode="all"):
-        assert dict(vars(PlainEmbeddings)) != before[1]
-    assert [dict(vars(cls)) for cls in classes] == before
-    PlainEmbeddings(world).embed_query("a")
-    assert len(world.reached) == 1
-
-
 def test_what_others_patched_meanwhile_stays(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A method that someone replaces during a session is not put back over it."""
     with use_cassette(tmp_path / "e.yaml", mode="all"):
@@ -419,14 +215,6 @@ def test_what_others_patched_meanwhile_stays(world: World, tmp_path: Path, monke
     monkeypatch.undo()
     assert PlainEmbeddings(world).embed_query("a")[0] > 0
     assert len(world.reached) == 1
-
-
-def test_session_that_is_not_automatic_leaves_untaped_models_alone(world: World, tmp_path: Path) -> None:
-    """With `auto=False` only what is taped takes part."""
-    with use_cassette(tmp_path / "e.yaml", mode="all", auto=False) as recording:
-        PlainEmbeddings(world).embed_query("a")
-        tape(PlainEmbeddings(world)).embed_query("b")
-    assert [row.request["input"] for row in recording.interactions] == ["b"]
 
 
 @pytest.mark.process
