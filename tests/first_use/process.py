@@ -6,6 +6,7 @@ Arguments: the mode of the sessions, `all` or `none`, and the names of distribut
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 
 from uses import PACKAGES
 
@@ -30,7 +31,7 @@ def main(mode: str, names: list[str]) -> None:
 def use(names: list[str]) -> None:
     """Use the packages."""
     for name in names:
-        PACKAGES[name]()
+        PACKAGES[name](datetime.now(UTC))
 
 
 if __name__ == "__main__":

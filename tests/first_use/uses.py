@@ -1,7 +1,7 @@
 """Widely used packages, and a first use of each: whatever makes them look up what a session exchanges.
 
 Each function is called within a session that is the first to import the package, and again after it. It asserts what
-must hold.
+must hold. It gets the time, which is drawn before the import.
 """
 
 import asyncio
@@ -9,26 +9,11 @@ import io
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-PACKAGES: dict[str, Callable[[], None]] = {}
-"""By the name of the distribution: the function."""
 
-
-def first_use(distribution: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Keep a function as the first use of a distribution."""
-
-    def keep(function: Callable[[], None]) -> Callable[[], None]:
-        PACKAGES[distribution] = function
-        return function
-
-    return keep
-
-
-@first_use("aiohttp")
-def _aiohttp() -> None:
+def _aiohttp(now: datetime) -> None:
     import aiohttp
 
     async def run():
@@ -38,37 +23,31 @@ def _aiohttp() -> None:
     assert asyncio.run(run()) is False
 
 
-@first_use("anthropic")
-def _anthropic() -> None:
+def _anthropic(now: datetime) -> None:
     import anthropic
 
     assert anthropic.Anthropic(api_key="k").messages
 
 
-@first_use("apscheduler")
-def _apscheduler() -> None:
-    now = datetime.now(UTC)
+def _apscheduler(now: datetime) -> None:
     from apscheduler.triggers.interval import IntervalTrigger
 
     assert IntervalTrigger(seconds=5, timezone=UTC).get_next_fire_time(now, now) > now
 
 
-@first_use("arrow")
-def _arrow() -> None:
+def _arrow(now: datetime) -> None:
     import arrow
 
     assert abs(arrow.utcnow().datetime - datetime.now(UTC)).seconds < 5
 
 
-@first_use("asyncpg")
-def _asyncpg() -> None:
+def _asyncpg(now: datetime) -> None:
     import asyncpg
 
     assert asyncpg.Range(1, 2).lower == 1
 
 
-@first_use("attrs")
-def _attrs() -> None:
+def _attrs(now: datetime) -> None:
     import attrs
 
     @attrs.define
@@ -78,16 +57,13 @@ def _attrs() -> None:
     assert isinstance(A().t, datetime)
 
 
-@first_use("bcrypt")
-def _bcrypt() -> None:
+def _bcrypt(now: datetime) -> None:
     import bcrypt
 
     assert bcrypt.checkpw(b"x", bcrypt.hashpw(b"x", bcrypt.gensalt(4)))
 
 
-@first_use("beartype")
-def _beartype() -> None:
-    now = datetime.now(UTC)
+def _beartype(now: datetime) -> None:
     from beartype import beartype
 
     @beartype
@@ -97,15 +73,13 @@ def _beartype() -> None:
     assert f(now) is now
 
 
-@first_use("beautifulsoup4")
-def _beautifulsoup4() -> None:
+def _beautifulsoup4(now: datetime) -> None:
     from bs4 import BeautifulSoup
 
     assert BeautifulSoup("<b>x</b>", "html.parser").b.text == "x"
 
 
-@first_use("boto3")
-def _boto3() -> None:
+def _boto3(now: datetime) -> None:
     import boto3
 
     client = boto3.client("s3", region_name="eu-west-1", aws_access_key_id="k", aws_secret_access_key="s")
@@ -113,9 +87,7 @@ def _boto3() -> None:
     assert "Signature=" in url
 
 
-@first_use("cattrs")
-def _cattrs() -> None:
-    now = datetime.now(UTC)
+def _cattrs(now: datetime) -> None:
     import attrs
     from cattrs.preconf.json import make_converter
 
@@ -127,17 +99,13 @@ def _cattrs() -> None:
     assert c.structure(c.unstructure(A(now)), A) == A(now)
 
 
-@first_use("croniter")
-def _croniter() -> None:
-    now = datetime.now(UTC)
+def _croniter(now: datetime) -> None:
     from croniter import croniter
 
     assert croniter("0 0 * * *", now).get_next(datetime) > now
 
 
-@first_use("cryptography")
-def _cryptography() -> None:
-    now = datetime.now(UTC)
+def _cryptography(now: datetime) -> None:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -157,16 +125,13 @@ def _cryptography() -> None:
     assert c.not_valid_after_utc > c.not_valid_before_utc
 
 
-@first_use("dask")
-def _dask() -> None:
+def _dask(now: datetime) -> None:
     import dask
 
     assert dask.delayed(sum)([1, 2]).compute(scheduler="synchronous") == 3
 
 
-@first_use("dataclasses-json")
-def _dataclasses_json() -> None:
-    now = datetime.now(UTC)
+def _dataclasses_json(now: datetime) -> None:
     from dataclasses import dataclass
 
     from dataclasses_json import dataclass_json
@@ -179,23 +144,19 @@ def _dataclasses_json() -> None:
     assert A.from_json(A(now).to_json()).t == now
 
 
-@first_use("dateparser")
-def _dateparser() -> None:
+def _dateparser(now: datetime) -> None:
     import dateparser
 
     assert dateparser.parse("2 hours ago") < datetime.now()
 
 
-@first_use("duckdb")
-def _duckdb() -> None:
-    now = datetime.now(UTC)
+def _duckdb(now: datetime) -> None:
     import duckdb
 
     assert duckdb.execute("select ?::timestamptz", [now]).fetchone()[0] == now
 
 
-@first_use("faiss-cpu")
-def _faiss_cpu() -> None:
+def _faiss_cpu(now: datetime) -> None:
     import faiss
     import numpy
 
@@ -204,8 +165,7 @@ def _faiss_cpu() -> None:
     assert i.ntotal == 1
 
 
-@first_use("fastapi")
-def _fastapi() -> None:
+def _fastapi(now: datetime) -> None:
     from fastapi import FastAPI
 
     app = FastAPI()
@@ -217,8 +177,7 @@ def _fastapi() -> None:
     assert app.openapi()["paths"]
 
 
-@first_use("freezegun")
-def _freezegun() -> None:
+def _freezegun(now: datetime) -> None:
     import freezegun
 
     with freezegun.freeze_time("2020-01-02"):
@@ -227,15 +186,13 @@ def _freezegun() -> None:
     assert date.today().year > 2020
 
 
-@first_use("grpcio")
-def _grpcio() -> None:
+def _grpcio(now: datetime) -> None:
     import grpc
 
     grpc.insecure_channel("localhost:1").close()
 
 
-@first_use("h5py")
-def _h5py() -> None:
+def _h5py(now: datetime) -> None:
     import h5py
 
     with h5py.File(io.BytesIO(), "w") as f:
@@ -243,16 +200,13 @@ def _h5py() -> None:
         assert f["x"][1] == 2
 
 
-@first_use("httpx")
-def _httpx() -> None:
+def _httpx(now: datetime) -> None:
     import httpx
 
     assert httpx.Client(transport=httpx.MockTransport(lambda r: httpx.Response(204))).get("http://x").status_code == 204
 
 
-@first_use("icalendar")
-def _icalendar() -> None:
-    now = datetime.now(UTC)
+def _icalendar(now: datetime) -> None:
     import icalendar
 
     e = icalendar.Event()
@@ -260,15 +214,13 @@ def _icalendar() -> None:
     assert b"DTSTART" in e.to_ical()
 
 
-@first_use("jinja2")
-def _jinja2() -> None:
+def _jinja2(now: datetime) -> None:
     import jinja2
 
     assert jinja2.Template("{{ [1, 2] | random }}").render() in "12"
 
 
-@first_use("lightgbm")
-def _lightgbm() -> None:
+def _lightgbm(now: datetime) -> None:
     import lightgbm
     import numpy
 
@@ -276,16 +228,13 @@ def _lightgbm() -> None:
     m.fit(numpy.arange(60).reshape(-1, 1), numpy.arange(60))
 
 
-@first_use("lxml")
-def _lxml() -> None:
+def _lxml(now: datetime) -> None:
     from lxml import etree
 
     assert etree.fromstring("<a><b/></a>")[0].tag == "b"
 
 
-@first_use("marshmallow")
-def _marshmallow() -> None:
-    now = datetime.now(UTC)
+def _marshmallow(now: datetime) -> None:
     import marshmallow as m
 
     class S(m.Schema):
@@ -295,9 +244,7 @@ def _marshmallow() -> None:
     assert m.Schema.from_dict({"d": m.fields.Date()})()
 
 
-@first_use("matplotlib")
-def _matplotlib() -> None:
-    now = datetime.now(UTC)
+def _matplotlib(now: datetime) -> None:
     import matplotlib
 
     matplotlib.use("agg")
@@ -309,9 +256,7 @@ def _matplotlib() -> None:
     assert dates.num2date(dates.date2num(now)).date() == now.date()
 
 
-@first_use("msgspec")
-def _msgspec() -> None:
-    now = datetime.now(UTC)
+def _msgspec(now: datetime) -> None:
     import msgspec
 
     class A(msgspec.Struct):
@@ -321,15 +266,13 @@ def _msgspec() -> None:
     assert msgspec.json.decode(msgspec.json.encode(A(now, now.date())), type=A).t == now
 
 
-@first_use("networkx")
-def _networkx() -> None:
+def _networkx(now: datetime) -> None:
     import networkx as nx
 
     assert nx.gnp_random_graph(5, 1).number_of_edges() == 10
 
 
-@first_use("nltk")
-def _nltk() -> None:
+def _nltk(now: datetime) -> None:
     import nltk
     from nltk.tokenize import wordpunct_tokenize
 
@@ -337,8 +280,7 @@ def _nltk() -> None:
     assert nltk.classify.NaiveBayesClassifier.train([({"a": 1}, "x")]).classify({"a": 1}) == "x"
 
 
-@first_use("numba")
-def _numba() -> None:
+def _numba(now: datetime) -> None:
     import random
 
     import numba
@@ -351,17 +293,14 @@ def _numba() -> None:
     assert 0 < draw() < 2
 
 
-@first_use("numexpr")
-def _numexpr() -> None:
+def _numexpr(now: datetime) -> None:
     import numexpr
     import numpy
 
     assert numexpr.evaluate("a + 1", {"a": numpy.ones(3)}).sum() == 6
 
 
-@first_use("numpy")
-def _numpy() -> None:
-    now = datetime.now(UTC)
+def _numpy(now: datetime) -> None:
     import numpy as np
 
     assert np.array([now.replace(tzinfo=None)], "datetime64[us]").astype(object)[0] == now.replace(tzinfo=None)
@@ -369,8 +308,7 @@ def _numpy() -> None:
     assert np.random.default_rng().random() < 1
 
 
-@first_use("openai")
-def _openai() -> None:
+def _openai(now: datetime) -> None:
     import openai
 
     assert openai.OpenAI(api_key="k").chat.completions
@@ -379,25 +317,19 @@ def _openai() -> None:
     assert platform_headers("1", platform=None)
 
 
-@first_use("orjson")
-def _orjson() -> None:
-    now = datetime.now(UTC)
+def _orjson(now: datetime) -> None:
     import orjson
 
     assert orjson.loads(orjson.dumps([now, now.date(), uuid.uuid4()]))
 
 
-@first_use("ormsgpack")
-def _ormsgpack() -> None:
-    now = datetime.now(UTC)
+def _ormsgpack(now: datetime) -> None:
     import ormsgpack
 
     assert ormsgpack.unpackb(ormsgpack.packb(now))
 
 
-@first_use("pandas")
-def _pandas() -> None:
-    now = datetime.now(UTC)
+def _pandas(now: datetime) -> None:
     import pandas as pd
 
     f = pd.DataFrame({"t": [now, pd.NaT], "d": [date.today(), None]})
@@ -408,8 +340,7 @@ def _pandas() -> None:
     assert f.sample(1, random_state=1).shape == (1, 2)
 
 
-@first_use("peewee")
-def _peewee() -> None:
+def _peewee(now: datetime) -> None:
     import peewee
 
     d = peewee.SqliteDatabase(":memory:")
@@ -426,17 +357,14 @@ def _peewee() -> None:
     d.close()
 
 
-@first_use("pendulum")
-def _pendulum() -> None:
-    now = datetime.now(UTC)
+def _pendulum(now: datetime) -> None:
     import pendulum
 
     assert abs(pendulum.now("UTC") - now).total_seconds() < 5
     assert pendulum.parse("2020-01-02").year == 2020
 
 
-@first_use("pillow")
-def _pillow() -> None:
+def _pillow(now: datetime) -> None:
     from PIL import Image
 
     b = io.BytesIO()
@@ -444,9 +372,7 @@ def _pillow() -> None:
     assert b.getvalue()
 
 
-@first_use("polars")
-def _polars() -> None:
-    now = datetime.now(UTC)
+def _polars(now: datetime) -> None:
     import polars as pl
 
     f = pl.DataFrame({"t": [now, None], "d": [date.today(), date(2020, 1, 2)]})
@@ -456,9 +382,7 @@ def _polars() -> None:
     assert pl.select(pl.lit(now)).item() == now
 
 
-@first_use("protobuf")
-def _protobuf() -> None:
-    now = datetime.now(UTC)
+def _protobuf(now: datetime) -> None:
     from google.protobuf.timestamp_pb2 import Timestamp
 
     t = Timestamp()
@@ -468,17 +392,13 @@ def _protobuf() -> None:
     assert t.seconds > 0
 
 
-@first_use("psycopg")
-def _psycopg() -> None:
-    now = datetime.now(UTC)
+def _psycopg(now: datetime) -> None:
     from psycopg.adapt import PyFormat, Transformer
 
     assert Transformer().get_dumper(now, PyFormat.AUTO).dump(now)
 
 
-@first_use("pyarrow")
-def _pyarrow() -> None:
-    now = datetime.now(UTC)
+def _pyarrow(now: datetime) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -488,9 +408,7 @@ def _pyarrow() -> None:
     assert pa.scalar(now).as_py() == now
 
 
-@first_use("pydantic")
-def _pydantic() -> None:
-    now = datetime.now(UTC)
+def _pydantic(now: datetime) -> None:
     import pydantic
 
     class A(pydantic.BaseModel):
@@ -500,25 +418,20 @@ def _pydantic() -> None:
     assert A.model_validate_json(A(t=now, d=now.date()).model_dump_json()).t == now
 
 
-@first_use("pymongo")
-def _pymongo() -> None:
-    now = datetime.now(UTC)
+def _pymongo(now: datetime) -> None:
     import bson
 
     assert bson.decode(bson.encode({"t": now, "i": bson.ObjectId()}))["t"].year == now.year
 
 
-@first_use("python-dateutil")
-def _python_dateutil() -> None:
-    now = datetime.now(UTC)
+def _python_dateutil(now: datetime) -> None:
     from dateutil import parser, rrule
 
     assert parser.parse("10:00").tzinfo is None
     assert list(rrule.rrule(rrule.DAILY, count=2, dtstart=now))[1].date() == (now + timedelta(1)).date()
 
 
-@first_use("pyzmq")
-def _pyzmq() -> None:
+def _pyzmq(now: datetime) -> None:
     import zmq
 
     c = zmq.Context()
@@ -532,8 +445,7 @@ def _pyzmq() -> None:
     c.term()
 
 
-@first_use("qdrant-client")
-def _qdrant_client() -> None:
+def _qdrant_client(now: datetime) -> None:
     from qdrant_client import QdrantClient
     from qdrant_client import models as m
 
@@ -543,22 +455,19 @@ def _qdrant_client() -> None:
     assert c.count("c").count == 1
 
 
-@first_use("redis")
-def _redis() -> None:
+def _redis(now: datetime) -> None:
     import redis
 
     assert redis.Redis().connection_pool
 
 
-@first_use("requests")
-def _requests() -> None:
+def _requests(now: datetime) -> None:
     import requests
 
     assert requests.Request("GET", "http://x", params={"a": 1}).prepare().url == "http://x/?a=1"
 
 
-@first_use("rich")
-def _rich() -> None:
+def _rich(now: datetime) -> None:
     import rich.console
 
     c = rich.console.Console(file=io.StringIO())
@@ -566,8 +475,7 @@ def _rich() -> None:
     assert "x" in c.file.getvalue()
 
 
-@first_use("ruamel.yaml")
-def _ruamel_yaml() -> None:
+def _ruamel_yaml(now: datetime) -> None:
     import ruamel.yaml
 
     y = ruamel.yaml.YAML(typ="safe")
@@ -576,8 +484,7 @@ def _ruamel_yaml() -> None:
     assert y.load(b.getvalue()) == {"d": date(2020, 1, 2)}
 
 
-@first_use("scikit-learn")
-def _scikit_learn() -> None:
+def _scikit_learn(now: datetime) -> None:
     import numpy as np
     from sklearn.cluster import KMeans
     from sklearn.linear_model import LinearRegression
@@ -589,37 +496,32 @@ def _scikit_learn() -> None:
     assert KMeans(2, n_init=1).fit(x).labels_.size == 20
 
 
-@first_use("scipy")
-def _scipy() -> None:
+def _scipy(now: datetime) -> None:
     from scipy import optimize, stats
 
     assert abs(optimize.minimize_scalar(lambda x: x * x).x) < 1e-6
     assert stats.norm.rvs(random_state=1)
 
 
-@first_use("shapely")
-def _shapely() -> None:
+def _shapely(now: datetime) -> None:
     import shapely
 
     assert shapely.Point(0, 0).buffer(1).area > 3
 
 
-@first_use("simplejson")
-def _simplejson() -> None:
+def _simplejson(now: datetime) -> None:
     import simplejson
 
     assert simplejson.loads(simplejson.dumps({"a": 1})) == {"a": 1}
 
 
-@first_use("spacy")
-def _spacy() -> None:
+def _spacy(now: datetime) -> None:
     import spacy
 
     assert [t.text for t in spacy.blank("en")("hello world.")] == ["hello", "world", "."]
 
 
-@first_use("sqlalchemy")
-def _sqlalchemy() -> None:
+def _sqlalchemy(now: datetime) -> None:
     import sqlalchemy as sa
     from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
@@ -643,32 +545,27 @@ def _sqlalchemy() -> None:
     e.dispose()
 
 
-@first_use("sqlmodel")
-def _sqlmodel() -> None:
-    now = datetime.now(UTC)
+def _sqlmodel(now: datetime) -> None:
     import sqlmodel
 
     A = type("A", (sqlmodel.SQLModel,), {"__annotations__": {"t": datetime, "i": uuid.UUID}, "__module__": "a"})
     assert A(t=now, i=uuid.uuid4()).t == now
 
 
-@first_use("statsmodels")
-def _statsmodels() -> None:
+def _statsmodels(now: datetime) -> None:
     import numpy as np
     import statsmodels.api as sm
 
     assert sm.OLS(np.arange(9.0), np.arange(9.0)).fit().params[0] > 0.9
 
 
-@first_use("sympy")
-def _sympy() -> None:
+def _sympy(now: datetime) -> None:
     import sympy
 
     assert sympy.integrate("x", ("x", 0, 2)) == 2
 
 
-@first_use("tables")
-def _tables() -> None:
+def _tables(now: datetime) -> None:
     import numpy
     import tables
 
@@ -678,15 +575,13 @@ def _tables() -> None:
         assert f.root.x[1] == 1
 
 
-@first_use("tiktoken")
-def _tiktoken() -> None:
+def _tiktoken(now: datetime) -> None:
     import tiktoken
 
     assert tiktoken.Encoding("x", pat_str=".", mergeable_ranks={b"a": 0}, special_tokens={}).encode("aa")
 
 
-@first_use("time-machine")
-def _time_machine() -> None:
+def _time_machine(now: datetime) -> None:
     import time_machine
 
     with time_machine.travel("2020-01-02", tick=False):
@@ -695,15 +590,13 @@ def _time_machine() -> None:
     assert date.today().year > 2020
 
 
-@first_use("tokenizers")
-def _tokenizers() -> None:
+def _tokenizers(now: datetime) -> None:
     from tokenizers import Tokenizer, models
 
     assert Tokenizer(models.WordLevel({"a": 0}, unk_token="a")).encode("a").ids == [0]
 
 
-@first_use("torch")
-def _torch() -> None:
+def _torch(now: datetime) -> None:
     import torch
 
     assert torch.tensor([1.0, 2.0]).sum().item() == 3
@@ -713,8 +606,7 @@ def _torch() -> None:
     assert len(list(torch.utils.data.DataLoader([1, 2, 3], shuffle=True))) == 3
 
 
-@first_use("typer")
-def _typer() -> None:
+def _typer(now: datetime) -> None:
     import typer
     from typer.testing import CliRunner
 
@@ -727,15 +619,13 @@ def _typer() -> None:
     assert CliRunner().invoke(a, ["2020-01-02"]).output.strip() == "2020"
 
 
-@first_use("ujson")
-def _ujson() -> None:
+def _ujson(now: datetime) -> None:
     import ujson
 
     assert ujson.loads(ujson.dumps([1])) == [1]
 
 
-@first_use("uvloop")
-def _uvloop() -> None:
+def _uvloop(now: datetime) -> None:
     import uvloop
 
     async def run():
@@ -745,17 +635,14 @@ def _uvloop() -> None:
     assert uvloop.run(run()) == 1
 
 
-@first_use("whenever")
-def _whenever() -> None:
-    now = datetime.now(UTC)
+def _whenever(now: datetime) -> None:
     import whenever
 
     assert whenever.Instant.now()
     assert whenever.Instant(now).to_stdlib() == now
 
 
-@first_use("xarray")
-def _xarray() -> None:
+def _xarray(now: datetime) -> None:
     import numpy as np
     import pandas as pd
     import xarray as xr
@@ -763,3 +650,11 @@ def _xarray() -> None:
     a = xr.DataArray(np.arange(3), coords={"t": pd.date_range("2020", periods=3)}, dims="t")
     assert a.sel(t="2020-01-02").item() == 1
     assert (a.t.dt.year == 2020).all()
+
+
+PACKAGES = {
+    "ruamel.yaml" if use is _ruamel_yaml else name[1:].replace("_", "-"): use
+    for name, use in list(globals().items())
+    if name.startswith("_") and getattr(use, "__module__", None) == __name__
+}
+"""The functions, by the names of the distributions that they use."""
