@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from agenttape_core import use_cassette
+from agenttape_core import Session, use_cassette
+
+from .world import World
 
 T = TypeVar("T")
 
@@ -21,3 +23,42 @@ def recorded_as_replayed(path: Path, run: Callable[[], T], times: int = 2) -> T:
         assert found == recorded
         assert replay.report.nondeterminism == replay.report.unobserved == ()
     return recorded
+
+
+class Twice:
+    """Records a run, and replays it when the world is gone: the results are equal, and each call finds its recording.
+
+    Args:
+        path: The cassette.
+        world: The world that the run reaches.
+    """
+
+    recording: Session
+    replay: Session
+
+    def __init__(self, path: Path, world: World) -> None:
+        self.path = path
+        self.world = world
+
+    def __call__(self, run: Callable[[], T], *, auto: bool = True, **replaying: Any) -> T:
+        """Run it twice, and return what it returned. `replaying` are further options of the replay."""
+        with use_cassette(self.path, mode="all", auto=auto) as self.recording:
+            recorded = run()
+        self.world.gone = True
+        with use_cassette(self.path, auto=auto, **replaying) as self.replay:
+            assert run() == recorded
+        self._assert_exact()
+        return recorded
+
+    async def awaited(self, run: Callable[[], Awaitable[T]], *, auto: bool = True, **replaying: Any) -> T:
+        """Do the same with a run that is awaited."""
+        with use_cassette(self.path, mode="all", auto=auto) as self.recording:
+            recorded = await run()
+        self.world.gone = True
+        with use_cassette(self.path, auto=auto, **replaying) as self.replay:
+            assert await run() == recorded
+        self._assert_exact()
+        return recorded
+
+    def _assert_exact(self) -> None:
+        assert {call.match_rule for call in self.replay.report.replayed} <= {"exact"}

@@ -18,6 +18,7 @@ from urllib.request import urlopen
 import pytest
 
 from ..kit import forks
+from ..kit.replaying import Twice
 from .fakes import World
 
 if TYPE_CHECKING:
@@ -77,6 +78,12 @@ def world() -> Iterator[World]:
     world = World()
     yield world
     assert world.trespasses == []
+
+
+@pytest.fixture
+def twice(world: World, tmp_path: Path) -> Twice:
+    """Record a run, and replay it without the world."""
+    return Twice(tmp_path / "twice.yaml", world)
 
 
 @pytest.fixture

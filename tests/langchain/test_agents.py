@@ -27,6 +27,7 @@ from langgraph.types import Command, interrupt
 from agenttape_core import use_cassette
 from agenttape_langchain import tape
 
+from ..kit.replaying import Twice
 from .fakes import NativeChat, StreamingChat, Verdict, World, calling
 
 if TYPE_CHECKING:
@@ -112,20 +113,15 @@ STREAMS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("mode", STREAMS)
-async def test_streams(mode: str, world: World, tmp_path: Path) -> None:
+async def test_streams(mode: str, world: World, twice: Twice) -> None:
     """The stream of an agent is equal on replay, part by part, sync and async."""
     agent = sequential_agent(world)
     options = STREAMS[mode]
-    path = tmp_path / "agent.yaml"
 
     async def read() -> list[Any]:
         return [list(agent.stream(QUESTION, **options)), [part async for part in agent.astream(QUESTION, **options)]]
 
-    with use_cassette(path, mode="all"):
-        recorded = await read()
-    world.gone = True
-    with use_cassette(path):
-        assert await read() == recorded
+    await twice.awaited(read)
 
 
 def sequential_agent(world: World) -> Any:
@@ -138,21 +134,6 @@ def sequential_agent(world: World) -> Any:
         return calling(("count", {"n": turn}), number=number, text=f"turn {turn}")
 
     return create_agent(NativeChat(world=world, reply=one_by_one), [count_tool(world)])
-
-
-async def test_events(world: World, tmp_path: Path) -> None:
-    """The events of a run are equal on replay, run ids included."""
-    agent = sequential_agent(world)
-    path = tmp_path / "agent.yaml"
-
-    async def read() -> list[Any]:
-        return [event async for event in agent.astream_events(QUESTION, version="v2")]
-
-    with use_cassette(path, mode="all"):
-        recorded = await read()
-    world.gone = True
-    with use_cassette(path):
-        assert await read() == recorded
 
 
 async def test_streamed_serves_invoked_and_back(world: World, tmp_path: Path) -> None:
@@ -267,34 +248,7 @@ async def test_failing_tools(world: World, tmp_path: Path) -> None:
         assert await agent.ainvoke(QUESTION) == recorded
 
 
-async def test_sub_agent_as_a_tool(world: World, tmp_path: Path) -> None:
-    """An agent inside a tool is recorded below the tool, and runs on replay: its calls are replayed, not the tool."""
-    inner = sequential_agent(world)
-
-    @tool
-    def delegate(task: str) -> str:
-        """Let another agent do it."""
-        return str(inner.invoke({"messages": [("user", task)]})["messages"][-1].text)
-
-    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
-        if isinstance(messages[-1], ToolMessage):
-            return AIMessage(f"done {number}")
-        return calling(("delegate", {"task": "count"}), number=number)
-
-    agent = create_agent(StreamingChat(world=world, reply=reply), [delegate])
-    path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all") as recording:
-        recorded = agent.invoke(QUESTION)
-    rows = {row.number: row for row in recording.interactions}
-    (outer,) = (row for row in rows.values() if row.name == "delegate")
-    assert sum(row.parent == outer.number for row in rows.values()) == 7
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert await agent.ainvoke(QUESTION) == recorded
-    assert str(replay.report) == "9 replayed, 0 recorded, 1 stepped into"
-
-
-async def test_sub_agent_in_a_live_tool(world: World, tmp_path: Path) -> None:
+async def test_sub_agent_in_a_live_tool(world: World, twice: Twice) -> None:
     """If the tool itself runs, the agent inside it is replayed from its own recordings."""
     inner = sequential_agent(world)
 
@@ -303,13 +257,8 @@ async def test_sub_agent_in_a_live_tool(world: World, tmp_path: Path) -> None:
         """Let another agent do it."""
         return str(inner.invoke({"messages": [("user", task)]})["messages"][-1].text)
 
-    path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = delegate.invoke({"task": "count"})
-    world.gone = True
-    with use_cassette(path, live={"delegate"}, on_unused="ignore") as replay:
-        assert delegate.invoke({"task": "count"}) == recorded
-    assert str(replay.report).startswith("7 replayed, 1 recorded")
+    twice(lambda: delegate.invoke({"task": "count"}), live={"delegate"}, on_unused="ignore")
+    assert str(twice.replay.report).startswith("7 replayed, 1 recorded")
 
 
 # -- other ways to build an agent ----------------------------------------------------------------------------------
@@ -339,21 +288,6 @@ async def test_hand_made_graph(world: World, tmp_path: Path) -> None:
         with use_cassette(path) as replay:
             assert await run(graph, is_async=is_async) == recorded
         assert str(replay.report) == f"{CALLS} replayed, 0 recorded"
-
-
-@pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
-async def test_react_agent(world: World, tmp_path: Path) -> None:
-    """The older prebuilt agent replays too."""
-    from langgraph.prebuilt import create_react_agent
-
-    agent = create_react_agent(StreamingChat(world=world, reply=counting), [count_tool(world)], prompt="You count.")
-    path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = await agent.ainvoke(QUESTION)
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert agent.invoke(QUESTION) == recorded
-    assert str(replay.report) == f"{CALLS} replayed, 0 recorded"
 
 
 @pytest.mark.parametrize("strategy", [ToolStrategy, ProviderStrategy])

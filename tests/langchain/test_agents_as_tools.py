@@ -24,6 +24,7 @@ from langgraph.types import Command, interrupt
 from agenttape_core import Session, use_cassette
 from agenttape_core.errors import CassetteMissError, UnusedInteractionsError
 
+from ..kit.replaying import Twice
 from .fakes import NativeChat, World, calling
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def psycopg(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("psycopg")
-def test_boundaries_over_native_clients_are_no_side_effects(world: World, tmp_path: Path) -> None:
+def test_boundaries_over_native_clients_are_no_side_effects(world: World, twice: Twice) -> None:
     """A tool over a store, or an agent with a tool, is stepped into; its saver, or what goes past it, isn't."""
 
     class NativeSaver(InMemorySaver):
@@ -239,43 +240,33 @@ def test_boundaries_over_native_clients_are_no_side_effects(world: World, tmp_pa
         tools = [found, looked, dropped, asking("asked", InMemorySaver()), asking("saved", NativeSaver())]
         return [each.invoke({"query": "a"}) for each in tools]
 
-    path = tmp_path / "native.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = run()
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert run() == recorded
-    assert [call_record.name for call_record in replay.report.stepped_into] == [
+    twice(run)
+    assert [call_record.name for call_record in twice.replay.report.stepped_into] == [
         "found",
         "VectorStoreRetriever",
         "looked",
         "asked",
     ]
-    assert {str(one).partition(",")[0] for one in replay.report.not_run} == {
+    assert {str(one).partition(",")[0] for one in twice.replay.report.not_run} == {
         "dropped (uses psycopg",
         "saved (uses psycopg",
     }
 
 
 @pytest.mark.filterwarnings("ignore:This API is in beta")
-def test_runnable_as_a_tool_is_stepped_into(world: World, tmp_path: Path) -> None:
+def test_runnable_as_a_tool_is_stepped_into(world: World, twice: Twice) -> None:
     """`as_tool` of a chain runs; an edited prompt in it is a miss."""
 
     def translator(prompt: str) -> BaseTool:
         chain = ChatPromptTemplate.from_template(prompt) | NativeChat(world=world)
         return chain.as_tool(name="translate", description="Translate.", arg_types={"text": str})
 
-    path = tmp_path / "translated.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = translator("To Latin: {text}").invoke({"text": "tape"})
-    world.gone = True
-    with use_cassette(path):
-        assert translator("To Latin: {text}").invoke({"text": "tape"}) == recorded
-    with pytest.raises(CassetteMissError, match="Greek"), use_cassette(path):
+    twice(lambda: translator("To Latin: {text}").invoke({"text": "tape"}))
+    with pytest.raises(CassetteMissError, match="Greek"), use_cassette(twice.path):
         translator("To Greek: {text}").invoke({"text": "tape"})
 
 
-def test_results_of_every_sort(world: World, tmp_path: Path) -> None:
+def test_results_of_every_sort(world: World, twice: Twice) -> None:
     """Artifacts, commands on the state and custom streams are made by the code of a tool that is stepped into."""
     model = NativeChat(world=world)
 
@@ -297,18 +288,13 @@ def test_results_of_every_sort(world: World, tmp_path: Path) -> None:
     def run() -> list[Any]:
         return list(agent.stream(QUESTION, stream_mode=["values", "custom"]))
 
-    path = tmp_path / "sorts.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = run()
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert run() == recorded
-    assert [call_record.name for call_record in replay.report.stepped_into] == ["look", "note"]
+    recorded = twice(run)
+    assert [call_record.name for call_record in twice.replay.report.stepped_into] == ["look", "note"]
     assert sum(mode == "custom" for mode, _ in recorded) == 1
-    assert len(replay.report.replayed) == 5
+    assert len(twice.replay.report.replayed) == 5
 
 
-def test_tool_that_asks_a_human(world: World, tmp_path: Path) -> None:
+def test_tool_that_asks_a_human(world: World, twice: Twice) -> None:
     """A tool that asks a model and then a human stops for its question on replay, and goes on with the answer."""
     model = NativeChat(world=world)
 
@@ -325,13 +311,8 @@ def test_tool_that_asks_a_human(world: World, tmp_path: Path) -> None:
         config: Any = {"configurable": {"thread_id": "1"}}
         return [agent.invoke(QUESTION, config), agent.invoke(Command(resume="yes"), config)]
 
-    path = tmp_path / "asked.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = run()
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert run() == recorded
-    assert [call_record.name for call_record in replay.report.stepped_into] == ["publish", "publish"]
+    twice(run)
+    assert [call_record.name for call_record in twice.replay.report.stepped_into] == ["publish", "publish"]
 
 
 def test_call_left_out_is_unused(world: World, tmp_path: Path) -> None:

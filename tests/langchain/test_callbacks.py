@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextvars
-import logging
 import re
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -27,7 +24,7 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 from agenttape_core import Interaction, open_cassette, use_cassette
-from agenttape_core.errors import AgentTapeError, ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration.threads import enter_branch
 from agenttape_core.matching import Branch
 from agenttape_langchain import TapeCallbackHandler
@@ -261,17 +258,6 @@ def test_observed_one_way_replays_another(first: str, then: str, world: World, h
     assert replay.report.recorded == ()
 
 
-def test_model_stream_replays_chunk_by_chunk(world: World, handler: TapeCallbackHandler) -> None:
-    """The chunks of an observed stream come back one by one, with the ids they had."""
-    model = StreamingChat(world=world)
-    observed = list(model.stream("Hi", observing(handler)))
-    world.gone = True
-    with use_cassette(handler.path):
-        replayed = list(model.stream("Hi"))
-    assert len(observed) > 4
-    assert [chunk.model_dump() for chunk in replayed] == [chunk.model_dump() for chunk in observed]
-
-
 def test_closed_stream_is_observed_as_closed(world: World, handler: TapeCallbackHandler) -> None:
     """A reader who stops early leaves a recording of as many chunks as it read, which replays as far."""
     model = StreamingChat(world=world)
@@ -393,32 +379,6 @@ def test_old_file_is_replaced(world: World, handler: TapeCallbackHandler) -> Non
     assert only.request["messages"][0]["content"] == "Ho"
 
 
-def test_threads_share_a_handler(world: World, handler: TapeCallbackHandler) -> None:
-    """Runs that overlap in threads all end up on the file, which is written when the last of them has ended."""
-    inside = threading.Barrier(4)
-
-    def reply(messages: Any, number: int) -> AIMessage:
-        inside.wait(10)
-        return AIMessage(f"you said {messages[-1].text}")
-
-    model = PlainChat(world=world, reply=reply)
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda n: model.invoke(f"{n}", observing(handler)).text, range(4)))
-    assert answers == [f"you said {n}" for n in range(4)]
-    assert handler.errors == []
-    assert sorted(request_text(i) for i in open_cassette(handler.path).interactions()) == ["0", "1", "2", "3"]
-
-
-def test_many_short_runs_are_all_on_the_file(world: World, handler: TapeCallbackHandler) -> None:
-    """However runs begin and end while others write the file, each of them is on it, once."""
-    model = PlainChat(world=world)
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: model.invoke(f"{n:02}", observing(handler)), range(60)))
-    assert handler.errors == []
-    asked = sorted(request_text(interaction) for interaction in open_cassette(handler.path).interactions())
-    assert asked == [f"{n:02}" for n in range(60)]
-
-
 async def test_tasks_share_a_handler(world: World, handler: TapeCallbackHandler) -> None:
     """Runs that overlap in tasks are kept apart: each request is recorded with its own answer."""
     model = NativeChat(world=world, reply=lambda messages, _: AIMessage(f"you said {messages[-1].text}"))
@@ -479,48 +439,6 @@ def request_text(interaction: Interaction) -> str:
 # -- observing changes nothing -------------------------------------------------------------------------------------
 
 
-class Unwritable:
-    """An artifact that no codec knows."""
-
-
-def test_unrecordable_artifact_is_told_and_the_run_goes_on(
-    world: World, handler: TapeCallbackHandler, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A call that cannot be written is logged and kept in `errors`; the run succeeds, and the rest is in the file."""
-    artifact = Unwritable()
-
-    @tool(response_format="content_and_artifact")
-    def chart(city: str) -> tuple[str, Any]:
-        """Draw a chart."""
-        return "a chart", artifact
-
-    agent = create_agent(PlainChat(world=world, reply=first_calls(ALL_TOOLS[1])), [chart])
-    with caplog.at_level(logging.ERROR, logger="agenttape"):
-        result = agent.invoke(QUESTION, observing(handler))
-    assert result["messages"][2].artifact is artifact
-    (error,) = handler.errors
-    assert isinstance(error, AgentTapeError)
-    assert "Unwritable" in str(error)
-    assert str(handler.path) in caplog.text
-    assert [entry.kind for entry in open_cassette(handler.path).entries] == ["chat", "chat"]
-
-
-def test_unrecordable_chunk_leaves_no_stream_with_a_hole(world: World, handler: TapeCallbackHandler) -> None:
-    """A stream of which one chunk cannot be written is not recorded at all."""
-
-    class Odd(StreamingChat):
-        def chunks(self, messages: Any) -> Iterator[Any]:
-            for number, chunk in enumerate(super().chunks(messages)):
-                if number == 1:
-                    chunk.message.additional_kwargs["odd"] = Unwritable()
-                yield chunk
-
-    assert len(list(Odd(world=world).stream("Hi", observing(handler)))) > 4
-    assert len(handler.errors) == 1
-    PlainChat(world=world).invoke("Ho", observing(handler))
-    assert [entry.name for entry in open_cassette(handler.path).entries] == ["PlainChat"]
-
-
 def test_unwritable_folder_does_not_break_the_run(world: World, tmp_path: Path) -> None:
     """A disk that refuses is an error of the handler and not of the run."""
     (tmp_path / "file").write_text("in the way of a folder")
@@ -528,29 +446,6 @@ def test_unwritable_folder_does_not_break_the_run(world: World, tmp_path: Path) 
     assert PlainChat(world=world).invoke("Hi", observing(handler)).text == "answer 1 to Hi"
     assert handler.errors
     assert (tmp_path / "file").read_text() == "in the way of a folder"
-
-
-def test_second_writer_is_told(world: World, handler: TapeCallbackHandler) -> None:
-    """Two handlers that write one file at once do not mix: the second keeps its error, and both runs succeed."""
-    second = TapeCallbackHandler(handler.path)
-    inner = RunnableLambda(lambda _: PlainChat(world=world).invoke("inner", {"callbacks": [second]}))
-    outer = PlainChat(world=world) | inner
-    assert outer.invoke("outer", observing(handler)).text == "answer 2 to inner"
-    assert handler.errors == []
-    assert [type(error).__name__ for error in second.errors] == ["CassetteLockedError"]
-    assert "outer" in [request_text(i) for i in open_cassette(handler.path).interactions()]
-
-
-def test_bare_name_lives_in_the_cassette_folder(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A handler takes names as `use_cassette` does, so that both find the same file."""
-    monkeypatch.chdir(tmp_path)
-    handler = TapeCallbackHandler("incident")
-    model = PlainChat(world=world)
-    observed = model.invoke("Hi", observing(handler))
-    assert handler.path == Path("cassettes/incident.yaml")
-    world.gone = True
-    with use_cassette("incident"):
-        assert model.invoke("Hi") == observed
 
 
 def test_bad_options_fail_at_once(tmp_path: Path) -> None:

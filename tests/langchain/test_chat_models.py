@@ -11,16 +11,16 @@ import pytest
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import ConfigurableField, RunnableBinding, RunnableLambda
+from langchain_core.runnables import RunnableBinding
 from langchain_openai import ChatOpenAI
 from langchain_openai.chat_models.base import BaseChatOpenAI
 from pydantic import BaseModel, Field
 
 from agenttape_core import open_cassette, use_cassette
-from agenttape_core.errors import CassetteMissError, ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_langchain import ReplayChatModel, tape
 
+from ..kit.replaying import Twice
 from .fakes import FAKES, DelegatingChat, FakeChat, NativeChat, StreamingChat, World, calling
 from .shapes import QUESTION, SHAPES, abatch, ainvoke, answer_of, astream, astream_events_v2, batch, invoke, stream
 
@@ -52,21 +52,13 @@ each_way = pytest.mark.parametrize("way", WAYS)
 @each_way
 @pytest.mark.parametrize("fake", FAKES)
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_replays_what_it_recorded(
-    shape: Any, fake: type[FakeChat], way: str, world: World, tmp_path: Path
-) -> None:
+async def test_replays_what_it_recorded(shape: Any, fake: type[FakeChat], way: str, world: World, twice: Twice) -> None:
     """Replayed in the shape of the recording, everything is equal: chunks, ids, events; and nothing is executed."""
     wrap, automatic = WAYS[way]
     model = wrap(fake(world=world))
-    path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all", auto=automatic) as recording:
-        recorded = await shape(model)
-    assert len(recording.report.recorded) == len(world.reached) == 1, "recorded once, however the leaves delegate"
-    world.gone = True
-    for _ in range(2):
-        with use_cassette(path, auto=automatic) as replay:
-            assert await shape(model) == recorded
-        assert str(replay.report) == "1 replayed, 0 recorded"
+    await twice.awaited(lambda: shape(model), auto=automatic)
+    assert len(twice.recording.report.recorded) == len(world.reached) == 1, "recorded once, however the leaves delegate"
+    assert str(twice.replay.report) == "1 replayed, 0 recorded"
 
 
 @pytest.mark.sweep
@@ -160,47 +152,6 @@ async def test_what_is_built_around_a_model(built: str, way: str, loopback: Open
     assert len(replay.report.replayed) == len(calls)
 
 
-@each_way
-async def test_fallback_steps_in_again(way: str, loopback: OpenAILoopback, tmp_path: Path) -> None:
-    """A recorded failure makes the same fallback step in on replay, also behind bound tools."""
-    wrap, automatic = WAYS[way]
-    first, second = wrap(chat(loopback)), wrap(chat(loopback, model="gpt-5-spare"))
-    runnable = first.with_fallbacks([second]).bind_tools([look_up])
-    path = tmp_path / "chat.yaml"
-
-    async def run() -> list[Any]:
-        return [runnable.invoke(QUESTION), await runnable.ainvoke(QUESTION), list(runnable.stream(QUESTION))]
-
-    with use_cassette(path, mode="all", auto=automatic) as recording:
-        loopback.fail_next(500)
-        recorded = [runnable.invoke(QUESTION)]
-        loopback.fail_next(500)
-        recorded.append(await runnable.ainvoke(QUESTION))
-        loopback.fail_next(500)
-        recorded.append(list(runnable.stream(QUESTION)))
-    assert [row.request["model"] for row in recording.interactions] == ["gpt-5-mini", "gpt-5-spare"] * 3
-    assert all(row.request["tools"] for row in recording.interactions)
-    loopback.stop()
-    with use_cassette(path, auto=automatic):
-        assert await run() == recorded
-
-
-@each_way
-def test_retry_tries_again(way: str, loopback: OpenAILoopback, tmp_path: Path) -> None:
-    """Each attempt of a retry is an interaction of its own, replayed in the recorded order."""
-    wrap, automatic = WAYS[way]
-    runnable = wrap(chat(loopback)).with_retry(stop_after_attempt=3, wait_exponential_jitter=False)
-    path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all", auto=automatic) as recording:
-        loopback.fail_next(500, times=2)
-        recorded = runnable.invoke(QUESTION)
-    assert [row.outcome.status for row in recording.interactions] == ["raised", "raised", "returned"]
-    loopback.stop()
-    with use_cassette(path, auto=automatic) as replay:
-        assert runnable.invoke(QUESTION) == recorded
-    assert str(replay.report) == "3 replayed, 0 recorded"
-
-
 @pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
 @pytest.mark.parametrize("fake", [StreamingChat, DelegatingChat, NativeChat])
 async def test_protocol_streaming(fake: type[FakeChat], world: World, tmp_path: Path) -> None:
@@ -240,6 +191,7 @@ def test_taped_model_is_what_it_was(loopback: OpenAILoopback) -> None:
     taped = tape(real)
     assert isinstance(taped, ChatOpenAI)
     assert isinstance(taped, BaseChatOpenAI)
+    assert tape(taped) is taped
     assert type(taped).__name__ == "ChatOpenAI"
     assert type(taped).__module__ == type(real).__module__
     assert taped.get_name() == real.get_name()
@@ -264,15 +216,6 @@ def test_state_is_shared(world: World) -> None:
     taped.tags = ["t"]
     assert taped.model_name == "renamed"
     assert real.tags == ["t"]
-
-
-def test_taping_twice_is_taping_once(world: World, tmp_path: Path) -> None:
-    """A taped model is not taped again, neither by hand nor by an automatic session."""
-    once = tape(StreamingChat(world=world))
-    assert tape(once) is once
-    with use_cassette(tmp_path / "chat.yaml", mode="all") as recording:
-        once.invoke(QUESTION)
-    assert str(recording.report) == "0 replayed, 1 recorded"
 
 
 def test_only_parts_of_langchain_are_taped() -> None:
@@ -317,35 +260,6 @@ class _PicklableWorld:
         return 1
 
 
-@each_way
-async def test_configurable_models(way: str, loopback: OpenAILoopback, tmp_path: Path) -> None:
-    """`configurable_fields` and `configurable_alternatives` keep the tape, and the chosen model is called."""
-    wrap, automatic = WAYS[way]
-    fields = wrap(chat(loopback)).configurable_fields(
-        temperature=ConfigurableField(id="temperature"), model_name=ConfigurableField(id="model")
-    )
-    either = wrap(chat(loopback)).configurable_alternatives(
-        ConfigurableField(id="which"), default_key="mini", maxi=wrap(chat(loopback, model="gpt-5-maxi"))
-    )
-    runnables = [
-        fields,
-        fields.with_config(configurable={"temperature": 0.5, "model": "gpt-5-other"}),
-        either.with_config(configurable={"which": "maxi"}),
-    ]
-    path = tmp_path / "chat.yaml"
-
-    async def run() -> list[Any]:
-        return [await shape(runnable) for runnable in runnables for shape in (invoke, astream)]
-
-    with use_cassette(path, mode="all", auto=automatic) as recording:
-        recorded = await run()
-    asked = [row.request["model"] for row in recording.interactions]
-    assert asked == ["gpt-5-mini"] * 2 + ["gpt-5-other"] * 2 + ["gpt-5-maxi"] * 2
-    loopback.stop()
-    with use_cassette(path, auto=automatic):
-        assert await run() == recorded
-
-
 async def test_models_made_by_name(loopback: OpenAILoopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model of `init_chat_model` is taped in an automatic session, also if the model is chosen per call."""
     monkeypatch.setenv("OPENAI_API_KEY", "x")
@@ -368,54 +282,7 @@ async def test_models_made_by_name(loopback: OpenAILoopback, tmp_path: Path, mon
         assert await run() == recorded
 
 
-@pytest.mark.parametrize("recorded_async", [False, True])
-async def test_chain_across_sync_and_async(recorded_async: bool, world: World, tmp_path: Path) -> None:
-    """A chain recorded by threads replays in tasks with the same ids and addresses, and the other way round."""
-    model = NativeChat(world=world)
-    prompt = ChatPromptTemplate.from_messages([("system", "Be kind."), ("user", "{question}")])
-    chain = prompt | model | RunnableLambda(lambda answer: [HumanMessage(answer.text)]) | model
-    path = tmp_path / "chain.yaml"
-
-    async def run(*, is_async: bool) -> list[Any]:
-        asked = {"question": QUESTION}
-        if is_async:
-            return [await chain.ainvoke(asked), [c async for c in chain.astream(asked)]]
-        return [chain.invoke(asked), list(chain.stream(asked))]
-
-    with use_cassette(path, mode="all"):
-        recorded = await run(is_async=recorded_async)
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert await run(is_async=not recorded_async) == recorded
-    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
-
-
-@each_way
-def test_stream_closed_early(way: str, world: World, tmp_path: Path) -> None:
-    """A stream of which only the beginning was read replays that beginning, and more is a miss."""
-    wrap, automatic = WAYS[way]
-    model = wrap(StreamingChat(world=world))
-    path = tmp_path / "chat.yaml"
-
-    def first_two() -> list[Any]:
-        stream = model.stream(QUESTION)
-        chunks = [next(stream), next(stream)]
-        stream.close()
-        return chunks
-
-    with use_cassette(path, mode="all", auto=automatic):
-        recorded = first_two()
-    world.gone = True
-    with use_cassette(path, auto=automatic):
-        assert first_two() == recorded
-    with (
-        pytest.raises(CassetteMissError, match="closed by its reader after 2 chunks"),
-        use_cassette(path, auto=automatic),
-    ):
-        list(model.stream(QUESTION))
-
-
-def test_stream_broken_midway(world: World, tmp_path: Path) -> None:
+def test_stream_broken_midway(world: World, twice: Twice) -> None:
     """A stream that broke gives the same chunks and then the same error; a plain call gives the error."""
 
     class BreakingChat(StreamingChat):
@@ -428,7 +295,6 @@ def test_stream_broken_midway(world: World, tmp_path: Path) -> None:
                 yield chunk
 
     model = BreakingChat(world=world)
-    path = tmp_path / "chat.yaml"
 
     def collect() -> list[Any]:
         seen: list[Any] = []
@@ -437,25 +303,16 @@ def test_stream_broken_midway(world: World, tmp_path: Path) -> None:
                 seen.append(chunk)  # noqa: PERF402 - what came before the error counts
         return seen
 
-    with use_cassette(path, mode="all"):
-        recorded = collect()
+    recorded = twice(collect)
     assert len(recorded) == 2
-    world.gone = True
-    with use_cassette(path):
-        assert collect() == recorded
-    with use_cassette(path), pytest.raises(TimeoutError, match="broken at 2"):
+    with use_cassette(twice.path), pytest.raises(TimeoutError, match="broken at 2"):
         model.invoke(QUESTION)
 
 
-def test_leaf_called_by_hand(world: World, tmp_path: Path) -> None:
+def test_leaf_called_by_hand(world: World, twice: Twice) -> None:
     """A leaf method that code calls itself, past the framework, is recorded and replayed too."""
     model = tape(NativeChat(world=world))
-    path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = model._generate([HumanMessage(QUESTION)], stop=["x"])
-    world.gone = True
-    with use_cassette(path):
-        assert model._generate([HumanMessage(QUESTION)], stop=["x"]) == recorded
+    twice(lambda: model._generate([HumanMessage(QUESTION)], stop=["x"]))
 
 
 def test_several_choices(loopback: OpenAILoopback, tmp_path: Path) -> None:

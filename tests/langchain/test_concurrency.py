@@ -30,6 +30,7 @@ from typing_extensions import TypedDict
 from agenttape_core import use_cassette
 from agenttape_langchain import tape
 
+from ..kit.replaying import Twice
 from .fakes import NativeChat, World, calling
 
 if TYPE_CHECKING:
@@ -97,11 +98,13 @@ class HeldChat(NativeChat):
     turnstile: Any = None
 
     def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-        self.turnstile.pass_through()
+        if not self.world.gone:
+            self.turnstile.pass_through()
         return self.result(messages)
 
     async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-        await self.turnstile.apass_through()
+        if not self.world.gone:
+            await self.turnstile.apass_through()
         return self.result(messages)
 
 
@@ -170,23 +173,17 @@ FOUR: dict[str, Callable[[Any], Awaitable[list[str]]]] = {
 @pytest.mark.parametrize("way", ["automatic", "taped"])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("shape", FOUR)
-async def test_identical_calls(shape: str, order: str, way: str, world: World, tmp_path: Path) -> None:
+async def test_identical_calls(shape: str, order: str, way: str, world: World, twice: Twice) -> None:
     """Of four identical calls each gets what it got when recorded, also in a second round after the first."""
     model: Any = HeldChat(world=world, turnstile=Turnstile(ORDERS[order]))
-    path, automatic = tmp_path / "four.yaml", way == "automatic"
+    automatic = way == "automatic"
     asked = model if automatic else tape(model)
 
     async def run() -> list[str]:
         return [*await FOUR[shape](asked), *await FOUR[shape](asked)]
 
-    with use_cassette(path, mode="all", auto=automatic):
-        recorded = await run()
+    recorded = await twice.awaited(run, auto=automatic)
     assert sorted(recorded) == sorted(f"answer {n} to {SAME}" for n in range(1, 9))
-    world.gone = True
-    model.turnstile = Turnstile(None)
-    with use_cassette(path, auto=automatic) as replay:
-        assert await run() == recorded
-    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 # -- six branches --------------------------------------------------------------------------------------------------
@@ -194,22 +191,16 @@ async def test_identical_calls(shape: str, order: str, way: str, world: World, t
 SIX = [5, 2, 0, 4, 1, 3]
 
 
-async def test_parallel_runnables(world: World, tmp_path: Path) -> None:
+async def test_parallel_runnables(world: World, twice: Twice) -> None:
     """The six branches of a `RunnableParallel`, all asking the same, sync and async."""
     model: Any = HeldChat(world=world, turnstile=Turnstile(SIX))
     parallel = RunnableParallel({f"branch {n}": model | (lambda answer: answer.text) for n in range(6)})
-    path = tmp_path / "six.yaml"
 
     async def run() -> Any:
         return parallel.invoke(SAME), await parallel.ainvoke(SAME)
 
-    with use_cassette(path, mode="all"):
-        recorded = await run()
+    recorded = await twice.awaited(run)
     assert len({*recorded[0].values(), *recorded[1].values()}) == 12
-    world.gone = True
-    model.turnstile = Turnstile(None)
-    with use_cassette(path):
-        assert await run() == recorded
 
 
 class Fan(TypedDict, total=False):
@@ -220,7 +211,7 @@ class Fan(TypedDict, total=False):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_sends(is_async: bool, world: World, tmp_path: Path) -> None:
+async def test_sends(is_async: bool, world: World, twice: Twice) -> None:
     """Six sends of LangGraph, each of two steps, find their own recordings."""
 
     def fanned(model: Any, *, is_async: bool) -> Any:
@@ -242,23 +233,16 @@ async def test_sends(is_async: bool, world: World, tmp_path: Path) -> None:
 
     model: Any = HeldChat(world=world, turnstile=Turnstile(SIX))
     graph = fanned(model, is_async=is_async)
-    path = tmp_path / "six.yaml"
 
     async def run() -> Any:
         return await graph.ainvoke({"answers": []}) if is_async else graph.invoke({"answers": []})
 
-    with use_cassette(path, mode="all"):
-        recorded = await run()
+    await twice.awaited(run)
     assert len(world.reached) == 12
-    world.gone = True
-    model.turnstile = Turnstile(None)
-    with use_cassette(path) as replay:
-        assert await run() == recorded
-    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 @pytest.mark.parametrize("depth", ["at the root", "in a chain"])
-async def test_two_step_workers(depth: str, world: World, tmp_path: Path) -> None:
+async def test_two_step_workers(depth: str, world: World, twice: Twice) -> None:
     """Six tasks that each ask twice: the second question finds the recording of its own worker."""
     model: Any = HeldChat(world=world, turnstile=Turnstile(SIX))
 
@@ -270,17 +254,11 @@ async def test_two_step_workers(depth: str, world: World, tmp_path: Path) -> Non
         return list(await asyncio.gather(*(worker() for _ in range(6))))
 
     chain = RunnableLambda(all_workers)
-    path = tmp_path / "six.yaml"
 
     async def run() -> Any:
         return await all_workers() if depth == "at the root" else await chain.ainvoke("go")
 
-    with use_cassette(path, mode="all"):
-        recorded = await run()
-    world.gone = True
-    model.turnstile = Turnstile(None)
-    with use_cassette(path):
-        assert await run() == recorded
+    await twice.awaited(run)
 
 
 @pytest.mark.sweep
@@ -341,7 +319,7 @@ async def test_identical_tool_calls(kind: str, is_async: bool, world: World, tmp
 # -- synchronous tools of an asynchronous program -----------------------------------------------------------------
 
 
-async def test_threads_of_replayed_tools_have_no_place_in_the_order(world: World, tmp_path: Path) -> None:
+async def test_threads_of_replayed_tools_have_no_place_in_the_order(world: World, twice: Twice) -> None:
     """Synchronous tools of an asynchronous program work in threads, which a replay that serves them does not have."""
 
     class Starts(BaseCallbackHandler):
@@ -370,9 +348,5 @@ async def test_threads_of_replayed_tools_have_no_place_in_the_order(world: World
         await asyncio.gather(*(tool.arun({"what": what}, callbacks=[handler]) for what in ("up", "down")))
         return handler.seen
 
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = await program()
-    world.gone = True
-    with use_cassette(tmp_path / "c.yaml") as replay:
-        assert await program() == recorded
-    assert replay.report.nondeterminism == ()
+    await twice.awaited(program)
+    assert twice.replay.report.nondeterminism == ()

@@ -24,6 +24,7 @@ from agenttape_core.integration import value_codec
 from agenttape_core.integration.codecs import packed
 from agenttape_langchain import tape
 
+from ..kit.replaying import Twice
 from .parts import PlainEmbeddings
 
 if TYPE_CHECKING:
@@ -64,29 +65,19 @@ def test_request_says_what_the_provider_is_asked(world: World, tmp_path: Path) -
     assert len({row.fingerprint for row in recording.interactions}) == 2
 
 
-def test_model_inside_a_model_is_part_of_it(world: World, tmp_path: Path) -> None:
+def test_model_inside_a_model_is_part_of_it(world: World, twice: Twice) -> None:
     """A model that embeds by another one is recorded once, by its own name."""
-    path = tmp_path / "e.yaml"
-    with use_cassette(path, mode="all") as recording:
-        recorded = Cached(PlainEmbeddings(world)).embed_documents(["a", "b", "a"])
-    assert [row.name for row in recording.interactions] == ["Cached"]
-    world.gone = True
-    with use_cassette(path):
-        assert Cached(PlainEmbeddings(world)).embed_documents(["a", "b", "a"]) == recorded
+    twice(lambda: Cached(PlainEmbeddings(world)).embed_documents(["a", "b", "a"]))
+    assert [row.name for row in twice.recording.interactions] == ["Cached"]
 
 
-def test_only_the_taped_inner_model_is_recorded(world: World, tmp_path: Path) -> None:
+def test_only_the_taped_inner_model_is_recorded(world: World, twice: Twice) -> None:
     """If only the inner model is taped, its calls are recorded."""
-    path = tmp_path / "e.yaml"
-    with use_cassette(path, mode="all", auto=False) as recording:
-        recorded = Cached(tape(PlainEmbeddings(world))).embed_documents(["a", "b", "a"])
-    assert [row.request["input"] for row in recording.interactions] == [["a", "b"]]
-    world.gone = True
-    with use_cassette(path, auto=False):
-        assert Cached(tape(PlainEmbeddings(world))).embed_documents(["a", "b", "a"]) == recorded
+    twice(lambda: Cached(tape(PlainEmbeddings(world))).embed_documents(["a", "b", "a"]), auto=False)
+    assert [row.request["input"] for row in twice.recording.interactions] == [["a", "b"]]
 
 
-async def test_parallel_calls_that_go_on_in_threads_find_their_own(world: World, tmp_path: Path) -> None:
+async def test_parallel_calls_that_go_on_in_threads_find_their_own(world: World, twice: Twice) -> None:
     """Equal calls that the framework makes in threads each get their own answer, whichever thread begins first."""
 
     class Backwards(ThreadPoolExecutor):
@@ -113,39 +104,28 @@ async def test_parallel_calls_that_go_on_in_threads_find_their_own(world: World,
                     super().submit(begin)
             return future
 
-    path = tmp_path / "e.yaml"
     model = PlainEmbeddings(world)
     asyncio.get_running_loop().set_default_executor(Backwards(4))
-    with use_cassette(path, mode="all"):
-        recorded = await asyncio.gather(*(model.aembed_query("a") for _ in range(4)))
+    recorded = await twice.awaited(lambda: asyncio.gather(*(model.aembed_query("a") for _ in range(4))))
     assert recorded == sorted(recorded, reverse=True)
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert await asyncio.gather(*(model.aembed_query("a") for _ in range(4))) == recorded
-    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
-def test_branches_of_a_chain_find_their_own(world: World, tmp_path: Path) -> None:
+def test_branches_of_a_chain_find_their_own(world: World, twice: Twice) -> None:
     """The branch distinguishes equal calls in the branches of a map."""
-    model, path = PlainEmbeddings(world), tmp_path / "e.yaml"
+    model = PlainEmbeddings(world)
 
     def embed(text: str) -> list[float]:
         return model.embed_query(text)
 
     chain = RunnableParallel({key: RunnableLambda(embed) for key in ("x", "y", "z")})
-    with use_cassette(path, mode="all") as recording:
-        recorded = chain.invoke("a")
-    assert len({row.address for row in recording.interactions}) == 3
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert chain.invoke("a") == recorded
-    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
+    twice(lambda: chain.invoke("a"))
+    assert len({row.address for row in twice.recording.interactions}) == 3
 
 
 # -- alias and ambience --------------------------------------------------------------------------------------------
 
 
-def test_state_in_slots_is_refused_and_met_by_automatic_sessions(world: World, tmp_path: Path) -> None:
+def test_state_in_slots_is_refused_and_met_by_automatic_sessions(world: World, twice: Twice) -> None:
     """A class with slots cannot have an alias, and needs none in an automatic session."""
 
     class Slotted(Embeddings):
@@ -164,12 +144,7 @@ def test_state_in_slots_is_refused_and_met_by_automatic_sessions(world: World, t
 
     with pytest.raises(ConfigurationError, match="__slots__"):
         tape(Slotted(world))
-    path = tmp_path / "e.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = Slotted(world).embed_query("a")
-    world.gone = True
-    with use_cassette(path):
-        assert Slotted(world).embed_query("a") == recorded
+    twice(lambda: Slotted(world).embed_query("a"))
 
 
 def test_class_defined_inside_a_session_is_met(world: World, tmp_path: Path) -> None:

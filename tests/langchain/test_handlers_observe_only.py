@@ -60,13 +60,6 @@ def test_what_a_handler_is_attached_to_can_be_copied(
     assert len(list(open_cassette(tmp_path / "c.yaml").interactions())) == 2
 
 
-def test_models_are_copied_deeply(tmp_path: Path) -> None:
-    """`model_copy(deep=True)`, which agents do, copies a model with the handler."""
-    with TapeCallbackHandler(tmp_path / "c.yaml") as handler:
-        model = FakeListChatModel(responses=["said"], callbacks=[handler]).model_copy(deep=True)
-        assert model.callbacks == [handler]
-
-
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickled])
 def test_configs_can_be_copied_in_a_session(duplicate: Callable[[Any], Any], tmp_path: Path) -> None:
     """A program that copies the config of a run, with all its callbacks, does so in a session as outside one."""

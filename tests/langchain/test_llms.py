@@ -12,6 +12,7 @@ from langchain_core.outputs import Generation, GenerationChunk, LLMResult
 from agenttape_core import use_cassette
 from agenttape_langchain import tape
 
+from ..kit.replaying import Twice
 from .parts import PARTS, AsyncText, BatchingText, StreamingText
 from .shapes import QUESTION, ainvoke, astream, invoke, stream
 
@@ -36,9 +37,9 @@ class Bare(BaseLLM):
 
 
 @pytest.mark.parametrize("cls", PARTS["text model"].classes)
-async def test_results_and_events_replay(cls: Any, world: World, tmp_path: Path) -> None:
+async def test_results_and_events_replay(cls: Any, world: World, twice: Twice) -> None:
     """Whole results and events are the same in a replay, by whichever methods a model answers."""
-    path, model = tmp_path / "text.yaml", cls(world=world)
+    model = cls(world=world)
 
     async def run() -> list[Any]:
         result = model.generate([QUESTION], stop=["\n"])
@@ -46,11 +47,7 @@ async def test_results_and_events_replay(cls: Any, world: World, tmp_path: Path)
         seen = [event async for event in model.astream_events(QUESTION, version="v2")]
         return [result, [(event["event"], event["name"], event["data"]) for event in seen]]
 
-    with use_cassette(path, mode="all"):
-        recorded = await run()
-    world.gone = True
-    with use_cassette(path):
-        assert await run() == recorded
+    await twice.awaited(run)
 
 
 def test_model_that_takes_no_run_manager(world: World, tmp_path: Path) -> None:
@@ -118,7 +115,7 @@ async def test_callbacks_hear_the_tokens_of_a_replayed_stream(world: World, tmp_
     assert heard[1] == heard[0]
 
 
-def test_closed_and_broken_streams(world: World, tmp_path: Path) -> None:
+def test_closed_and_broken_streams(world: World, twice: Twice) -> None:
     """A stream that is left early, and one that breaks, are recorded as that."""
 
     class Breaking(StreamingText):
@@ -134,10 +131,5 @@ def test_closed_and_broken_streams(world: World, tmp_path: Path) -> None:
             seen += Breaking(world=world).stream(QUESTION)
         return seen
 
-    path = tmp_path / "text.yaml"
-    with use_cassette(path, mode="all") as recording:
-        recorded = run()
-    assert sorted(str(row.outcome.ended) for row in recording.interactions) == ["closed", "raised"]
-    world.gone = True
-    with use_cassette(path):
-        assert run() == recorded
+    twice(run)
+    assert sorted(str(row.outcome.ended) for row in twice.recording.interactions) == ["closed", "raised"]

@@ -261,6 +261,3 @@ def test_miss_in_a_thread(path: Path, world: World) -> None:
         thread.start()
         thread.join()
     assert isinstance(seen[0], CassetteMissError)
-
-
-# -- other modes ---------------------------------------------------------------------------------------------------

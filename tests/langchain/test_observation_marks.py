@@ -118,8 +118,8 @@ async def test_calls_that_never_ended(world: World, handler: TapeCallbackHandler
     assert ("no callback reported its end" in open_call.fidelity_note) == (open_call.status == "open")
 
 
-def test_values_that_cannot_be_recorded(world: World, handler: TapeCallbackHandler) -> None:
-    """The error is kept, the run goes on, and the cassette says what it lacks."""
+def test_values_that_cannot_be_recorded(handler: TapeCallbackHandler, caplog: pytest.LogCaptureFixture) -> None:
+    """The error is logged and kept, the run continues, and the cassette shows what it lacks."""
 
     @tool
     def connect() -> Any:
@@ -128,6 +128,7 @@ def test_values_that_cannot_be_recorded(world: World, handler: TapeCallbackHandl
 
     (connect | RunnableLambda(lambda _: "on it goes")).invoke({}, {"callbacks": [handler]})
     assert [type(error) for error in handler.errors] == [UnrecordableValueError]
+    assert str(handler.path) in caplog.text
     (lost,) = missing(handler)
     assert (lost.name, lost.address) == ("connect", "RunnableSequence/connect")
     assert "it could not be recorded: cannot record the value" in lost.fidelity_note

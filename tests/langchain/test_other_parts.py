@@ -21,6 +21,7 @@ from agenttape_core import use_cassette
 from agenttape_core.errors import ConfigurationError, IncompleteObjectError
 from agenttape_langchain import tape
 
+from ..kit.replaying import Twice
 from .fakes import PlainChat, World
 from .parts import DOCUMENTS, RemoteHistory, RemoteStore, Reranker
 
@@ -125,9 +126,8 @@ def test_request_names_method_messages_and_conversation(world: World, tmp_path: 
 
 
 @pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory is deprecated")
-def test_conversation_replays(world: World, tmp_path: Path) -> None:
+def test_conversation_replays(world: World, twice: Twice) -> None:
     """A chain with a history replays turn by turn without it."""
-    path = tmp_path / "history.yaml"
 
     def run() -> list[Any]:
         kept: dict[str, list[BaseMessage]] = {}
@@ -137,14 +137,9 @@ def test_conversation_replays(world: World, tmp_path: Path) -> None:
         config: Any = {"configurable": {"session_id": "7"}}
         return [chain.invoke("hello", config), chain.invoke("and now?", config)]
 
-    with use_cassette(path, mode="all") as recording:
-        recorded = run()
-    assert [row.kind for row in recording.interactions] == ["memory", "chat", "memory", "memory"] * 2
-    assert len(recording.interactions[5].request["messages"]) == 3
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert run() == recorded
-    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
+    twice(run)
+    assert [row.kind for row in twice.recording.interactions] == ["memory", "chat", "memory", "memory"] * 2
+    assert len(twice.recording.interactions[5].request["messages"]) == 3
 
 
 def test_history_in_the_process_is_no_boundary(tmp_path: Path) -> None:
@@ -196,8 +191,8 @@ def test_request_is_documents_query_and_settings(world: World, tmp_path: Path) -
     }
 
 
-def test_parts_of_a_pipeline_are_its_children(world: World, tmp_path: Path) -> None:
-    """Calls that a compressor makes are recorded below it, and not made on replay."""
+def test_parts_of_a_pipeline_are_its_children(world: World, twice: Twice) -> None:
+    """Calls that a compressor makes are recorded below it, and not made on twice.replay."""
 
     class Pipeline(BaseDocumentCompressor):
         parts: list[Any]
@@ -209,14 +204,10 @@ def test_parts_of_a_pipeline_are_its_children(world: World, tmp_path: Path) -> N
                 documents = part.compress_documents(documents, query, callbacks)
             return documents
 
-    path, pipeline = tmp_path / "kept.yaml", Pipeline(parts=[Reranker(world=world, top_n=3)])
-    with use_cassette(path, mode="all") as recording:
-        recorded = pipeline.compress_documents(DOCUMENTS, "a")
-    assert [(row.name, row.parent) for row in recording.interactions] == [("Pipeline", None), ("Reranker", 1)]
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert pipeline.compress_documents(DOCUMENTS, "a") == recorded
-    assert len(replay.report.replayed) == 1
+    pipeline = Pipeline(parts=[Reranker(world=world, top_n=3)])
+    twice(lambda: pipeline.compress_documents(DOCUMENTS, "a"))
+    assert [(row.name, row.parent) for row in twice.recording.interactions] == [("Pipeline", None), ("Reranker", 1)]
+    assert len(twice.replay.report.replayed) == 1
 
 
 # -- document indexes ----------------------------------------------------------------------------------------------
@@ -234,7 +225,7 @@ BETA = pytest.mark.filterwarnings("ignore::langchain_core._api.beta_decorator.La
 
 
 @BETA
-async def test_remote_index_is_replayed(world: World, tmp_path: Path) -> None:
+async def test_remote_index_is_replayed(world: World, twice: Twice) -> None:
     """A replay takes no documents in, and finds, gets and deletes none: what the index answered is replayed."""
 
     class Remote(DocumentIndex):
@@ -258,12 +249,8 @@ async def test_remote_index_is_replayed(world: World, tmp_path: Path) -> None:
             self.world.reach("search")
             return [each for each in self.held.values() if query in each.page_content]
 
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = await use_index(Remote(world=world, held={}))
+    await twice.awaited(lambda: use_index(Remote(world=world, held={})))
     assert len(world.reached) == 10
-    world.gone = True
-    with use_cassette(tmp_path / "c.yaml"):
-        assert await use_index(Remote(world=world, held={})) == recorded
 
 
 @BETA

@@ -12,6 +12,7 @@ from agenttape_core import use_cassette
 from agenttape_core.errors import CassetteMissError, UnrecordedCallError
 from agenttape_langchain import tape
 
+from ..kit.replaying import Twice
 from ..kit.world import World
 from .parts import PARTS, Part, PlainRetriever, PydanticEmbeddings
 
@@ -29,24 +30,19 @@ each_class = pytest.mark.parametrize(
 @pytest.mark.parametrize("way", ["automatic", "taped", "both"])
 @each_class
 async def test_each_call_is_recorded_once_and_replayed(
-    part: Part, cls: Any, way: str, world: World, tmp_path: Path
+    part: Part, cls: Any, way: str, world: World, twice: Twice
 ) -> None:
     """However a class implements its interface, each call is one recording, and replays equal with nothing reached."""
-    path, automatic = tmp_path / "c.yaml", way != "taped"
+    automatic = way != "taped"
 
     def made() -> Any:
         return cls(world=world) if way == "automatic" else tape(cls(world=world))
 
-    with use_cassette(path, mode="all", auto=automatic) as recording:
-        recorded = await part.use(made())
-    assert tuple(row.kind for row in recording.interactions) == part.kinds
-    assert {row.name for row in recording.interactions} == {cls.__name__}
-    assert "never-recorded" not in path.read_text()
-    world.gone = True
-    for _ in range(2):
-        with use_cassette(path, auto=automatic) as replay:
-            assert await part.use(made()) == recorded
-        assert [replayed.match_rule for replayed in replay.report.replayed] == ["exact"] * len(part.kinds)
+    await twice.awaited(lambda: part.use(made()), auto=automatic)
+    assert tuple(row.kind for row in twice.recording.interactions) == part.kinds
+    assert {row.name for row in twice.recording.interactions} == {cls.__name__}
+    assert "never-recorded" not in twice.path.read_text()
+    assert [replayed.match_rule for replayed in twice.replay.report.replayed] == ["exact"] * len(part.kinds)
 
 
 @each_class
@@ -60,20 +56,16 @@ async def test_sync_serves_async_and_back(part: Part, cls: Any, world: World, tm
 
 
 @each_class
-async def test_parallel_equal_calls_find_their_own(part: Part, cls: Any, world: World, tmp_path: Path) -> None:
+async def test_parallel_equal_calls_find_their_own(part: Part, cls: Any, world: World, twice: Twice) -> None:
     """Of six equal calls in parallel each gets the answer that it got when it was recorded."""
     made = cls(world=world)
 
     async def six() -> list[Any]:
         return await asyncio.gather(*(part.aask(made, "a") for _ in range(6)))
 
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = await six()
+    recorded = await twice.awaited(six)
     assert len({repr(each) for each in recorded}) == (1 if part is PARTS["history"] else 6)
-    world.gone = True
-    with use_cassette(tmp_path / "c.yaml") as replay:
-        assert await six() == recorded
-    assert [replayed.match_rule for replayed in replay.report.replayed] == ["exact"] * 6
+    assert [replayed.match_rule for replayed in twice.replay.report.replayed] == ["exact"] * 6
 
 
 OTHERS = [(name, {key: value}, "a") for name, part in PARTS.items() for key, value in part.settings.items()]

@@ -21,6 +21,7 @@ from agenttape_core.lifecycle.running_test import RunningTest, during
 from agenttape_langchain import tape
 from agenttape_langchain.requests import RETRIEVAL, retrieval_body
 
+from ..kit.replaying import Twice
 from .parts import PARTS, ConfigurableRetriever, FakeRetriever, PlainRetriever
 
 if TYPE_CHECKING:
@@ -80,30 +81,24 @@ def test_observed_search_serves_any_settings(mode: str, world: World, tmp_path: 
     assert session.interactions[0].request == retrieval_body("a", {} if mode == "none" else {"k": 2})
 
 
-def test_retriever_inside_a_retriever_is_its_child(world: World, tmp_path: Path) -> None:
+def test_retriever_inside_a_retriever_is_its_child(world: World, twice: Twice) -> None:
     """The inner search is recorded below the outer one; a replay asks only the outer, or only the inner."""
-    path, router = tmp_path / "found.yaml", Routing(inner=PlainRetriever(world=world))
-    with use_cassette(path, mode="all") as recording:
-        recorded = router.invoke("a")
-    assert [(row.name, row.parent) for row in recording.interactions] == [("Routing", None), ("PlainRetriever", 1)]
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert router.invoke("a") == recorded
-    assert len(replay.report.replayed) == 1
-    with use_cassette(path, on_unused="ignore"):
+    router = Routing(inner=PlainRetriever(world=world))
+    recorded = twice(lambda: router.invoke("a"))
+    assert [(row.name, row.parent) for row in twice.recording.interactions] == [
+        ("Routing", None),
+        ("PlainRetriever", 1),
+    ]
+    assert len(twice.replay.report.replayed) == 1
+    with use_cassette(twice.path, on_unused="ignore"):
         assert PlainRetriever(world=world).invoke("a") == recorded
 
 
-def test_retriever_tool_replays(world: World, tmp_path: Path) -> None:
+def test_retriever_tool_replays(world: World, twice: Twice) -> None:
     """The tool that the framework makes of a retriever is replayed as a tool."""
     finder = create_retriever_tool(PlainRetriever(world=world), "find", "Find documents.")
-    path = tmp_path / "found.yaml"
-    with use_cassette(path, mode="all") as recording:
-        recorded = finder.invoke({"query": "a"})
-    assert [row.kind for row in recording.interactions] == ["tool", "retrieval"]
-    world.gone = True
-    with use_cassette(path):
-        assert finder.invoke({"query": "a"}) == recorded
+    twice(lambda: finder.invoke({"query": "a"}))
+    assert [row.kind for row in twice.recording.interactions] == ["tool", "retrieval"]
 
 
 def test_callbacks_hear_of_a_failed_search(tmp_path: Path) -> None:

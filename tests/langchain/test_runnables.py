@@ -30,6 +30,7 @@ from agenttape_core.errors import CassetteMissError
 from agenttape_langchain import tape
 from agenttape_langchain.runnables import tape_runnable
 
+from ..kit.replaying import Twice
 from .fakes import PlainChat, StreamingChat
 
 if TYPE_CHECKING:
@@ -95,58 +96,35 @@ async def every_call(runnable: Any, value: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", RUNNABLES)
-async def test_whole_runnable_replays(name: str, world: World, tmp_path: Path) -> None:
+async def test_whole_runnable_replays(name: str, world: World, twice: Twice) -> None:
     """Every way of calling is replayed as a whole: nothing inside runs."""
     make, value = RUNNABLES[name]
-    path, taped = tmp_path / "call.yaml", tape(make(world))
-    with use_cassette(path, mode="all", auto=False) as recording:
-        recorded = await every_call(taped, value)
-    assert {row.kind for row in recording.interactions} == {"call"}
-    assert len(recording.interactions) == 10
-    world.gone = True
-    with use_cassette(path, auto=False) as replay:
-        assert await every_call(taped, value) == recorded
-    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
+    taped = tape(make(world))
+    await twice.awaited(lambda: every_call(taped, value), auto=False)
+    assert {row.kind for row in twice.recording.interactions} == {"call"}
+    assert len(twice.recording.interactions) == 10
 
 
-@pytest.mark.parametrize("name", RUNNABLES)
-async def test_taped_runnable_works_outside_sessions(name: str, world: World) -> None:
-    """Outside any session a taped runnable does what the original does."""
-    make, value = RUNNABLES[name]
-    results = await every_call(tape(make(world)), value)
-    assert len(results) == 8
-    assert len(world.reached) >= 10
-
-
-def test_runnable_that_begins_no_run(world: World, tmp_path: Path) -> None:
+def test_runnable_that_begins_no_run(world: World, twice: Twice) -> None:
     """The place of a call does not depend on how many runs the real one begins."""
 
     class Bare(Runnable[str, str]):
         def invoke(self, input: str, config: Any = None, **kwargs: Any) -> str:  # noqa: A002
             return f"{input} {world.reach('bare')}"
 
-    path, taped = tmp_path / "call.yaml", tape(Bare())
-    with use_cassette(path, mode="all"):
-        recorded = [taped.invoke("a") for _ in range(3)]
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert [taped.invoke("a") for _ in range(3)] == recorded
-    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
+    taped = tape(Bare())
+    twice(lambda: [taped.invoke("a") for _ in range(3)])
 
 
-def test_calls_inside_are_children(world: World, tmp_path: Path) -> None:
+def test_calls_inside_are_children(world: World, twice: Twice) -> None:
     """Calls inside are recorded below, and a replay neither needs nor misses them."""
-    path, taped = tmp_path / "call.yaml", tape(chain(world))
-    with use_cassette(path, mode="all") as recording:
-        recorded = taped.invoke({"text": "a"})
-    assert [(row.kind, row.name, row.parent) for row in recording.interactions] == [
+    taped = tape(chain(world))
+    twice(lambda: taped.invoke({"text": "a"}))
+    assert [(row.kind, row.name, row.parent) for row in twice.recording.interactions] == [
         ("call", "RunnableSequence", None),
         ("chat", "StreamingChat", 1),
     ]
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert taped.invoke({"text": "a"}) == recorded
-    assert len(replay.report.replayed) == 1
+    assert len(twice.replay.report.replayed) == 1
 
 
 async def test_stream_and_plain_call_serve_each_other(world: World, tmp_path: Path) -> None:
@@ -199,22 +177,17 @@ def test_changed_input_misses(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_parallel_equal_calls_find_their_own(is_async: bool, world: World, tmp_path: Path) -> None:
+async def test_parallel_equal_calls_find_their_own(is_async: bool, world: World, twice: Twice) -> None:
     """Equal calls at once get each its own value, in tasks and in threads."""
-    path, taped = tmp_path / "call.yaml", tape(shouting(world))
+    taped = tape(shouting(world))
 
     async def run() -> list[Any]:
         if is_async:
             return await asyncio.gather(*(taped.ainvoke("a") for _ in range(6)))
         return taped.batch(["a"] * 6)
 
-    with use_cassette(path, mode="all"):
-        recorded = await run()
+    recorded = await twice.awaited(run)
     assert len(set(recorded)) == 6
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert await run() == recorded
-    assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 
 
 def test_errors_are_recorded_attempt_by_attempt(world: World, tmp_path: Path) -> None:
@@ -320,17 +293,13 @@ def test_taped_runnable_in_a_pipe_a_map_and_a_binding(world: World, tmp_path: Pa
     assert ran[1] == ran[0]
 
 
-def test_taped_graph_is_a_node_of_another(world: World, tmp_path: Path) -> None:
+def test_taped_graph_is_a_node_of_another(world: World, twice: Twice) -> None:
     """A compiled graph that is taped as a whole can be a node; the graph around it runs."""
     builder = StateGraph(State)
     builder.add_node("inner", tape_runnable(graph(world)))
     builder.add_edge(START, "inner")
-    outer, path = builder.compile(), tmp_path / "call.yaml"
-    with use_cassette(path, mode="all", auto=False):
-        recorded = outer.invoke({"seen": ["x"]})
-    world.gone = True
-    with use_cassette(path, auto=False):
-        assert outer.invoke({"seen": ["x"]}) == recorded
+    outer = builder.compile()
+    twice(lambda: outer.invoke({"seen": ["x"]}), auto=False)
 
 
 def test_pickled_runnable_is_taped() -> None:
@@ -392,20 +361,15 @@ def test_alternatives_are_taped(which: str, world: World, tmp_path: Path) -> Non
     assert [row.kind for row in session.interactions] == ["chat"]
 
 
-def test_fallback_is_taped(world: World, tmp_path: Path) -> None:
+def test_fallback_is_taped(world: World, twice: Twice) -> None:
     """The error of the first model and the answer of its fallback are both recorded."""
 
     def fail(messages: Any, number: int) -> Any:
         raise ConnectionError("down")
 
-    path = tmp_path / "call.yaml"
     taped = tape(PlainChat(world=world, reply=fail).with_fallbacks([PlainChat(world=world, model_name="second")]))
-    with use_cassette(path, mode="all", auto=False) as recording:
-        recorded = taped.invoke("a")
-    assert [row.outcome.status for row in recording.interactions] == ["raised", "returned"]
-    world.gone = True
-    with use_cassette(path, auto=False):
-        assert taped.invoke("a") == recorded
+    twice(lambda: taped.invoke("a"), auto=False)
+    assert [row.outcome.status for row in twice.recording.interactions] == ["raised", "returned"]
 
 
 def test_binding_around_a_chain_is_taped_as_a_whole(world: World, tmp_path: Path) -> None:
@@ -450,15 +414,3 @@ def test_configurable_model(way: str, loopback: OpenAILoopback, tmp_path: Path) 
     assert ("tools" in rows[0].request) is (way in {"bound", "taped inside"})
     with use_cassette(path, auto=False):
         assert [taped.invoke("a"), taped.invoke("b", config={"configurable": {"model": "gpt-5-nano"}})] == recorded
-
-
-def test_configurable_model_is_met_by_automatic_sessions(loopback: OpenAILoopback, tmp_path: Path) -> None:
-    """An automatic session tapes what a configurable model makes, with no taping of the user's."""
-    path = tmp_path / "call.yaml"
-    model = init_chat_model(configurable_fields="any", base_url=loopback.base_url, api_key="x")
-    config: Any = {"configurable": {"model": "gpt-5-mini", "model_provider": "openai"}}
-    with use_cassette(path, mode="all"):
-        recorded = model.invoke("a", config)
-    with use_cassette(path) as replay:
-        assert model.invoke("a", config) == recorded
-    assert len(replay.report.replayed) == 1

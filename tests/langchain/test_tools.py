@@ -28,6 +28,7 @@ from agenttape_core import use_cassette
 from agenttape_core.errors import UnrecordableValueError
 from agenttape_langchain import tape
 
+from ..kit.replaying import Twice
 from .fakes import NativeChat, StreamingChat, World
 
 if TYPE_CHECKING:
@@ -130,11 +131,10 @@ ONLY_ASYNC = {"decorated async"}
 @pytest.mark.sweep
 @pytest.mark.parametrize("way", ["automatic", "taped"])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_tool_replays(kind: str, way: str, world: World, tmp_path: Path) -> None:
+async def test_tool_replays(kind: str, way: str, world: World, twice: Twice) -> None:
     """A tool's answer is replayed, sync and async, by a call, by arguments and by a tool call of a model."""
     real = KINDS[kind](world)
     shout, automatic = (real, True) if way == "automatic" else (tape(real), False)
-    path = tmp_path / "tool.yaml"
 
     async def run() -> list[Any]:
         answers = [await shout.ainvoke({"text": "a"}), await shout.ainvoke(call("shout", text="b", times=2))]
@@ -143,17 +143,12 @@ async def test_tool_replays(kind: str, way: str, world: World, tmp_path: Path) -
             answers += [shout.invoke({"text": "d"}), shout.invoke(call("shout", text="e")), shout.run({"text": "f"})]
         return answers
 
-    with use_cassette(path, mode="all", auto=automatic) as recording:
-        recorded = await run()
+    recorded = await twice.awaited(run, auto=automatic)
     assert recorded[0] == "A 1"
     assert recorded[1] == ToolMessage("BB 2", tool_call_id="call_1", name="shout")
-    assert [row.kind for row in recording.interactions] == ["tool"] * len(recorded)
-    assert recording.interactions[0].request == {"name": "shout", "arguments": {"text": "a"}}
-    world.gone = True
-    for _ in range(2):
-        with use_cassette(path, auto=automatic) as replay:
-            assert await run() == recorded
-        assert len(replay.report.replayed) == len(recorded)
+    assert [row.kind for row in twice.recording.interactions] == ["tool"] * len(recorded)
+    assert twice.recording.interactions[0].request == {"name": "shout", "arguments": {"text": "a"}}
+    assert len(twice.replay.report.replayed) == len(recorded)
 
 
 def test_taped_tool_is_what_it_was(world: World) -> None:
@@ -170,16 +165,11 @@ def test_taped_tool_is_what_it_was(world: World) -> None:
     assert taped.description == "changed"
 
 
-def test_single_argument_tool(world: World, tmp_path: Path) -> None:
+def test_single_argument_tool(world: World, twice: Twice) -> None:
     """The old one-string tools take their bare string."""
     old = Tool("echo", lambda text: f"{text} {world.reach('tool')}", "Echo.")
-    path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all") as recording:
-        recorded = [old.run("hello"), old.invoke({"__arg1": "again"})]
-    assert recording.interactions[0].request["name"] == "echo"
-    world.gone = True
-    with use_cassette(path):
-        assert [old.run("hello"), old.invoke({"__arg1": "again"})] == recorded
+    twice(lambda: [old.run("hello"), old.invoke({"__arg1": "again"})])
+    assert twice.recording.interactions[0].request["name"] == "echo"
 
 
 # -- values --------------------------------------------------------------------------------------------------------
@@ -231,7 +221,7 @@ def test_values_keep_their_type(name: str, world: World, tmp_path: Path) -> None
     assert type(bare) is type(VALUES[name])
 
 
-def test_content_and_artifact(world: World, tmp_path: Path) -> None:
+def test_content_and_artifact(world: World, twice: Twice) -> None:
     """A tool's artifact comes back beside its content."""
 
     @tool(response_format="content_and_artifact")
@@ -239,16 +229,11 @@ def test_content_and_artifact(world: World, tmp_path: Path) -> None:
         """Fetch it."""
         return f"page {world.reach('tool')}", {"raw": b"\x01", "place": Place(city=url)}
 
-    path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = [fetch.invoke(call("fetch", url="u")), fetch.invoke({"url": "u"})]
+    recorded = twice(lambda: [fetch.invoke(call("fetch", url="u")), fetch.invoke({"url": "u"})])
     assert recorded[0].artifact == {"raw": b"\x01", "place": Place(city="u")}
-    world.gone = True
-    with use_cassette(path):
-        assert [fetch.invoke(call("fetch", url="u")), fetch.invoke({"url": "u"})] == recorded
 
 
-def test_command(world: World, tmp_path: Path) -> None:
+def test_command(world: World, twice: Twice) -> None:
     """A tool that answers with a command for the graph gives the same command, with the id of the live call."""
 
     @tool
@@ -259,13 +244,8 @@ def test_command(world: World, tmp_path: Path) -> None:
             goto=to, update={"messages": [ToolMessage("done", tool_call_id=tool_call_id)]}, graph=Command.PARENT
         )
 
-    path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = hand_over.invoke(call("hand_over", to="b"))
-    world.gone = True
-    with use_cassette(path):
-        assert hand_over.invoke(call("hand_over", to="b")) == recorded
-    with use_cassette(path):
+    twice(lambda: hand_over.invoke(call("hand_over", to="b")))
+    with use_cassette(twice.path):
         live = hand_over.invoke({**call("hand_over", to="b"), "id": "call_other"})
     assert live.update["messages"][0].tool_call_id == "call_other"
 
@@ -287,7 +267,7 @@ def test_the_text_of_a_set_is_the_recorded_one(world: World, tmp_path: Path) -> 
     assert world.reached == ["a", "b"]
 
 
-def test_complex_arguments(world: World, tmp_path: Path) -> None:
+def test_complex_arguments(world: World, twice: Twice) -> None:
     """Arguments that a schema turns into objects are recorded as the model gave them."""
 
     @tool
@@ -296,14 +276,9 @@ def test_complex_arguments(world: World, tmp_path: Path) -> None:
         return f"{place.city} {on:%Y} {moods[0].name} {world.reach('tool')}"
 
     asked = {"place": {"city": "Paris"}, "on": "2026-01-02", "moods": ["good"]}
-    path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all") as recording:
-        recorded = visit.invoke(asked)
+    recorded = twice(lambda: visit.invoke(asked))
     assert recorded == "Paris 2026 GOOD 1"
-    assert recording.interactions[0].request["arguments"] == asked
-    world.gone = True
-    with use_cassette(path):
-        assert visit.invoke(asked) == recorded
+    assert twice.recording.interactions[0].request["arguments"] == asked
 
 
 def test_injected_config_is_not_asked(world: World, tmp_path: Path) -> None:
@@ -326,7 +301,7 @@ def test_injected_config_is_not_asked(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("handle", [True, "it is broken", lambda error: f"handled: {error}"])
-def test_handled_errors(handle: Any, world: World, tmp_path: Path) -> None:
+def test_handled_errors(handle: Any, world: World, twice: Twice) -> None:
     """A tool's own error handler runs again on the recorded error."""
 
     def fail(how: str) -> str:
@@ -334,14 +309,9 @@ def test_handled_errors(handle: Any, world: World, tmp_path: Path) -> None:
         raise ToolException(f"{how} {world.reach('tool')}")
 
     failing = StructuredTool.from_function(fail, handle_tool_error=handle)
-    path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all") as recording:
-        recorded = failing.invoke(call("fail", how="badly"))
-    assert recording.interactions[0].outcome.status == "raised"
+    recorded = twice(lambda: failing.invoke(call("fail", how="badly")))
+    assert twice.recording.interactions[0].outcome.status == "raised"
     assert recorded.status == "error"
-    world.gone = True
-    with use_cassette(path):
-        assert failing.invoke(call("fail", how="badly")) == recorded
 
 
 class QuotaError(Exception):
@@ -413,7 +383,7 @@ def test_called_past_its_run(world: World, tmp_path: Path) -> None:
     assert asked == [{"text": "one"}, {"text": "two"}]
 
 
-def test_model_in_a_bare_thread_of_a_tool(world: World, tmp_path: Path) -> None:
+def test_model_in_a_bare_thread_of_a_tool(world: World, twice: Twice) -> None:
     """Calls that a tool makes in threads without a context are recorded inside it, too, and found there again."""
     model = NativeChat(world=world)
 
@@ -423,15 +393,10 @@ def test_model_in_a_bare_thread_of_a_tool(world: World, tmp_path: Path) -> None:
         with ThreadPoolExecutor(2) as pool:
             return list(pool.map(lambda n: model.invoke(f"question {n}").text, range(count)))
 
-    path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all") as recording:
-        recorded = survey.invoke({"count": 2})
-    (outer,) = (row.number for row in recording.interactions if row.name == "survey")
-    assert [row.parent for row in recording.interactions if row.name == "NativeChat"] == [outer, outer]
-    world.gone = True
-    with use_cassette(path) as replay:
-        assert survey.invoke({"count": 2}) == recorded
-    assert str(replay.report) == "2 replayed, 0 recorded, 1 stepped into"
+    twice(lambda: survey.invoke({"count": 2}))
+    (outer,) = (row.number for row in twice.recording.interactions if row.name == "survey")
+    assert [row.parent for row in twice.recording.interactions if row.name == "NativeChat"] == [outer, outer]
+    assert str(twice.replay.report) == "2 replayed, 0 recorded, 1 stepped into"
 
 
 @pytest.mark.parametrize("way", ["automatic", "taped"])
@@ -514,22 +479,6 @@ def test_bare_thread_is_replayed(way: str, world: World, tmp_path: Path) -> None
         ask()
     assert answers[0] == answers[1]
     assert str(replay.report) == "2 replayed, 0 recorded"
-
-
-def test_live_tool(world: World, tmp_path: Path) -> None:
-    """A tool named as live is executed in a replay, and nothing else is."""
-    shout, model = decorated(world), StreamingChat(world=world)
-    path = tmp_path / "tool.yaml"
-
-    def run() -> Any:
-        return model.invoke("hello").text, shout.invoke({"text": "a"})
-
-    with use_cassette(path, mode="all"):
-        recorded = run()
-    with use_cassette(path, live={"shout"}) as replay:
-        replayed = run()
-    assert replayed == (recorded[0], "A 3")
-    assert str(replay.report) == "1 replayed, 1 recorded"
 
 
 def test_value_that_cannot_be_kept(world: World, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from agenttape_core import in_memory, use_cassette
 from agenttape_core.errors import ConfigurationError, IncompleteObjectError
 from agenttape_langchain import tape
 
+from ..kit.replaying import Twice
 from .parts import RemoteVectorStore
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Counted(InMemoryVectorStore):
 
 @pytest.mark.parametrize("way", ["automatic", "taped", "both"])
 @pytest.mark.parametrize("cls", [InMemoryVectorStore, Counted])
-async def test_a_store_in_memory_runs(cls: Any, way: str, world: World, tmp_path: Path) -> None:
+async def test_a_store_in_memory_runs(cls: Any, way: str, world: World, twice: Twice) -> None:
     """In a replay it holds what the program put there; only its embeddings are replayed, and its retriever runs."""
 
     async def use_in_memory(store: Any) -> list[Any]:
@@ -94,21 +95,17 @@ async def test_a_store_in_memory_runs(cls: Any, way: str, world: World, tmp_path
         ]
         return [*answers, store.store]
 
-    path, automatic = tmp_path / "store.yaml", way != "taped"
+    automatic = way != "taped"
 
     async def run() -> list[Any]:
         store = cls(CountingEmbeddings(world))
         return await use_in_memory(store if way == "automatic" else tape(store))
 
-    with use_cassette(path, mode="all", auto=automatic) as recording:
-        recorded = await run()
-    assert [row.kind for row in recording.interactions] == ["embeddings"] * 4
+    recorded = await twice.awaited(run, auto=automatic)
+    assert [row.kind for row in twice.recording.interactions] == ["embeddings"] * 4
     assert [text for _, text in recorded[3]] != []
     assert len(recorded[-1]) == 2
-    world.gone = True
-    with use_cassette(path, auto=automatic) as replay:
-        assert await run() == recorded
-    assert len(replay.report.replayed) == 4
+    assert len(twice.replay.report.replayed) == 4
 
 
 def test_a_taped_retriever_over_a_store_in_memory_runs(world: World, tmp_path: Path) -> None:
@@ -125,22 +122,17 @@ def test_a_taped_retriever_over_a_store_in_memory_runs(world: World, tmp_path: P
     assert [replayed.kind for replayed in session.report.replayed] == ["embeddings"] * 2
 
 
-def test_store_made_of_texts(world: World, tmp_path: Path) -> None:
+def test_store_made_of_texts(world: World, twice: Twice) -> None:
     """Texts that a class method adds to the store it makes are in the store, too."""
-    path = tmp_path / "store.yaml"
 
     def run() -> Any:
         store = InMemoryVectorStore.from_texts(["a", "bb"], CountingEmbeddings(world))
         return store.similarity_search("q"), store.store
 
-    with use_cassette(path, mode="all"):
-        recorded = run()
-    world.gone = True
-    with use_cassette(path):
-        assert run() == recorded
+    twice(run)
 
 
-def test_who_derives_from_a_store_in_memory_and_works_elsewhere_is_replayed(world: World, tmp_path: Path) -> None:
+def test_who_derives_from_a_store_in_memory_and_works_elsewhere_is_replayed(world: World, twice: Twice) -> None:
     """A leaf that uses no part of the class in memory belongs to something else."""
 
     class Client(InMemoryVectorStore):
@@ -153,12 +145,7 @@ def test_who_derives_from_a_store_in_memory_and_works_elsewhere_is_replayed(worl
         def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
             return [Document(f"{query} {self.world.reach('search')}")]
 
-    path = tmp_path / "store.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = Client(world).similarity_search("q")
-    world.gone = True
-    with use_cassette(path):
-        assert Client(world).similarity_search("q") == recorded
+    twice(lambda: Client(world).similarity_search("q"))
 
 
 def test_a_declared_class_runs(world: World, tmp_path: Path) -> None:
@@ -260,17 +247,12 @@ async def test_retriever_of_a_store(auto: bool, world: World, tmp_path: Path) ->
         assert await run(auto=False) == recorded
 
 
-def test_long_vector_in_a_request_is_one_line(world: World, tmp_path: Path) -> None:
+def test_long_vector_in_a_request_is_one_line(world: World, twice: Twice) -> None:
     """A search by a vector of the usual length does not fill a thousand lines."""
 
     class ByVector(RemoteVectorStore):
         def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
             return [Document(str(self.world.reach("search")))]
 
-    path = tmp_path / "store.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = ByVector(world).similarity_search_by_vector([0.1] * 1536)
-    assert len(path.read_text().splitlines()) < 60
-    world.gone = True
-    with use_cassette(path):
-        assert ByVector(world).similarity_search_by_vector([0.1] * 1536) == recorded
+    twice(lambda: ByVector(world).similarity_search_by_vector([0.1] * 1536))
+    assert len(twice.path.read_text().splitlines()) < 60
