@@ -169,12 +169,6 @@ def test_invalid_variables(tmp_path: Path, variable: str, value: str, message: s
         load_settings(tmp_path, {variable: value})
 
 
-def test_wrong_option(tmp_path: Path) -> None:
-    """An option of the call that is not valid is named with its value."""
-    with pytest.raises(ConfigurationError, match="on_repeat='first'"):
-        load_settings(tmp_path, {}).chosen({"on_repeat": "first"})
-
-
 def test_unknown_option() -> None:
     """An option without a setting is refused by name, with the one that is most like it."""
     with pytest.raises(ConfigurationError, match=r"'on_mis' isn't an option. Did you mean \"on_miss\"\?"):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Collection
 from importlib import import_module
 from pathlib import Path
 
 import click
 import pytest
 
-from agenttape_core import Report, Variation, errors, results, use_cassette
+from agenttape_core import Report, errors, results, use_cassette
 from agenttape_core.cli.app import MEANT, agenttape
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.pytest_plugin import TestCassette as Fixture
@@ -27,11 +28,6 @@ CODE = re.compile(r"`([^`]+)`")
 def of(group: str, column: int) -> list[str]:
     """Return the words in code of a column of the rows of a kind."""
     return [word for row in ROWS if row[0] == group for word in CODE.findall(row[column])]
-
-
-def names(words: list[str]) -> set[str]:
-    """Return the first names in words: `frozen` of `frozen`, `accept` of `accept={"lossy"}`."""
-    return {match[0] for word in words if (match := re.match(r"\w+", word))}
 
 
 def commands(group: click.Command = agenttape, path: str = "") -> dict[str, set[str]]:
@@ -52,6 +48,10 @@ PARSER = pytest.Parser(_ispytest=True)
 pytest_addoption(PARSER)
 PYTEST = {name for group in PARSER._groups for option in group.options for name in option.names()}
 OPTIONS = {name for options in COMMANDS.values() for name in options}
+INTEGRATION = [
+    import_module(f"agenttape_core.integration{part}")
+    for part in ("", ".answers", ".patching", ".request_values", ".stand_ins", ".threads")
+]
 
 
 def test_kinds_of_rows_are_checked() -> None:
@@ -62,13 +62,39 @@ def test_kinds_of_rows_are_checked() -> None:
     assert {len(row) for row in ROWS} == {3}
 
 
-def test_parameters_and_settings() -> None:
-    """No old parameter or setting is left, and each new one exists."""
-    known = set(inspect.signature(use_cassette).parameters) | set(Settings._fields)
-    old, new = names(of("option, setting, marker", 1)), names(of("option, setting, marker", 2))
-    assert old - {"faults"} & known == set()
-    assert new - {"faults", "keep"} <= known
-    assert {"changes", "on_new_call", "order"} <= set(inspect.signature(Variation).parameters)
+@pytest.mark.parametrize(
+    ("group", "name", "known", "again", "elsewhere"),
+    [
+        (
+            "option, setting, marker",
+            r"^\w+",
+            {*inspect.signature(use_cassette).parameters, *Settings._fields},
+            {"faults"},
+            {"faults", "keep"},
+        ),
+        # Others have these names again: `lab mutants`, `lab change`, `fleet merge`, and pytest's `--rerecord=failed`.
+        ("option of a command", r"(?<!\S)--?[a-z][\w-]*", OPTIONS, {"--source", "--to", "--report", "--plan"}, set()),
+        ("pytest option", r"^--[\w-]+", PYTEST, {"--rerecord", "--cassette-samples"}, set()),
+        ("fixture", r"^\w+", dir(Fixture), set(), set()),
+        ("error, warning", r"^\w+", dir(errors), set(), set()),
+        ("reports", r"(?<=^report\.)\w+", dir(Report), set(), set()),
+        ("what-if", r"^\w+", {*dir(results.WhatIf), *results.WhatIf.__dataclass_fields__}, set(), set()),
+        (
+            "integration",
+            r"^\w+$",
+            {name for module in INTEGRATION for name in getattr(module, "__all__", vars(module))},
+            {"ambient", "served"},
+            {"automatic", "replayed"},
+        ),
+    ],
+)
+def test_names(group: str, name: str, known: Collection[str], again: set[str], elsewhere: set[str]) -> None:
+    """No old name is left, except where something else has it again; each new one exists, there or elsewhere."""
+    old, new = ({each for text in of(group, column) for each in re.findall(name, text)} for column in (1, 2))
+    assert old
+    assert new
+    assert (old - again) & set(known) == set()
+    assert new - elsewhere <= set(known)
 
 
 def test_modes() -> None:
@@ -99,41 +125,10 @@ def test_commands() -> None:
             assert {word for word in words if word.startswith("--")} <= COMMANDS[words[0]] | OPTIONS
 
 
-def test_options_of_commands() -> None:
-    """No old option of a command is left, except where another one has its name; each new one exists."""
-    group = "option of a command"
-    old = {word for text in of(group, 1) for word in text.split() if word.startswith("--")}
-    new = {word for text in of(group, 2) for word in text.split() if word.startswith("-")}
-    again = {"--source", "--to", "--report", "--plan"}  # of `lab mutants`, `lab change`, `fleet merge` and many others
-    assert (old - again) & OPTIONS == set()
-    assert new - {"-o"} <= OPTIONS
-    assert "-o" in OPTIONS
-
-
-def test_options_of_pytest() -> None:
-    """No old option of pytest is left, and each new one exists."""
-    old = {text.partition("=")[0] for text in of("pytest option", 1) if text.startswith("--")}
-    new = {text.partition("=")[0] for text in of("pytest option", 2) if text.startswith("--")}
-    assert (old - {"--rerecord", "--cassette-samples"}) & PYTEST == set()
-    assert new <= PYTEST
-
-
-def test_the_fixture() -> None:
-    """No old method of the fixture is left, and each new one exists."""
-    assert not [name for name in of("fixture", 1) if hasattr(Fixture, name)]
-    assert all(hasattr(Fixture, name) for name in of("fixture", 2))
-
-
 def test_files() -> None:
     """Snapshots have the new suffix."""
     assert [name.removeprefix("NAME") for name in of("file", 2)] == [SNAPSHOT]
     assert SNAPSHOT not in of("file", 1)
-
-
-def test_errors() -> None:
-    """Errors and warnings have the new names only, in `agenttape_core.errors`."""
-    assert not [name for name in of("error, warning", 1) if hasattr(errors, name)]
-    assert all(hasattr(errors, name) for name in of("error, warning", 2))
 
 
 def test_results() -> None:
@@ -148,14 +143,6 @@ def test_results() -> None:
         assert not set(old) & set(root.__all__)
 
 
-def test_reports() -> None:
-    """A report has the new attributes, and none of the old ones."""
-    old = {name.partition(".")[2] for name in of("reports", 1) if name.startswith("report.")}
-    new = {name.partition(".")[2] for name in of("reports", 2) if name.startswith("report.")}
-    assert not [name for name in old if hasattr(Report, name)]
-    assert all(hasattr(Report, name) for name in new)
-
-
 def test_verdicts_on_mutants() -> None:
     """Mutation scores have the new words, in their data too."""
     verdicts = import_module("agenttape_core.experiments.strategies.mutants.result")
@@ -164,27 +151,14 @@ def test_verdicts_on_mutants() -> None:
     assert all(word in source for word in of("mutants", 2))
 
 
-def test_what_ifs_and_the_server() -> None:
-    """Results of what-ifs have the new attributes, and the server of an oracle answers the new path only."""
-    fields = {name for name in dir(results.WhatIf) if not name.startswith("_")} | set(
-        results.WhatIf.__dataclass_fields__
-    )
-    assert names(of("what-if", 2)) <= fields
-    assert not names(of("what-if", 1)) & fields
+def test_the_server() -> None:
+    """The server of an oracle answers the new path only."""
     server = inspect.getsource(import_module("agenttape_core.tools.oracle"))
     assert [f'"{text.split()[1]}"' in server for column in (1, 2) for text in of("serve", column)] == [False, True]
 
 
-def test_integrations() -> None:
-    """Names for authors of integrations: the new ones exist, and none of the old ones does."""
-    parts = ("", ".answers", ".patching", ".request_values", ".stand_ins", ".threads")
-    modules = [import_module(f"agenttape_core.integration{part}") for part in parts]
-    offered = {name for module in modules for name in getattr(module, "__all__", vars(module))}
-    plain = re.compile(r"\w+$")
-    old = {name for name in of("integration", 1) if plain.match(name)} - {"ambient", "served"}
-    new = {name for name in of("integration", 2) if plain.match(name)} - {"automatic", "replayed"}
-    assert old & offered == set()
-    assert new <= offered
+def test_the_conformance_suite() -> None:
+    """The suite for authors of integrations has no method of an old name."""
     suite = import_module("agenttape_core.testing").IntegrationConformance
     assert hasattr(suite, "automatic")
     assert not [name for name in dir(suite) if "ambient" in name or "served" in name]

@@ -83,15 +83,6 @@ def test_nothing_new(package: str) -> None:
     assert added == {name for name in closure(f"agenttape-{package}") if name.startswith("agenttape-")}
 
 
-def test_one_version() -> None:
-    """All packages have one version, and need the core of that version."""
-    versions = {package: project(package)["version"] for package in NEEDED}
-    assert len(set(versions.values())) == 1
-    for package in set(NEEDED) - {"core"}:
-        (core,) = [requirement for requirement in requirements(package) if requirement.name == "agenttape-core"]
-        assert str(core.specifier) == f"=={versions[package]}"
-
-
 @pytest.mark.parametrize("package", FRAMEWORKS)
 def test_extras_of_core_are_handed_on(package: str) -> None:
     """`pip install "agenttape-langchain[cli]"` brings core's command, and so do the other everyday extras."""

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import sys
 import types
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from agenttape_core.freeze import DEFAULT_KINDS, Environment, Frozen, freezing
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
 MOMENT = 1_700_000_000.25  # 2023-11-14T22:13:20.25Z
+OpenSession = Callable[..., AbstractContextManager[Frozen]]
 
 _current: ContextVar[Frozen | None] = ContextVar("current", default=None)
 
@@ -46,7 +43,7 @@ def _session(
 
 
 @pytest.fixture
-def session() -> Callable[..., AbstractContextManager[Frozen]]:
+def session() -> OpenSession:
     """Opens sessions that are found by context."""
     return _session
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 import textwrap
 import threading
 from contextvars import ContextVar, copy_context
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from agenttape_core.freeze import Frozen
-
-    OpenSession = Callable[..., AbstractContextManager[Frozen]]
+from .conftest import OpenSession
 
 np = pytest.importorskip("numpy")
 rand = np.random.rand  # a name that was taken before any session
@@ -138,27 +131,6 @@ def test_parallel_tasks_do_not_disturb_each_other(session: OpenSession) -> None:
             return {scope: copy_context().run(draw, scope) for scope in order}
 
     assert both("ab") == both("ba")
-
-
-async def test_two_sessions_in_one_loop(session: OpenSession) -> None:
-    """Two sessions that take turns draw what each draws alone."""
-    turn = [asyncio.Event(), asyncio.Event()]
-
-    async def run(index: int) -> list[float]:
-        drawn = []
-        with session(seed=str(index)):
-            for _ in range(3):
-                drawn += [np.random.rand(), np.random.default_rng().random()]
-                turn[1 - index].set()
-                await turn[index].wait()
-                turn[index].clear()
-            turn[1 - index].set()
-        return drawn
-
-    together = await asyncio.gather(run(0), run(1))
-    for index, drawn in enumerate(together):
-        with session(seed=str(index)):
-            assert drawn == [draw() for _ in range(3) for draw in (rand, lambda: np.random.default_rng().random())]
 
 
 def test_other_threads_are_real(session: OpenSession) -> None:

@@ -1,31 +1,25 @@
-"""A frozen session's clock stands still; everything that measures spans goes on."""
+"""A frozen session's clock stands still or ticks; everything that measures spans goes on."""
 
 # Naive moments are part of what is tested.
-# ruff: noqa: DTZ001, DTZ002, DTZ003, DTZ005, DTZ006, DTZ011, DTZ012
+# ruff: noqa: DTZ001, DTZ002, DTZ003, DTZ005, DTZ006, DTZ007, DTZ011, DTZ012, DTZ901
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import logging
 import time
-from datetime import UTC, date
+from datetime import UTC, date, datetime, timedelta
 from datetime import datetime as moment
 from time import time as seconds
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from agenttape_core.freeze import Frozen
-
-    OpenSession = Callable[..., AbstractContextManager[Frozen]]
+from .conftest import OpenSession
 
 MOMENT = 1_700_000_000.25
-REAL = {"time": time.time}  # a dict, as a session exchanges what is a global
+# A dict, as a session exchanges what is a global.
+REAL: dict[str, Any] = {"time": time.time, "datetime": dt.datetime, "date": dt.date}
 
 
 def test_every_way_to_ask_gives_the_moment(session: OpenSession) -> None:
@@ -56,30 +50,6 @@ def test_a_given_time_is_not_frozen(session: OpenSession) -> None:
         assert time.gmtime(0).tm_year == 1970
         assert time.strftime("%Y", time.gmtime(0)) == "1970"
         assert time.asctime(time.gmtime(0)) == "Thu Jan  1 00:00:00 1970"
-
-
-def test_spans_are_measured_for_real(session: OpenSession) -> None:
-    """`perf_counter`, `monotonic` and `sleep` are never frozen."""
-    with session():
-        before = time.perf_counter(), time.monotonic_ns()
-        time.sleep(0.001)
-        assert time.perf_counter() - before[0] >= 0.001
-        assert time.monotonic_ns() > before[1]
-
-
-async def test_the_event_loop_goes_on(session: OpenSession) -> None:
-    """A sleep ends, a timeout expires."""
-    with session():
-        await asyncio.sleep(0.001)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asyncio.Event().wait(), 0.001)
-
-
-def test_logging_works(session: OpenSession, caplog: pytest.LogCaptureFixture) -> None:
-    """Records are made and formatted."""
-    with session(), caplog.at_level(logging.INFO):
-        logging.getLogger("agent").info("hello %s", "there")
-    assert "hello there" in caplog.text
 
 
 def test_a_kind_that_is_not_frozen_is_real(session: OpenSession) -> None:
@@ -129,3 +99,126 @@ def test_a_sleep_of_no_time_does_not_count(session: OpenSession) -> None:
         time.sleep(0)
         asyncio.run(asyncio.sleep(0))
         assert time.time() == before
+
+
+# -- the classes of moments -----------------------------------------------------------------------------------
+
+
+def test_values_are_real(session: OpenSession) -> None:
+    """However a value is made, its class is the real one."""
+    with session():
+        values = [
+            moment.now(),
+            moment.now(UTC),
+            moment.today(),
+            moment(2020, 1, 2),
+            moment.fromtimestamp(0, UTC),
+            moment.fromisoformat("2020-01-02"),
+            moment.strptime("2020", "%Y"),
+            moment.combine(date.today(), dt.time()),
+            moment.min,
+            moment.max,
+            moment.now() + timedelta(1),
+            moment.now().replace(year=2000),
+            moment.__new__(moment, 2020, 1, 2),
+        ]
+        days = [date.today(), date(2020, 1, 2), date.fromisoformat("2020-01-02"), moment.now().date(), date.max]
+    assert {type(value) for value in values} == {REAL["datetime"]}
+    assert {type(value) for value in days} == {REAL["date"]}
+
+
+def test_the_methods_are_exchanged_and_nothing_else(session: OpenSession) -> None:
+    """Every attribute of the two classes but those that tell the moment is untouched inside, and all are after."""
+    before = {cls: dict(vars(cls)) for cls in (moment, date)}
+    with session():
+        changed = {name for cls in (moment, date) for name in vars(cls) if vars(cls)[name] is not before[cls].get(name)}
+        assert changed == {"now", "utcnow", "today"}
+        assert moment.now.__qualname__ == "datetime.now"
+        assert repr(moment) == "<class 'datetime.datetime'>"
+    assert {cls: dict(vars(cls)) for cls in (moment, date)} == before
+    assert type(moment.now) is type(len)
+
+
+def test_derived_classes_tell_the_frozen_moment(session: OpenSession) -> None:
+    """A class that was derived before the session makes its own values, also where it overrides how they are made."""
+
+    class Derived(moment):
+        pass
+
+    class Stubborn(moment):
+        @classmethod
+        def fromtimestamp(cls, *args: Any, **kwargs: Any) -> Any:
+            raise AssertionError
+
+    class Day(date):
+        pass
+
+    with session():
+        for cls in (Derived, Stubborn):
+            assert cls.now(UTC) == moment.now(UTC)
+            assert cls.today() == moment.today()
+            assert type(cls.now()) is type(cls.today()) is cls
+        assert type(Day.today()) is Day
+        assert Day.today() == date.today()
+    assert Derived.now() > Derived.fromtimestamp(1_700_000_001)
+
+
+@pytest.mark.parametrize("wrong", ["UTC", 5, dt.timedelta(1)])
+def test_a_wrong_zone_is_refused_as_ever(session: OpenSession, wrong: Any) -> None:
+    """What is no zone gets the error that it gets outside."""
+    with pytest.raises(TypeError, match="tzinfo argument must be None or of a tzinfo subclass"):
+        moment.now(wrong)
+    with session(), pytest.raises(TypeError, match="tzinfo argument must be None or of a tzinfo subclass"):
+        moment.now(wrong)
+
+
+# -- a clock that ticks ---------------------------------------------------------------------------------------
+
+
+def test_it_runs_as_fast_as_the_monotonic_clock(session: OpenSession) -> None:
+    """Between two looks at the monotonic clock lies the time that the ticking clock shows, from the moment on."""
+    before = time.monotonic()
+    with session(kinds=["clock:ticking"]):
+        inside = time.monotonic()
+        seconds, moment = time.time(), datetime.now(UTC).timestamp()
+        after = time.monotonic()
+    assert MOMENT <= seconds <= moment
+    # Half a microsecond: the resolution of floats at this magnitude, and of `datetime`.
+    assert seconds - MOMENT >= -5e-7
+    assert moment - MOMENT <= after - before + 5e-7
+    assert inside >= before
+
+
+def test_it_passes_without_a_sleep(session: OpenSession) -> None:
+    """A loop that waits for a moment to come ends."""
+    with session(kinds=["clock:ticking"]):
+        deadline = time.time() + 0.002
+        while time.time() < deadline:
+            pass
+        assert time.time_ns() >= round(deadline * 1e9) - 1_000
+
+
+def test_a_sleep_counts_once(session: OpenSession) -> None:
+    """What a sleep takes is on the monotonic clock already."""
+    with session(kinds=["clock:ticking"]):
+        began = time.monotonic()
+        first = time.time()
+        time.sleep(0.005)
+        passed = time.time() - first
+        assert passed <= time.monotonic() - began + 5e-7
+
+
+def test_it_never_goes_back(session: OpenSession) -> None:
+    """A later look is never an earlier moment, whatever the clock of the wall does meanwhile."""
+    with session(kinds=["clock:ticking"]):
+        looks = [time.time() for _ in range(100)]
+    assert looks == sorted(looks)
+
+
+def test_ids_do_not_tick(session: OpenSession) -> None:
+    """Ids with a time are those of the session's beginning, so that they are equal in every run."""
+    made = []
+    for _ in range(2):
+        with session(kinds=["clock:ticking", "uuid"]) as frozen:
+            made.append([frozen.next_uuid("m", 7) for _ in range(3)])
+    assert made[0] == made[1]

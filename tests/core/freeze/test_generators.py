@@ -8,20 +8,14 @@ import pickle
 import random
 import tempfile
 import threading
-from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .conftest import OpenSession
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from agenttape_core.freeze import Frozen
-
-    OpenSession = Callable[..., AbstractContextManager[Frozen]]
-
-_scope: ContextVar[str] = ContextVar("scope", default="root")
 
 
 def test_without_a_seed_they_are_frozen(session: OpenSession) -> None:
@@ -80,20 +74,6 @@ def test_one_made_inside_is_a_value(session: OpenSession) -> None:
         generator = random.Random()
         twins = [copy.copy(generator), copy.deepcopy(generator), pickle.loads(pickle.dumps(generator))]
     assert {twin.random() for twin in twins} == {generator.random()}
-
-
-def test_scopes_are_counted_apart(session: OpenSession) -> None:
-    """Which of two tasks makes its generator first does not matter."""
-
-    def make(scope: str) -> float:
-        _scope.set(scope)
-        return random.Random().random()
-
-    def both(order: str) -> dict[str, float]:
-        with session(scope=_scope.get):
-            return {scope: copy_context().run(make, scope) for scope in order}
-
-    assert both("ab") == both("ba")
 
 
 def test_other_threads_are_real(session: OpenSession) -> None:

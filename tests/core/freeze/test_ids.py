@@ -17,13 +17,10 @@ from uuid import uuid1, uuid4
 import pytest
 from pydantic import BaseModel, Field
 
+from .conftest import OpenSession
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from agenttape_core.freeze import Frozen
-
-    OpenSession = Callable[..., AbstractContextManager[Frozen]]
 
 
 def by_default(make: Callable[[], uuid.UUID] = uuid4) -> uuid.UUID:

@@ -20,12 +20,11 @@ from agenttape_core.errors import SessionStateError
 from agenttape_core.freeze import DEFAULT_KINDS, Frozen, freezing, gc_state, install
 
 from ...kit.left_behind import left_behind
+from .conftest import OpenSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
-    OpenSession = Callable[..., AbstractContextManager[Frozen]]
 
 MOMENT = 1_700_000_000.25
 IMPORTS = "from time import time\nfrom datetime import datetime as moment\nfrom random import random as rnd\n"

@@ -14,13 +14,11 @@ import pytest
 
 from agenttape_core.freeze import ids
 
+from .conftest import OpenSession
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
-    from agenttape_core.freeze import Frozen
-
-    OpenSession = Callable[..., AbstractContextManager[Frozen]]
 
 uuid_utils = pytest.importorskip("uuid_utils")
 compat = importlib.import_module("uuid_utils.compat")

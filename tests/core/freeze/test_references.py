@@ -12,7 +12,6 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
 from typing import Any, ClassVar
 
@@ -20,9 +19,9 @@ import pydantic
 import pytest
 
 from agenttape_core import use_cassette
-from agenttape_core.freeze import Frozen
 
-OpenSession = Callable[..., AbstractContextManager[Frozen]]
+from .conftest import OpenSession
+
 MOMENT = 1_700_000_000.25
 
 

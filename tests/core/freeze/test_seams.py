@@ -11,14 +11,14 @@ import pytest
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze import Frozen, register_seam
 
+from .conftest import OpenSession
+
 if TYPE_CHECKING:
     import types
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
     from agenttape_core.freeze import Frozen
 
-    OpenSession = Callable[..., AbstractContextManager[Frozen]]
 
 SOURCE = "def make():\n    return 'real'\n"
 

@@ -16,13 +16,11 @@ import pytest
 
 from agenttape_core.freeze import Environment
 
+from .conftest import OpenSession
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
-    from agenttape_core.freeze import Frozen
-
-    OpenSession = Callable[..., AbstractContextManager[Frozen]]
 
 ENV = ["env"]
 SECRET = "[REDACTED:openai:0123abcd]"

@@ -20,13 +20,13 @@ import anyio
 import pytest
 
 from agenttape_core import boundary, use_cassette
-from agenttape_core.freeze import Frozen, timed_waits
+from agenttape_core.freeze import timed_waits
+
+from .conftest import OpenSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
-    OpenSession = Callable[..., AbstractContextManager[Frozen]]
 
 SHORT = 0.002
 LONGER = 0.02

@@ -78,14 +78,6 @@ def test_replayed_when_told(seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
         use_cassette(seen, accept={"perhaps"}).__enter__()  # type: ignore[arg-type]
 
 
-def test_refused_without_raising(seen: str) -> None:
-    """With on_miss="return" it is unrecorded, as any call without a recording is."""
-    with use_cassette(seen, on_miss="return") as cassette:
-        ask("sound")
-        assert "its chunks were not seen" in refused("half")
-    assert len(cassette.report.unrecorded) == 1
-
-
 def refused(name: str) -> str:
     """Ask for a call that is refused, and return the reason: the cause of what a model may read."""
     with pytest.raises(UnrecordedCallError) as caught:
@@ -131,12 +123,6 @@ def test_refused_to_every_thread(seen: str) -> None:
         assert all("was recorded incompletely (call 2): its chunks were not seen" in one.result() for one in asked)
     assert len(cassette.report.unrecorded) == 2
     assert [call_record.number for call_record in cassette.report.unused] == [2]
-
-
-def test_not_asked_for_is_unused(seen: str) -> None:
-    """A lossy recording that the run does not ask for is unused like any other."""
-    with pytest.raises(UnusedInteractionsError), use_cassette(seen):
-        ask("sound")
 
 
 def test_new_episodes_keep_steps_and_marks(seen: str) -> None:

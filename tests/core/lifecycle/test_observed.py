@@ -168,17 +168,6 @@ def test_a_fork_observes_for_itself() -> None:
     assert names("runs/one.yaml") == ["parent"]
 
 
-def test_ignored_paths_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the project ignores does not count in what is observed either: it replays whatever stands there."""
-    monkeypatch.setenv("AGENTTAPE_IGNORE", "now")
-    observation = Observation("runs/a.yaml")
-    intercept(observation.session.cross(Boundary("tool"), "t", {"now": 1}), lambda: "answer")
-    observation.run_ended()
-    observation.close()
-    with use_cassette("runs/a.yaml") as replay:
-        assert intercept(replay.cross(Boundary("tool"), "t", {"now": 2}), lambda: "live") == "answer"
-
-
 def test_code_that_crosses_for_sessions_crosses_for_an_observation() -> None:
     """Within `as_observed` the observation's session is the current one, below its call; outside nothing is."""
     observation = Observation("seen.yaml")

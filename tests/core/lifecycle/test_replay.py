@@ -55,16 +55,6 @@ def test_flushed_often() -> None:
     assert set(cassette.header.volatile.timings) == {1, 2, 3}
 
 
-def test_replaces_what_was_there() -> None:
-    """A new observation starts anew."""
-    world = World()
-    for name in ("a", "b"):
-        observation = Observation("one")
-        ask(observation.session, world, name)
-        observation.flush()
-    assert [e.name for e in open_cassette("cassettes/one.yaml").entries] == ["b"]
-
-
 def test_bad_arguments() -> None:
     """What cannot be written or read is refused at once."""
     with pytest.raises(CassetteNotFoundError):
@@ -77,13 +67,3 @@ def test_bad_arguments() -> None:
     with pytest.raises(ConfigurationError, match="mine"):
         open_replay("ruled")
     assert open_replay("ruled", redact=[Rule("mine", literal="abc")]).mode == "replay"
-
-
-@pytest.mark.parametrize(("on_repeat", "answer"), [("last", "a 1"), ("cycle", "a 1")])
-def test_exhausted(on_repeat: str, answer: str) -> None:
-    """A stand-in may repeat itself when it is told to."""
-    world, observation = World(), Observation("one")
-    ask(observation.session, world, "a")
-    observation.flush()
-    replay = open_replay("one", on_repeat=on_repeat)  # type: ignore[arg-type]
-    assert [ask(replay, world, "a") for _ in range(3)] == [answer] * 3

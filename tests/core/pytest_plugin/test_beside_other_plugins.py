@@ -215,16 +215,6 @@ def drawing(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     return project
 
 
-def test_hypothesis(drawing: Project) -> None:
-    """All examples of a test are in its one cassette, and are replayed if they are drawn as they were."""
-    drawing.tests(GIVEN % ("derandomize=True", ""))
-    drawing.record()
-    drawing.go_offline()
-    result = drawing.run()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["* replayed, 5 calls*"])
-
-
 def test_hypothesis_draws_others(drawing: Project) -> None:
     """Without that, the first new example is a miss, and no more: it is neither shrunk nor tried again."""
     drawing.tests(GIVEN % ("derandomize=False", ""))  # where CI is set, Hypothesis draws the same each time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import stat
@@ -18,7 +17,6 @@ from agenttape_core.schema import Header, Interaction, Outcome, Timing, Volatile
 from agenttape_core.storage import open_cassette, write_cassette
 
 MakeInteraction = Callable[..., Interaction]
-SUFFIXES = pytest.mark.parametrize("suffix", [".yaml", ".jsonl", ".yaml.gz"])
 as_user = pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="permissions do not bind this user")
 
 
@@ -90,46 +88,6 @@ def test_the_text_reads_as_a_transcript(tmp_path: Path, make: MakeInteraction) -
         "  ended: exhausted\n"
         "...\n"
     )
-
-
-@SUFFIXES
-def test_the_same_recording_gives_the_same_bytes(
-    tmp_path: Path, make: MakeInteraction, full_header: Header, suffix: str
-) -> None:
-    """Writing is deterministic, and writing what was read changes nothing."""
-    paths = [tmp_path / f"{name}{suffix}" for name in ("a", "b", "c")]
-    for path in paths[:2]:
-        write_cassette(path, full_header, [make(1), make(2)])
-    again = open_cassette(paths[0])
-    write_cassette(paths[2], again.header, list(again.interactions()))
-
-    assert paths[0].read_bytes() == paths[1].read_bytes() == paths[2].read_bytes()
-
-
-def test_a_record_again_changes_only_the_volatile_block(tmp_path: Path, make: MakeInteraction) -> None:
-    """A re-recording of an unchanged run shows no difference outside `volatile`."""
-    texts = []
-    for created, duration in (("2026-01-01T00:00:00Z", 5.0), ("2026-02-02T00:00:00Z", 7.5)):
-        timings = {n: Timing(duration_ms=duration, offsets_ms=[duration]) for n in (1, 2)}
-        path = tmp_path / "tape.yaml"
-        write_cassette(path, Header(name="x", volatile=Volatile(created=created, timings=timings)), [make(1), make(2)])
-        texts.append(path.read_text().splitlines())
-
-    changed = [line for line in difflib.ndiff(texts[0], texts[1]) if line.startswith(("+ ", "- "))]
-    records = texts[0].index("---")
-    assert len(changed) == 6
-    assert texts[0][records:] == texts[1][records:]
-
-
-def test_both_layouts_hold_the_same(tmp_path: Path, make: MakeInteraction, full_header: Header) -> None:
-    """Converting there and back is lossless."""
-    for source, target in (("a.yaml", "b.jsonl.gz"), ("b.jsonl.gz", "c.yaml")):
-        if not (tmp_path / source).exists():
-            write_cassette(tmp_path / source, full_header, [make(1), make(2)])
-        opened = open_cassette(tmp_path / source)
-        write_cassette(tmp_path / target, opened.header, list(opened.interactions()))
-
-    assert (tmp_path / "a.yaml").read_bytes() == (tmp_path / "c.yaml").read_bytes()
 
 
 def test_a_rename_that_fails_keeps_old_and_new(

@@ -6,22 +6,19 @@ import asyncio
 import importlib
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import copy_context
 from typing import Any
 
 import pytest
 
 from agenttape_core import use_cassette
-from agenttape_core.errors import CassetteMissError, ConfigurationError, UnrecordedCallError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import Boundary, aintercept
 
 from .faces import CLIENTS, FACES, Face, face_id, settled
 from .service import Service
 
 ASYNC = pytest.mark.parametrize("face", [face for face in FACES if face.is_async], ids=face_id)
-SYNC = pytest.mark.parametrize("face", [face for face in FACES if not face.is_async], ids=face_id)
 URL = "http://service.test/"
 
 
@@ -108,18 +105,6 @@ async def test_default_inner_transport(face: Face, service: Service) -> None:
     assert [body["number"] for body in bodies] == [1, 1]
 
 
-async def test_redirects(face: Face, service: Service) -> None:
-    """The client follows redirects itself, so each hop is a call, on replay too."""
-    for mode in ("once", "none"):
-        with use_cassette("c", mode=mode) as session:
-            async with face.client(follow_redirects=True) as client:
-                response = await settled(client.get(service.url + "/moved"))
-        assert response.text == "plain text"
-        assert [hop.status_code for hop in response.history] == [302, 307]
-        assert [item.request["url"]["path"] for item in session.interactions] == ["/moved", "/moved-again", "/plain"]
-        service.stop()
-
-
 async def test_auth_and_hooks(face: Face, service: Service) -> None:
     """An auth flow runs as it does without a tape, so do event hooks: they belong to the client."""
 
@@ -166,26 +151,6 @@ async def test_gathered(face: Face, service: Service) -> None:
     assert runs[1] == runs[2] == runs[0]
 
 
-@SYNC
-def test_threads(face: Face, service: Service) -> None:
-    """A client that threads share serves each of them its own question."""
-
-    def ask(client: Any, number: int) -> Any:
-        return client.get(service.url + "/echo", params={"n": number}).json()
-
-    for mode in ("once", "none"):
-        with (
-            use_cassette("c", mode=mode) as session,
-            face.module.Client(transport=face.tape(face.real())) as client,
-            ThreadPoolExecutor(4) as pool,
-        ):
-            asking = [pool.submit(copy_context().run, ask, client, n) for n in range(12)]
-            targets = [done.result()["target"] for done in asking]
-        assert targets == [f"/echo?n={n}" for n in range(12)]
-        assert len(session.interactions) == 12
-        service.stop()
-
-
 async def test_inside_another_boundary(face: Face, service: Service) -> None:
     """What a tool asks over HTTP is recorded inside its call, and replayed when the tool is stepped into."""
 
@@ -214,33 +179,12 @@ async def test_live_by_its_host(face: Face, service: Service) -> None:
     assert session.report.recorded[0].name == "127.0.0.1"
 
 
-async def test_living_on_after_a_miss(face: Face) -> None:
-    """With `on_miss="return"` a request without a recording raises an error that the program may handle."""
-    with use_cassette("c", mode="once"):
-        pass
-    with use_cassette("c", on_miss="return") as session:
-        async with face.client(face.no_network()) as client:
-            with pytest.raises(UnrecordedCallError, match=r"service\.test was called with a request"):
-                await settled(client.get(URL))
-    assert len(session.report.unrecorded) == 1
-
-
 async def test_websockets_are_refused(face: Face) -> None:
     """A connection that becomes another protocol is no response: it is refused, and the session fails."""
     with pytest.raises(ConfigurationError, match="WebSocket cannot be recorded"), use_cassette("c", mode="once"):
         async with face.client(face.no_network()) as client:
             with suppress(ConfigurationError):
                 await settled(client.get(URL, headers={"Connection": "upgrade", "Upgrade": "websocket"}))
-
-
-async def test_the_miss_ends_the_session(face: Face) -> None:
-    """A miss that something ate fails the session at its end."""
-    with use_cassette("c", mode="once"):
-        pass
-    with pytest.raises(CassetteMissError), use_cassette("c"):
-        async with face.client(face.no_network()) as client:
-            with suppress(BaseException):
-                await settled(client.get(URL))
 
 
 @pytest.mark.parametrize("name", CLIENTS)
