@@ -3,10 +3,10 @@
 The shims that `commands` writes stand for installed commands. Such a command runs the script that it stands for, in its
 own folder, environment and streams, as a new process would; only that the modules are loaded, no certificates are, and
 that what is loaded is not taken down object by object at the end. The command `python` runs `sitecustomize` and then a
-script, with `-m` a module, or with `-P -c` the text with which AgentTape starts itself; with another option, or if the
-latter has a hash seed, it's the real one. Its hash seed is the server's, and signals don't
-reach the script: a test about either starts the real one. Where the environment names it in `FORKED_PYTHON`, it is the
-`sys.executable` of commands, so that what they start begins as a fork, too.
+script, with `-m` a module, or with `-P -c` or `-u -c` the text with which AgentTape starts itself or pytest-xdist a
+worker; with another option, or if such a text has a hash seed, it's the real one. Its hash seed is the server's, and
+signals don't reach the script: a test about either starts the real one. Where the environment names it in
+`FORKED_PYTHON`, it is the `sys.executable` of commands, so that what they start begins as a fork, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SESSION = (
 """Modules that a session imports; none of those whose import opens one, nor what freezes or schedules a program."""
 
 SHIM = """#!/bin/sh
-case {name}$1$PYTHONHASHSEED in python-m*|python-P) ;; python-*) exec {script} "$@" ;; esac
+case {name}$1$PYTHONHASHSEED in python-m*|python-[Pu]) ;; python-*) exec {script} "$@" ;; esac
 exec {python} -ISE {client} {script} "$@"
 """
 """Not a script of Python itself: AgentTape refuses those whose options keep it out."""
@@ -125,9 +125,13 @@ def begin_python() -> None:
     """Do what Python does before it runs the script that its first argument names."""
     sys.orig_argv = list(sys.argv)
     del sys.argv[0]
+    if sys.argv[0].startswith("-m"):
+        sys.argv[:1] = filter(None, ["-m", sys.argv[0].removeprefix("-m")])
     sys.path[:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     site.execsitecustomize()
-    if sys.argv[0] != "-P":
+    if sys.argv[0] == "-u":
+        sys.path.insert(0, "")
+    elif sys.argv[0] != "-P":
         sys.path.insert(0, str(Path().absolute() if sys.argv[0] == "-m" else Path(sys.argv[0]).absolute().parent))
 
 
@@ -138,7 +142,7 @@ def exit_code_of_command() -> int:
         if sys.argv[0] == "-m":
             del sys.argv[0]
             runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-        elif sys.argv[0] == "-P":
+        elif sys.argv[0] in {"-P", "-u"}:
             del sys.argv[0]
             exec(sys.argv.pop(1), {"__name__": "__main__"})
         else:

@@ -243,6 +243,7 @@ def test_hypothesis_and_the_fixture(drawing: Project) -> None:
 # -- those that run tests elsewhere, later, or again -------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("forked_tests")
 def test_xdist(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """However pytest-xdist deals tests out, also while they record, each has its cassette; one summary has all."""
     monkeypatch.setenv("PYTEST_PLUGINS", f"{LOADED[0]},xdist.plugin")
@@ -263,6 +264,7 @@ def test_xdist(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.ret == 1
 
 
+@pytest.mark.usefixtures("forked_tests")
 def test_xdist_that_runs_each_test_in_each_worker(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The summary and the report have the verdict of each worker, in whatever order the workers end."""
     monkeypatch.setenv("PYTEST_PLUGINS", f"{LOADED[0]},xdist.plugin")

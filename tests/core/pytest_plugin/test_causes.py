@@ -38,6 +38,7 @@ def edited(project: Project) -> Project:
     return project
 
 
+@pytest.mark.usefixtures("forked_tests")
 @pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["here", "xdist"])
 def test_one_cause(edited: Project, workers: list[str]) -> None:
     """The first of several tests that miss alike explains it, the others refer to it, and one command mends all."""

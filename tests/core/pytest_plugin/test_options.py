@@ -74,6 +74,7 @@ def test_two_tests_do_not_record_to_one_file(project: Project) -> None:
     assert current_session() is None
 
 
+@pytest.mark.usefixtures("forked_tests")
 def test_two_workers_do_not_record_to_one_file(project: Project) -> None:
     """Nor do two tests that run in different processes, one after the other."""
     # The second worker begins when the first has ended.

@@ -45,6 +45,7 @@ def reported(project: Project) -> Project:
     return project
 
 
+@pytest.mark.usefixtures("forked_tests")
 @pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["here", "xdist"])
 def test_files(reported: Project, workers: list[str]) -> None:
     """Each form names the tests with a cassette and the finding of a check at its line, also with workers."""
