@@ -92,7 +92,8 @@ class Apart(Project):
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Give a folder with `pytest`, which begins with itself and a session's modules loaded."""
-    loaded = ("pytest", *(f"agenttape_core.lifecycle.{name}" for name in ("open_cassette", "missing")))
+    ours = (f"agenttape_core.lifecycle.{name}" for name in ("open_cassette", "missing"))
+    loaded = ("pytest", "hypothesis.strategies", "aiohttp", "httpx", "requests", "yaml", *ours)
     with forks.commands(tmp_path_factory.mktemp("commands"), loaded, "pytest") as folder:
         yield folder
 
