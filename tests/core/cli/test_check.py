@@ -19,6 +19,7 @@ WRONG = {
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("layout", ["yaml", "jsonl", "jsonl.gz"])
 def test_every_framework(kind: str, layout: str, recorded: Path, command: Any) -> None:
     """Checks pass and fail over a run of each framework, in each layout, and cases find it by its prompt."""

@@ -9,16 +9,12 @@ from typing import Any
 
 import pytest
 
-from agenttape_core.schema import Header, Interaction, Outcome, Volatile
-from agenttape_core.storage import write_cassette
+from agenttape_core.schema import Volatile
+
+from ...kit.records import call, written
 
 CALM = "You are a librarian. Be calm, be polite, and say what we have."
 SHORT = "You are a librarian. Be short, be polite, and say what we have."
-
-
-def tool(description: str) -> dict[str, Any]:
-    """Return the definition of a tool."""
-    return {"type": "function", "function": {"name": "reserve", "description": description, "parameters": {}}}
 
 
 def aged(
@@ -33,18 +29,10 @@ def aged(
     """Write a cassette of an agent that was recorded so many days ago."""
     created = (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
     messages = [{"role": "system", "content": system}, {"role": "user", "content": "Dune?"}]
-    request = {"model": model, "messages": messages, "tools": [tool(description)]}
-    call = Interaction(
-        number=1,
-        kind="chat",
-        name="Chat",
-        address="agent/model@1/Chat",
-        fingerprint="0",
-        request=request,
-        outcome=Outcome(status="returned", value="Yes."),
-    )
-    write_cassette(path, Header(name="x", volatile=Volatile(created=created, packages=packages or {})), [call])
-    return path.name
+    function = {"name": "reserve", "description": description, "parameters": {}}
+    request = {"model": model, "messages": messages, "tools": [{"type": "function", "function": function}]}
+    volatile = Volatile(created=created, packages=packages or {})
+    return written(path, call(1, "agent/model@1/Chat", kind="chat", request=request), volatile=volatile).name
 
 
 @pytest.fixture
@@ -61,15 +49,6 @@ def stale(command: Any, folder: Path) -> Any:
     return stale
 
 
-@pytest.mark.process
-def test_each_kind(stale: Any, recorded: Path) -> None:
-    """What was recorded a moment ago, with what is installed, is not stale; with an age of nothing it is."""
-    code, found = stale(recorded)
-    assert (code, [check for _, check, _ in found if check != "model"]) == (0, [])
-    code, found = stale(recorded, "--max-age", "0", "--only", "age")
-    assert (code, found) == (1, [(str(recorded), "age", "recorded 0 days ago")])
-
-
 @pytest.mark.parametrize("age", ["90", "90d", "12w", "2100h"])
 def test_age(stale: Any, folder: Path, age: str) -> None:
     """A cassette may be as old as it is said, in hours, days or weeks; without a limit, of any age."""
@@ -79,7 +58,8 @@ def test_age(stale: Any, folder: Path, age: str) -> None:
 
 
 def test_models(command: Any, stale: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that is gone makes a cassette stale, one that will be is told; the table can be replaced."""
+    """A model that is gone makes a cassette stale, one that will be is told; only a table of the project says so."""
+    assert stale(aged(folder / "old.yaml", 1, model="gpt-4")) == (0, [])
     day = (datetime.now(UTC) + timedelta(days=9)).date().isoformat()
     (folder / "dates.json").write_text(json.dumps({"gone-1": "2026-01-31", "going": day}))
     monkeypatch.setenv("AGENTTAPE_RETIREMENTS", "dates.json")
@@ -91,11 +71,6 @@ def test_models(command: Any, stale: Any, folder: Path, monkeypatch: pytest.Monk
     (folder / "dates.json").write_text(json.dumps({"gone-1": "soon"}))
     ended = command("check", "--only", "stale", gone)
     assert (ended.code, "no table of retirements" in ended.err) == (2, True)
-
-
-def test_without_a_table(stale: Any, folder: Path) -> None:
-    """Nothing is known of retirements unless the project has a table of them."""
-    assert stale(aged(folder / "old.yaml", 1, model="gpt-4")) == (0, [])
 
 
 @pytest.mark.parametrize(
@@ -126,15 +101,11 @@ def test_prompts_that_differ_by_design(stale: Any, folder: Path) -> None:
     """What is recorded together, what is used again later, and what is not alike is no older version."""
     together = [aged(folder / f"{n}.yaml", 1 + n / 1000, system) for n, system in enumerate((CALM, SHORT))]
     assert stale(*together) == (0, [])
-    again = [
-        aged(folder / f"{n}.yaml", day, system) for n, (day, system) in enumerate([(9, CALM), (5, SHORT), (1, CALM)])
-    ]
+    ages = enumerate([(9, CALM), (5, SHORT), (1, CALM)])
+    again = [aged(folder / f"{n}.yaml", day, system) for n, (day, system) in ages]
     assert stale(*again)[1] == []
-    other = [
-        aged(folder / "a.yaml", 9),
-        aged(folder / "b.yaml", 1, "Translate all of this into French, please."),
-    ]
-    assert stale(*other) == (0, [])
+    other = aged(folder / "b.yaml", 1, "Translate all of this into French, please.")
+    assert stale(aged(folder / "a.yaml", 9), other) == (0, [])
 
 
 def test_prompts_that_are_different_each_time(stale: Any, folder: Path) -> None:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ...kit.git import git
 from .conftest import Ended, record
 
 pytestmark = pytest.mark.process
-
-WHO = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
 
 
 @pytest.fixture
 def repository(folder: Path) -> Path:
     """A repository in which one recording was changed since the last commit."""
-    subprocess.run(["git", "init", "-q", "."], check=True)
-    subprocess.run(["git", *WHO, "add", "-A"], check=True)
-    subprocess.run(["git", *WHO, "commit", "-qm", "first"], check=True)
+    git("init", "-q", ".")
+    git("add", "-A")
+    git("commit", "-qm", "first")
     record(folder / "cassettes" / "weather.yaml", "Snow?")
     record(folder / "cassettes" / "new.yaml")
     return folder
@@ -49,7 +47,7 @@ def test_as_text_and_data(repository: Path, command: Any) -> None:
 
 
 def test_for_github(repository: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is added to the summary of the job, and the body of a comment is written."""
+    """It is added to the summary of the job, and a comment is written; a pull request has the branch as its base."""
     assert command("diff", "--github").code == 2
     summary = repository / "summary.md"
     summary.write_text("before\n")
@@ -58,6 +56,9 @@ def test_for_github(repository: Path, command: Any, monkeypatch: pytest.MonkeyPa
     assert (ended.code, ended.out) == (0, "")
     assert summary.read_text().startswith("before\n### AgentTape: 2 of 2 recordings changed")
     assert (repository / "comment.md").read_text().startswith("<!-- agenttape-report -->\n### AgentTape")
+    monkeypatch.setenv("GITHUB_BASE_REF", "main")
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    assert command("diff", "--json").json["base"] == "origin/main"
 
 
 @pytest.mark.parametrize("base", ["nothing-like-it", "--output=x", "-h"])
@@ -67,10 +68,3 @@ def test_wrong_revisions(repository: Path, command: Any, base: str) -> None:
     assert ended.code == 2
     assert "a commit, branch or tag" in ended.err
     assert not (repository / "x").exists()
-
-
-def test_the_base_of_a_pull_request(repository: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a job of a pull request it is compared with the branch that it goes to."""
-    monkeypatch.setenv("GITHUB_BASE_REF", "main")
-    subprocess.run(["git", "update-ref", "refs/remotes/origin/main", "HEAD"], check=True, cwd=repository)
-    assert command("diff", "--json").json["base"] == "origin/main"

@@ -27,8 +27,15 @@ def broken(folder: Path) -> Path:
 @pytest.mark.parametrize(
     "words",
     [
-        ["show", "--stats", "--nope"],
+        ["nope"],
         ["check", "--nope"],
+        ["ls", "--nope"],
+        ["show", WEATHER, "second.yaml"],
+        ["show", "--stats", "--timeline"],
+        ["show", WEATHER, "--call", "x"],
+        ["show", WEATHER, "--step", "1", "--call", "1"],
+        ["diff", "-", "-"],
+        ["diff", WEATHER, "."],
         ["show", "--timeline"],
         ["show", "--timeline", "."],
         ["cassette", "recover", "--nope"],
@@ -51,19 +58,21 @@ def test_misused(command: Any, folder: Path, words: list[str]) -> None:
     assert str(folder) not in ended.err
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["cassette", "recover", "gone"],
-        ["cassette", "convert", "gone.yaml", "a.jsonl"],
-        ["show", "gone.yaml"],
-    ],
-)
+@pytest.mark.parametrize("path", ["gone.yaml", "empty", "docker.yaml"])
+@pytest.mark.parametrize("subcommand", ["check", "ls", "show", "show --stats", "show --timeline"])
+def test_no_cassette(command: Any, folder: Path, subcommand: str, path: str) -> None:
+    """A path that is no cassette ends with 3 and is named."""
+    (folder / "empty").mkdir()
+    ended = command(*subcommand.split(), path)
+    assert ended.code == 3
+    assert path in ended.out + ended.err
+
+
+@pytest.mark.parametrize("words", [["recover", "gone"], ["convert", "gone.yaml", "a.jsonl"]])
 def test_gone(command: Any, words: list[str]) -> None:
     """A path that is nothing ends with 3, whatever should be done with it."""
-    ended = command(*words)
-    assert ended.code == 3
-    assert words[1 + (words[0] == "cassette")] in ended.err
+    ended = command("cassette", *words)
+    assert (ended.code, words[1] in ended.err) == (3, True)
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -16,23 +14,10 @@ from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.cli.commands.show import bar_of
 from agenttape_core.integration import Boundary
 from agenttape_core.lifecycle.imported import CallFacts, Importing
-from agenttape_core.schema import Header, Interaction, Outcome, Step, StepTiming, Timing, Volatile
-from agenttape_core.storage import write_cassette
+from agenttape_core.schema import StepTiming, Timing, Volatile
 from agenttape_core.tools.reading.timeline import Row, timeline_of
 
-
-def call(number: int, address: str) -> Interaction:
-    """Return a call of which only the place matters."""
-    outcome = Outcome(status="returned", value=1)
-    return Interaction(
-        number=number, kind="call", name="f", address=address, fingerprint="0", request={}, outcome=outcome
-    )
-
-
-def written(path: Path, records: list[Interaction | Step], **volatile: Any) -> Path:
-    """Write a cassette with given times."""
-    write_cassette(path, Header(name="x", volatile=Volatile(**volatile)), records)
-    return path
+from ...kit.records import call, step, written
 
 
 def test_one_after_the_other(command: Any) -> None:
@@ -93,12 +78,10 @@ def test_bars() -> None:
 
 def test_older_cassettes(command: Any, folder: Path) -> None:
     """Where starts were not recorded, calls begin with the step around them, or after the call before; it is said."""
-    steps: list[Interaction | Step] = [Step(number=1, kind="node", name="n", address="n")]
     timings = {number: Timing(duration_ms=10.0 * number) for number in (1, 2, 3, 4)}
-    records = [call(1, "a"), *steps, call(2, "n/x"), call(3, "n/y"), call(4, "z")]
-    path = written(
-        folder / "old.yaml", records, timings=timings, steps={1: StepTiming(start_ms=500.0, duration_ms=70.0)}
-    )
+    volatile = Volatile(timings=timings, steps={1: StepTiming(start_ms=500.0, duration_ms=70.0)})
+    records = [call(1, "a"), step(1, "n"), call(2, "n/x"), call(3, "n/y"), call(4, "z")]
+    path = written(folder / "old.yaml", *records, volatile=volatile)
     rows = timeline_of(open_cassette(path)).calls
     assert [row.start_ms for row in rows] == [0.0, 0.0, 20.0, 10.0]
     assert [row.is_measured for row in rows] == [False] * 4
@@ -110,7 +93,7 @@ def test_older_cassettes(command: Any, folder: Path) -> None:
 def test_starts_outlive_the_way_into_the_file(folder: Path) -> None:
     """What is written with starts is read with them, with and without some."""
     timings = {1: Timing(start_ms=0.5, duration_ms=1.0, offsets_ms=[0.1]), 2: Timing(duration_ms=2.0)}
-    path = written(folder / "some.yaml", [call(1, "a"), call(2, "b")], timings=timings)
+    path = written(folder / "some.yaml", call(1, "a"), call(2, "b"), volatile=Volatile(timings=timings))
     assert "\n    1 0.5+1.0 0.1\n    2 2.0\n" in path.read_text()
     assert open_cassette(path).header.volatile.timings == timings
 
@@ -141,21 +124,6 @@ def test_carried_calls_have_no_start(folder: Path) -> None:
     assert [timings[number].start_ms is None for number in (1, 2)] == [True, False]
 
 
-@pytest.mark.process
-def test_recovered_calls_have_their_start(command: Any, folder: Path) -> None:
-    """What is got back from a recording that was cut off has the starts that it had."""
-    code = """
-import os
-from agenttape_core import record_call, use_cassette
-with use_cassette("died.yaml", mode="all"):
-    record_call("call", abs, -1)
-    os._exit(1)
-"""
-    subprocess.run([sys.executable, "-c", code], cwd=folder, check=False)
-    assert command("cassette", "recover").code == 0
-    assert command("show", "--timeline", "died.yaml", "--json").json["guessed"] == 0
-
-
 def test_imported_calls_have_no_start(folder: Path) -> None:
     """When another tool's recording is read says nothing of when its calls began."""
     with Importing("imported.yaml") as importing:
@@ -167,13 +135,7 @@ def test_imported_calls_have_no_start(folder: Path) -> None:
 @pytest.mark.parametrize("timings", ["1 5.0+", "1 +5.0", "1 1.0+2.0+3.0", "1 5.0 1.0+2.0"])
 def test_malformed_starts(command: Any, folder: Path, timings: str) -> None:
     """Starts that are none make the cassette malformed."""
-    path = written(folder / "bad.yaml", [call(1, "a")], timings={1: Timing(duration_ms=5.0)})
+    path = written(folder / "bad.yaml", call(1, "a"), volatile=Volatile(timings={1: Timing(duration_ms=5.0)}))
     path.write_text(path.read_text().replace("1 5.0\n", f"{timings}\n"))
     ended = command("show", "--timeline", "bad.yaml")
     assert (ended.code, "expected a timing such as" in ended.err) == (3, True)
-
-
-@pytest.mark.parametrize("path", ["gone.yaml", "docker.yaml", "cassettes/gone"])
-def test_no_cassette(command: Any, path: str) -> None:
-    """A path that is no cassette ends with 3."""
-    assert command("show", "--timeline", path).code == 3
