@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agenttape_core import boundary, open_cassette, use_cassette
-from agenttape_core.integration import Boundary, Usage, current_session, intercept
+from agenttape_core import boundary, convert, open_cassette, use_cassette
+from agenttape_core.integration import Boundary, Usage
+
+from ..session.world import call
 
 QUESTION = "May I have my money back?"
 ANSWER = '{"refunded": 5, "to": "Paris"}'
@@ -18,12 +21,8 @@ ANSWER = '{"refunded": 5, "to": "Paris"}'
 
 def ask(model: str, messages: list[dict[str, Any]], answer: Any, usage: Usage | None = None) -> Any:
     """Ask a model, as an integration does."""
-    session = current_session()
-    assert session is not None
-    session_call = session.cross(
-        Boundary("chat", usage=lambda _: usage), "Model", {"model": model, "messages": messages}
-    )
-    return intercept(session_call, lambda: answer)
+    boundary = Boundary("chat", usage=lambda _: usage)
+    return call("Model", lambda: answer, boundary, model=model, messages=messages)
 
 
 @boundary("tool")
@@ -68,9 +67,12 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def _recording(path: Path) -> Iterator[Any]:
+def _recording(path: Path, *, is_closed: bool = False) -> Iterator[Any]:
     with use_cassette(path.with_name("again.yaml"), mode="all") as session:
         support()
+        if not is_closed:
+            yield session
+    if is_closed:
         yield session
 
 
@@ -79,13 +81,6 @@ def _replaying(path: Path) -> Iterator[Any]:
     with use_cassette(path) as session:
         support()
         yield session
-
-
-@contextmanager
-def _closed(path: Path) -> Iterator[Any]:
-    with use_cassette(path.with_name("again.yaml"), mode="all") as session:
-        support()
-    yield session
 
 
 @contextmanager
@@ -100,8 +95,6 @@ def _named(path: Path) -> Iterator[Any]:
 
 @contextmanager
 def _lines(path: Path) -> Iterator[Any]:
-    from agenttape_core import convert
-
     convert(path, path.with_suffix(".jsonl"))
     yield path.with_suffix(".jsonl")
 
@@ -109,7 +102,7 @@ def _lines(path: Path) -> Iterator[Any]:
 SOURCES: dict[str, Callable[[Path], Any]] = {
     "recording": _recording,
     "replaying": _replaying,
-    "closed": _closed,
+    "closed": partial(_recording, is_closed=True),
     "opened": _opened,
     "named": _named,
     "lines": _lines,

@@ -17,18 +17,11 @@ from agenttape_core.checks.check_file import Case, CheckFile, judge
 from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.checks.traces import lines_of, runs_of, trace_of, trace_text
 from agenttape_core.checks.words import WORDS, checks_of
-from agenttape_core.schema import (
-    Header,
-    Interaction,
-    Outcome,
-    RecordedError,
-    Step,
-    Timing,
-    Usage,
-    Volatile,
-)
-from agenttape_core.storage import open_cassette, write_cassette
+from agenttape_core.schema import Interaction, Outcome, RecordedError, Step, Timing, Usage, Volatile
+from agenttape_core.storage import open_cassette
 from agenttape_core.tools.reading.prices import Price, PriceTable
+
+from ...kit.records import call, step, written
 
 PRICES = PriceTable({"gpt-5": Price(1.0, 10.0)})
 TOOLS = ("look_up", "refund")
@@ -68,10 +61,7 @@ class Drawn:
 
     def call(self, kind: str, name: str, address: str, request: dict[str, Any], outcome: Outcome, **more: Any) -> int:
         self._calls += 1
-        self.records.append(
-            Interaction(number=self._calls, kind=kind, name=name, address=address, fingerprint="f" * 32,
-                        request=request, outcome=outcome, **more)
-        )  # fmt: skip
+        self.records.append(call(self._calls, address, kind=kind, name=name, request=request, outcome=outcome, **more))
         if self.some(True, True, True, False):
             self.timings[self._calls] = Timing(duration_ms=self.draw(st.floats(0, 5000)))
         return self._calls
@@ -79,9 +69,7 @@ class Drawn:
     def step(self, kind: str, name: str, address: str, error: RecordedError | None = None, data: Any = None) -> None:
         self._steps += 1
         status = "failed" if error is not None else "ended"
-        self.records.append(
-            Step(number=self._steps, kind=kind, name=name, address=address, status=status, error=error, data=data)
-        )
+        self.records.append(step(self._steps, address, kind=kind, name=name, status=status, error=error, data=data))
 
     def turn(self, number: int, history: list[dict[str, Any]]) -> None:
         """Draw a turn: of a graph, or of a loop that calls models by itself."""
@@ -113,7 +101,7 @@ class Drawn:
         calls = [
             {
                 "name": self.draw(NAMES),
-                "args": self.draw(st.dictionaries(st.just("order"), DATA)),
+                "args": self.draw(ARGUMENTS),
                 "id": f"c{n}{address}",
             }
             for n in range(self.some(0, 1, 2) if asks else 0)
@@ -130,9 +118,8 @@ class Drawn:
             "broken": Outcome(status="streamed", chunks=chunks, ended="raised", error=ERROR),
             "cancelled": Outcome(status="cancelled", chunks=chunks[:1]),
         }[how]
-        model = self.some("gpt-5", "unknown")
-        kind = "chat"
-        number = self.call(kind, "Model", address, {"model": model, "messages": messages}, outcome)
+        request = {"model": self.some("gpt-5", "unknown"), "messages": messages}
+        number = self.call("chat", "Model", address, request, outcome)
         if self.some(True, False, False):
             self.call("http", "api.test", f"{address}/api.test", *self.http(), parent=number)
         return said
@@ -213,9 +200,9 @@ def near(value: float) -> list[float]:
 SAMPLES: dict[str, Callable[[Run], Iterator[Any]]] = {
     "after": lambda _: (["look_up", then] for then in ("refund", "look_up")),
     "arguments": lambda run: (
-        {"tool": call.name, "equals": {"order": call.arguments.get("order")}}
-        for call in [*run.of_kind("tool"), *run.asked]
-        if isinstance(call.arguments, dict)
+        {"tool": each.name, "equals": {"order": each.arguments.get("order")}}
+        for each in [*run.of_kind("tool"), *run.asked]
+        if isinstance(each.arguments, dict)
     ),
     "at_most": lambda run: (
         {what: limit, **more}
@@ -232,10 +219,10 @@ SAMPLES: dict[str, Callable[[Run], Iterator[Any]]] = {
     ),
     "before": lambda _: (["look_up", "refund"], {"first": "look_up", "then": "refund"}).__iter__(),
     "called": lambda run: (
-        {"tool": call.name, "kind": call.kind, **more} for call in run.happened for more in ({}, {"times": 2})
+        {"tool": each.name, "kind": each.kind, **more} for each in run.happened for more in ({}, {"times": 2})
     ),
     "confirmed": lambda _: iter(TOOLS),
-    "exactly": lambda run: iter(([call.name for call in run.of_kind("tool")], list(TOOLS))),
+    "exactly": lambda run: iter(([each.name for each in run.of_kind("tool")], list(TOOLS))),
     "judged": lambda _: iter([judged(evaluator, name="all", at_least=3), judged(Contexts(), name="contexts")]),
     "never": lambda run: iter(["look_up", "refund", "close", {"tool": "Model", "kind": "chat"}]),
     "no_errors": lambda _: iter([True, {"allow": ["Model"]}]),
@@ -263,7 +250,7 @@ def test_each_check_is_sampled() -> None:
 )
 @given(conversations())
 def test_a_check_says_the_same_of_a_cassette_and_of_its_trace(conversation: Any) -> None:
-    """For a drawn conversation and each turn of it, each check gives the same result for the cassette and the trace."""
+    """For a drawn conversation and each turn of it, each check and a file of checks agree on cassette and trace."""
 
     def checks_for(run: Run) -> Iterator[Check]:
         """Yield checks of each word, which are near what is true of a run."""
@@ -276,52 +263,34 @@ def test_a_check_says_the_same_of_a_cassette_and_of_its_trace(conversation: Any)
         found = [(one.level, one.message, one.expected, one.found, one.differences) for one in judged.findings]
         return judged.text, found, judged.scores
 
+    checks = (
+        *checks_of("at_most", {"calls": 3, "tokens": 20, "seconds": 5}),
+        *checks_of("output", {"contains": "a"}),
+        *checks_of("called", {"tool": "look_up", "times": 1}),
+        *checks_of("before", ["look_up", "refund"]),
+    )
+    cases = [Case(f"Question {n}?", f"case {n}", checks, "cases.yaml", n) for n in (1, 2, 3)]
+
+    def gated(run: Run) -> list[Any]:
+        """Return what a file of checks says of a run as a whole, and each case of its turn."""
+        found = judge([("run", lambda: run)], [CheckFile(every=checks, cases=tuple(cases))], lambda _: ())
+        return [(one.rule, one.text, [each.message for each in one.findings]) for each in found for one in each.judged]
+
     records, timings = conversation
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "c.yaml"
-        write_cassette(path, Header(name="c", volatile=Volatile(timings=timings)), records)
+        path = written(Path(folder) / "c.yaml", *records, volatile=Volatile(timings=timings))
         whole = run_of_cassette(open_cassette(path), PRICES, str(path))
         turns = whole.turns()
-        written = "\n".join(trace_text(trace_of(open_cassette(path), str(path), PRICES)))
+        text = "\n".join(trace_text(trace_of(open_cassette(path), str(path), PRICES)))
         trace = str(Path(folder) / "t.jsonl")
-        (joined,) = runs_of(lines_of(written.encode(), trace), trace)
+        (joined,) = runs_of(lines_of(text.encode(), trace), trace)
         lines = joined.turns() or (joined,)
         assert [(turn.prompt, turn.answer) for turn in turns] == [(line.prompt, line.answer) for line in lines]
         assert (whole.prompt, whole.answer) == (joined.prompt, joined.answer)
         assert sum(turn.interactions for turn in turns) == whole.interactions
         assert sum(len(turn.of_kind("node")) for turn in turns) == len(whole.of_kind("node"))
+        note(text)
+        assert gated(whole) == gated(joined)
         for run, same in zip([whole, *turns], [joined, *lines], strict=True):
-            note(written)
             for check in checks_for(run):
                 assert told(check.judged(run)) == told(check.judged(same)), check
-
-
-@pytest.mark.slow
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(conversations())
-def test_a_gate_says_the_same_of_a_cassette_and_of_its_trace(conversation: Any) -> None:
-    """A file of checks passes or fails a cassette as it does its trace: the run as a whole, each case on its turn."""
-    records, timings = conversation
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "c.yaml"
-        write_cassette(path, Header(name="c", volatile=Volatile(timings=timings)), records)
-        whole = run_of_cassette(open_cassette(path), PRICES, "c.yaml")
-        written = "\n".join(trace_text(trace_of(open_cassette(path), "c.yaml", PRICES)))
-        (joined,) = runs_of(lines_of(written.encode(), "t.jsonl"), "t.jsonl")
-        checks = (
-            *checks_of("at_most", {"calls": 3, "tokens": 20, "seconds": 5}),
-            *checks_of("output", {"contains": "a"}),
-            *checks_of("called", {"tool": "look_up", "times": 1}),
-            *checks_of("before", ["look_up", "refund"]),
-        )
-        cases = [Case(f"Question {n}?", f"case {n}", checks, "cases.yaml", n) for n in (1, 2, 3)]
-        files = [CheckFile(every=checks, cases=tuple(cases))]
-        found = [
-            [
-                (judged.rule, judged.text, [one.message for one in judged.findings])
-                for checked in judge([("run", lambda run=run: run)], files, lambda _: ())
-                for judged in checked.judged
-            ]
-            for run in (whole, joined)
-        ]
-        assert found[0] == found[1]

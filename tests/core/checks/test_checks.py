@@ -130,15 +130,6 @@ def test_words_that_differ(recorded: Path) -> None:
     ]
 
 
-def test_the_session_checks_itself(recorded: Path) -> None:
-    """What `use_cassette` yields has `check`, inside the block and after it."""
-    with use_cassette(recorded) as session:
-        support()
-        assert not check(session, called("refund")).has_failed
-    with pytest.raises(AssertionError, match="call 2 is look_up, and not refund"):
-        check(session, exactly(["look_up", "refund"]))
-
-
 def test_the_facts_of_a_run(recorded: Path) -> None:
     """A run has its prompt, its answer, its conversation in OpenAI's form, and what it took."""
     run = run_of(open_cassette(recorded))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -10,13 +9,14 @@ from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 from junitparser import JUnitXml
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.storage.files import pack
 
-from .conftest import QUESTION, support
+from .conftest import QUESTION, ask, support
 
 CHECKS = """\
 checks: 1
@@ -94,7 +94,7 @@ def test_a_trace_is_a_backend(command: Any) -> None:
 
 @pytest.mark.parametrize("name", ["t.jsonl.gz", "t.jsonl.zst"])
 def test_packed_traces(command: Any, name: str) -> None:
-    """A trace is packed by its suffix, the same bytes each time, and is a backend as it is."""
+    """An export is packed by its suffix, the same bytes each time, and a packed trace is a backend as it is."""
     assert command("export", "support.yaml", "--format", "jsonl-trace", "-o", "t.jsonl")[0] == 0
     for _ in range(2):
         assert command("export", "support.yaml", "--format", "jsonl-trace", "-o", name)[0] == 0
@@ -102,12 +102,6 @@ def test_packed_traces(command: Any, name: str) -> None:
     assert written == pack(Path(name), Path("t.jsonl").read_bytes()) != Path("t.jsonl").read_bytes()
     Path("cases.yaml").write_text(f"{CHECKS}cases:\n- prompt: {QUESTION}\n  output: {{contains: Paris}}\n")
     assert command("check", "--trace", name, "--checks", "cases.yaml")[0] == 0
-
-
-def test_packed_exports(command: Any) -> None:
-    """An export of any form is packed if its suffix says so."""
-    assert command("export", "support.yaml", "-o", "all.json.gz")[0] == 0
-    assert json.loads(gzip.decompress(Path("all.json.gz").read_bytes()))["cassettes"]
 
 
 def test_baseline(command: Any) -> None:
@@ -138,63 +132,41 @@ def test_baseline(command: Any) -> None:
     assert command("check", "new.yaml", "--baseline", "b.json")[0] == 2
 
 
+SARIF = """
+required: [version, runs]
+properties:
+  version: {const: 2.1.0}
+  runs:
+    items:
+      required: [tool]
+      additionalProperties: false
+      properties:
+        columnKind: {enum: [utf16CodeUnits, unicodeCodePoints]}
+        tool: {properties: {driver: {required: [name], properties: {rules: {uniqueItems: true}}}}}
+        results:
+          items:
+            required: [message]
+            additionalProperties: false
+            properties:
+              ruleId: {type: string}
+              ruleIndex: {type: integer, minimum: -1}
+              level: {enum: [none, note, warning, error]}
+              message: {required: [text]}
+              partialFingerprints: {additionalProperties: {type: string}}
+              locations:
+                items:
+                  additionalProperties: false
+                  properties:
+                    logicalLocations: {type: array}
+                    physicalLocation:
+                      properties: {region: {properties: {startLine: {type: integer, minimum: 1}}}}
+"""
+"""The rules of SARIF's schema for the parts that are written."""
 HARD = 'output: {equals: "\\0\\e[31m`</failure>]]> \\uD7FF ::error|"}'
 
 
 def test_reports_are_read_back(command: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """JUnit, SARIF, TRX, Markdown and annotations hold the findings, whatever characters stand in them."""
-    # The rules of SARIF's schema for the parts that are written.
-    sarif = {
-        "required": ["version", "runs"],
-        "properties": {
-            "version": {"const": "2.1.0"},
-            "runs": {
-                "items": {
-                    "required": ["tool"],
-                    "additionalProperties": False,
-                    "properties": {
-                        "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-                        "tool": {
-                            "properties": {
-                                "driver": {"required": ["name"], "properties": {"rules": {"uniqueItems": True}}}
-                            }
-                        },
-                        "results": {
-                            "items": {
-                                "required": ["message"],
-                                "additionalProperties": False,
-                                "properties": {
-                                    "ruleId": {"type": "string"},
-                                    "ruleIndex": {"type": "integer", "minimum": -1},
-                                    "level": {"enum": ["none", "note", "warning", "error"]},
-                                    "message": {"required": ["text"]},
-                                    "partialFingerprints": {"additionalProperties": {"type": "string"}},
-                                    "locations": {
-                                        "items": {
-                                            "additionalProperties": False,
-                                            "properties": {
-                                                "logicalLocations": {"type": "array"},
-                                                "physicalLocation": {
-                                                    "properties": {
-                                                        "region": {
-                                                            "properties": {
-                                                                "startLine": {"type": "integer", "minimum": 1}
-                                                            }
-                                                        }
-                                                    }
-                                                },
-                                            },
-                                        }
-                                    },
-                                },
-                            }
-                        },
-                    },
-                }
-            },
-        },
-    }
-
     Path("hard.yaml").write_text(f"{CHECKS}- {HARD}\n- never: refund\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     files = [word for name in ("j.xml", "s.sarif", "t.trx", "m.md") for word in ("--report", name)]
@@ -207,7 +179,7 @@ def test_reports_are_read_back(command: Any, monkeypatch: pytest.MonkeyPatch, tm
     assert (suite.tests, suite.failures) == (6, 2)
 
     report = json.loads(Path("s.sarif").read_text())
-    jsonschema.validate(report, sarif)
+    jsonschema.validate(report, yaml.safe_load(SARIF))
     second = report["runs"][0]["results"][1]
     where = second["locations"][0]["physicalLocation"]
     assert (second["ruleId"], where["artifactLocation"]["uri"]) == ("never", "support.yaml")
@@ -236,44 +208,30 @@ CANARY = "kanarienvogel"
 
 
 def test_no_byte_of_a_prompt(command: Any) -> None:
-    """With --redact-prompts, no word of a prompt stands in any report or export, though the answer repeats it."""
+    """With --redact-prompts, no word or sign of a prompt or of instructions stands in any report or export."""
     with use_cassette(Path("canary.yaml"), mode="all"):
         support(f"Is x7 {CANARY}?", f"x7-{CANARY.upper()}: yes, {CANARY}s; {{}}")
+        ask("gpt-5", [{"role": "system", "content": "Be brief!"}, {"role": "user", "content": f"{CANARY}?"}], "Yes.")
     Path("strict.yaml").write_text(
         f"checks: 1\nevery:\n- output: {{equals: 'no'}}\n- output: {{regex: ^{CANARY}$}}\n"
         f"cases:\n- prompt: Is x7 {CANARY} not?\n  output: {{contains: {CANARY}}}\n"
     )
-    files = {name: name for name in ("j.xml", "s.sarif", "t.trx", "m.md")}
-    words = [word for name in files for word in ("--report", name)]
+    reports = ["j.xml", "s.sarif", "t.trx", "m.md"]
+    words = [word for name in reports for word in ("--report", name)]
     printed = [
         command("check", "canary.yaml", "--checks", "strict.yaml", "--redact-prompts", *words, *more)[1]
         for more in ([], ["--json"], ["--github"])
     ]
-    for form in ("json", "jsonl", "otel"):
-        content = ["--content"] if form == "otel" else []
-        command("export", "canary.yaml", "--format", form, *content, "--redact-prompts", "-o", f"e.{form}")
-        files[form] = f"e.{form}"
-    for text in [*printed, *(Path(file).read_text() for file in files.values())]:
+    exported = [
+        command("export", "canary.yaml", "--format", form, *content, "--redact-prompts")[1]
+        for form, content in (("json", []), ("jsonl", []), ("otel", ["--content"]))
+    ]
+    for text in [*printed, *exported, *(Path(name).read_text() for name in reports)]:
         assert CANARY not in text.casefold()
         assert "x7" not in text
         assert "[REDACTED]" in text
+    assert not any(part in text for text in exported for part in ("[REDACTED]?", "brief", "[REDACTED]!"))
     assert command("export", "canary.yaml", "--format", "jsonl-trace", "--redact-prompts")[0] == 2
-
-
-def test_exports_keep_no_punctuation_and_no_system_prompt(command: Any) -> None:
-    """With --redact-prompts, a prompt is one word in all exports, and so are the instructions of the system."""
-
-    @boundary("chat")
-    def chat(messages: list[dict[str, str]], prompts: list[str]) -> str:
-        return "Paris."
-
-    asked = "What is the capital of France?"
-    with use_cassette(Path("said.yaml"), mode="all"):
-        chat([{"role": "system", "content": "Be brief!"}, {"role": "user", "content": asked}], [])
-    for form in ("json", "jsonl", "otel"):
-        content = ["--content"] if form == "otel" else []
-        text = command("export", "said.yaml", "--format", form, *content, "--redact-prompts")[1]
-        assert not any(part in text for part in ("capital", "[REDACTED]?", "brief", "[REDACTED]!"))
 
 
 def test_a_case_matches_a_prompt_with_a_secret_found_elsewhere(command: Any) -> None:

@@ -13,10 +13,10 @@ from agenttape_core import open_cassette, use_cassette
 from agenttape_core.checks import at_most, called, check, check_run, exactly, never, no_errors, output
 from agenttape_core.checks.traces import lines_of, read_trace, runs_of, trace_of, trace_text
 from agenttape_core.errors import CassetteNotFoundError, TraceFormatError
-from agenttape_core.schema import Interaction, Outcome
 from agenttape_core.tools.reading.prices import NoPrices
 from agenttape_core.tools.reading.summary import turns_of
 
+from ...kit.records import call
 from .conftest import ANSWER, QUESTION, ask, support
 
 LINE = {"prompt": "Weather in Paris?", "response": "sunny", "model": "gpt-5", "provider": "openai", "meta": {"k": [1]}}
@@ -33,7 +33,11 @@ def test_a_line_is_a_run(tmp_path: Path) -> None:
     assert json.loads(next(trace_text([line]))) == LINE
     (run,) = runs_of([line], "t.jsonl")
     assert (run.prompt, run.answer, run.meta) == ("Weather in Paris?", "sunny", {"k": [1]})
-    assert check(run, output(equals="sunny")).findings == ()
+    result = check(run, output(equals="sunny"))
+    assert (result.findings, result.model, result.provider) == ((), "gpt-5", "openai")
+    assert {key: result.to_dict()[key] for key in ("model", "provider", "meta")} == {
+        key: LINE[key] for key in ("model", "provider", "meta")
+    }
     (found,) = check_run(run, [output(contains="rain")]).findings
     assert (found.path, found.line) == ("t.jsonl", 1)
     (tmp_path / "t.jsonl.gz").write_bytes(gzip.compress(data(LINE)))
@@ -124,14 +128,12 @@ def test_a_cassette_becomes_a_line_for_each_turn(tmp_path: Path) -> None:
 def test_runs_beside_each_other_are_a_turn_each() -> None:
     """Calls of parallel runs take turns in the file; each run is still one turn, with its own prompt and answer."""
     items = [
-        Interaction(
-            number=number,
+        call(
+            number,
+            f"{run}/Model#{number}",
+            {"role": "assistant", "content": f"{number} of {run}"},
             kind="chat",
-            name="Model",
-            address=f"{run}/Model#{number}",
-            fingerprint="f",
             request={"messages": [{"role": "user", "content": f"about {run}"}]},
-            outcome=Outcome(status="returned", value={"role": "assistant", "content": f"{number} of {run}"}),
         )
         for number, run in enumerate(["agent", "agent#2", "agent", "agent#2"], 1)
     ]
@@ -166,15 +168,3 @@ def test_lines_of_one_run_are_judged_together(tmp_path: Path) -> None:
     for rule in (at_most(calls=9), never("refund"), output(equals="b said 2"), no_errors()):
         (found,) = check_run(part, [rule]).findings
         assert "cannot be judged: the trace holds 1 of its 2 turns" in found.message
-
-
-def test_a_line_names_its_model_and_provider() -> None:
-    """The model, the provider and the facts of a line reach the result of a check."""
-    (line,) = lines_of(data(LINE), "t.jsonl")
-    result = check(runs_of([line], "t.jsonl")[0], output(equals="sunny"))
-    assert (result.model, result.provider, result.meta) == ("gpt-5", "openai", {"k": [1]})
-    assert {key: result.to_dict()[key] for key in ("model", "provider", "meta")} == {
-        "model": "gpt-5",
-        "provider": "openai",
-        "meta": {"k": [1]},
-    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +11,10 @@ import pytest
 from agenttape_core import boundary, record_call, use_cassette
 from agenttape_core.checks import at_most, check
 from agenttape_core.cli.app import run
-from agenttape_core.integration import Boundary, Usage, current_session, intercept
+from agenttape_core.integration import Boundary, Usage
+from agenttape_core.integration.answers import usage_in
 
+from ..session.world import call, stream
 from .conftest import ask
 
 pytestmark = pytest.mark.usefixtures("project")
@@ -96,18 +97,9 @@ def test_a_case_whose_prompt_holds_a_secret_finds_its_run(prompt: str, capsys: p
 
 def plain_http(path: str, method: str = "POST", status: int = 200) -> Any:
     """Make a request over plain HTTP, as a client of our transports records it."""
-    session = current_session()
-    assert session is not None
     request = {"method": method, "url": {"scheme": "https", "host": "api.test", "path": path}, "headers": {}}
-    session_call = session.cross(Boundary("http"), "api.test", request)
-
-    def answer() -> Iterator[Any]:
-        yield {"status": status, "headers": []}
-        yield "{}"
-
-    from agenttape_core.integration import intercept_stream
-
-    return list(intercept_stream(session_call, answer))
+    answer = ({"status": status, "headers": []}, "{}")
+    return list(stream("api.test", lambda: iter(answer), "http", **request))
 
 
 @pytest.mark.parametrize(
@@ -219,19 +211,13 @@ def test_a_boundary_without_usage_is_not_counted() -> None:
 
 def test_a_call_that_raised_is_free_and_one_that_was_cut_is_not() -> None:
     """An error of the provider costs nothing; a stream that broke may have cost anything."""
-    session_kind = Boundary("chat", usage=lambda _: None)
-
-    def cross(answer: Any) -> None:
-        session = current_session()
-        assert session is not None
-        intercept(session.cross(session_kind, "Model", {"messages": []}), answer)
 
     def refuse() -> Any:
         raise TimeoutError("busy")
 
     with use_cassette("retried", mode="all"):
         with pytest.raises(TimeoutError):
-            cross(refuse)
+            call("Model", refuse, Boundary("chat", usage=lambda _: None), messages=[])
         asked("Hello?", "Hello.")
     assert check("retried", at_most(tokens=4)).findings == ()
 
@@ -261,9 +247,6 @@ def test_a_baseline_does_not_pass_what_is_not_counted(capsys: pytest.CaptureFixt
 
 def test_an_object_with_usage_counts() -> None:
     """The usage of an SDK's object is read as that of a mapping is."""
-    from agenttape_core.integration.answers import usage_in
-
     usage = SimpleNamespace(prompt_tokens=20, completion_tokens=3)
     assert usage_in(SimpleNamespace(usage=usage)) == Usage(input_tokens=20, output_tokens=3)
-    assert usage_in([0.1] * 10_000) is None
-    assert usage_in("text") is None
+    assert usage_in([0.1] * 10_000) is usage_in("text") is None

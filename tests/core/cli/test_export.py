@@ -22,6 +22,8 @@ from agenttape_core.schema import Header, Interaction, Outcome, RecordedError, S
 from agenttape_core.storage import open_cassette, write_cassette
 from agenttape_core.tools.export import sdk_spans, spans_of
 
+from ...kit.records import call, step
+
 pytestmark = pytest.mark.process
 
 CANARY = "c4n4ry"
@@ -62,7 +64,9 @@ def written(path: Path) -> Path:
     error = RecordedError(type="openai:RateLimitError", message=CANARY)
     model = {"model": "gpt-5", "temperature": 0, "max_tokens": 2**70, "stop": "END", "n": 2, "top_k": 4, "seed": 7}
     records: list[Interaction | Step] = [
-        _step(1, "agent", "Team", "Team", metadata={"thread_id": "t-1", **secret}, input=secret, tags=[CANARY]),
+        step(
+            1, "Team", kind="agent", name="Team", metadata={"thread_id": "t-1", **secret}, input=secret, tags=[CANARY]
+        ),
         _call(1, "chat", "Team/chat", {**model, "messages": [{"role": "user", "content": CANARY}]}, ANSWER),
         _call(2, "completion", "Team/completion", {"prompts": [CANARY]}, {"$completion_response": {"text": CANARY}}),
         _call(3, "embeddings", "Team/embeddings", {"input": CANARY, "dimensions": 3}, [0.1]),
@@ -70,9 +74,9 @@ def written(path: Path) -> Path:
         _call(5, "http", "Team/http", {"method": "GET", "url": {"host": "api.test", "path": f"/{CANARY}"}}, secret),
         _call(6, "memory", "Team/memory", {"method": "get", "arguments": secret}, secret),
         _call(7, "tool", "Team/tool", {"name": "find", "arguments": secret}, None, error=error, metadata=secret),
-        _step(2, "event", "progress", "Team", data=secret),
-        _step(3, "retriever", "unseen", "Team/unseen", fidelity="missing", fidelity_note=CANARY, output=secret),
-        _step(4, "interrupt", "question", "nowhere", data=secret),
+        step(2, "Team", kind="event", name="progress", data=secret),
+        step(3, "Team/unseen", kind="retriever", fidelity="missing", fidelity_note=CANARY, output=secret),
+        step(4, "nowhere", kind="interrupt", data=secret),
     ]
     timings = {number: Timing(start_ms=10.0 * number, duration_ms=5.0) for number in range(1, 8)}
     steps = {1: StepTiming(start_ms=1.0, duration_ms=90.0), 2: StepTiming(start_ms=50.0, duration_ms=0.0)}
@@ -81,24 +85,11 @@ def written(path: Path) -> Path:
     return path
 
 
-def _step(number: int, kind: str, name: str, address: str, **fields: Any) -> Step:
-    return Step(number=number, kind=kind, name=name, address=address, **fields)
-
-
 def _call(number: int, kind: str, address: str, request: dict[str, Any], value: Any, **fields: Any) -> Interaction:
     error = fields.pop("error", None)
     status = "returned" if error is None else "raised"
     outcome = Outcome(status=status, value=value, error=error, usage=Usage(input_tokens=3, output_tokens=2))
-    return Interaction(
-        number=number,
-        kind=kind,
-        name="Model",
-        address=address,
-        fingerprint="f" * 32,
-        request=request,
-        outcome=outcome,
-        **fields,
-    )
+    return call(number, address, kind=kind, name="Model", request=request, outcome=outcome, **fields)
 
 
 def spans_in(text: str) -> list[dict[str, Any]]:
@@ -117,8 +108,10 @@ def flat(attributes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_json(command: Any, recorded: Path) -> None:
-    """One document holds every record with its whole request and what came back, each below what it happened in."""
+    """A document, or lines, hold every record with its whole request and what came back, below what it happened in."""
     (exported,) = command("export", recorded).json["cassettes"]
+    lines = [json.loads(line) for line in command("export", recorded, "--format", "jsonl").out.splitlines()]
+    assert lines == [{"cassette": str(recorded), **row} for row in exported["records"]]
     header, *rows = exported["records"]
     assert (exported["cassette"], header["export"], header["name"]) == (str(recorded), 1, recorded.stem)
     assert "key" not in header.get("redaction", {})
@@ -150,18 +143,11 @@ def test_json_says_the_answer_in_one_way(command: Any, kinds: Mapping[str, Path]
     for kind in ("langchain", "llamaindex"):
         (exported,) = command("export", kinds[kind]).json["cassettes"]
         answers.append([row["answer"] for row in exported["records"] if "answer" in row])
-    for call, text in answers:
-        (part,) = call[0]["parts"]
+    for asked, text in answers:
+        (part,) = asked[0]["parts"]
         assert (part["type"], part["name"], part["arguments"]) == ("tool_call", "temperature", {"city": "Paris"})
         assert text[0]["role"] == "assistant"
         assert "18 degrees in Paris" in text[0]["parts"][0]["content"]
-
-
-def test_json_lines(command: Any, recorded: Path) -> None:
-    """Lines hold the same rows as the document, each with the cassette that it is of."""
-    (exported,) = command("export", recorded, "--json").json["cassettes"]
-    lines = [json.loads(line) for line in command("export", recorded, "--format", "jsonl").out.splitlines()]
-    assert lines == [{"cassette": str(recorded), **row} for row in exported["records"]]
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "otel"])
@@ -286,11 +272,13 @@ def test_every_name_is_of_the_conventions(command: Any, kinds: Mapping[str, Path
 
 
 def test_no_content_unless_asked(command: Any, folder: Path, collector: Receiver) -> None:
-    """Spans hold nothing of what was said, given, found or raised; with --content they hold all of it."""
+    """Spans hold nothing of what was said, given, found or raised; with --content all of it, but redacted prompts."""
     path = written(folder / "all.yaml")
     plain = command("export", path, "--format", "otel").out
     assert CANARY not in plain
-    assert command("export", path, "--format", "otel", "--endpoint", collector.url).code == 0
+    for options in ([], ["--content", "--redact-prompts"]):
+        assert command("export", path, "--format", "otel", "--endpoint", collector.url, *options).code == 0
+    assert collector.spans
     assert CANARY not in str(collector.requests)
     told = spans_in(command("export", path, "--format", "otel", "--content").out)
     team = told[1]["attributes"]
@@ -352,23 +340,9 @@ def test_a_collector_gets_the_same_spans(command: Any, recorded: Path, collector
     assert sent == [(s["traceId"], s["spanId"], s.get("parentSpanId", ""), s["name"]) for s in in_file]
 
 
-def test_a_collector_gets_no_prompt(command: Any, folder: Path, collector: Receiver) -> None:
-    """With --redact-prompts, what is sent holds no byte of a prompt, and all ids."""
-    path = written(folder / "all.yaml")
-    options = ("--format", "otel", "--content", "--endpoint", collector.url)
-    assert command("export", path, *options, "--redact-prompts").code == 0
-    assert collector.spans
-    assert CANARY not in str(collector.requests)
-
-
 def test_a_long_trace_is_one_line_and_sent_whole(command: Any, tmp_path: Path, collector: Receiver) -> None:
     """The line of a long trace, which is never in memory as a whole, is the JSON that the SDK makes of all of it."""
-    outcome = Outcome(status="returned", value='"spans": []')
-    calls = [
-        Interaction(number=n, kind="call", name='"spans": []', address=f"x#{n}", fingerprint="f" * 32, request={},
-                    outcome=outcome)
-        for n in range(1, 1301)
-    ]  # fmt: skip
+    calls = [call(n, f"x#{n}", name='"spans": []', value='"spans": []') for n in range(1, 1301)]
     write_cassette(tmp_path / "long.yaml", Header(name="long"), calls)
     (line,) = command("export", tmp_path / "long.yaml", "--format", "otel", "--content").out.splitlines()
     assert line == json.dumps(json.loads(line))

@@ -106,6 +106,7 @@ def test_where_it_goes(command: Any, folder: Path) -> None:
         (["docker.yaml", "--from", "nope"], 2, "no importer for 'nope' is installed; there are: agenttape01"),
         (["a", "-o", "one.yaml"], 2, "is one cassette, and there are 2 files"),
         (["a"], 2, "would both become cassettes/same.yaml"),
+        (["cassettes/weather.yaml"], 2, "is already a cassette of AgentTape"),
         (["a/same.yaml", "-o", "a", "--overwrite"], 2, "would be replaced by what is made of it"),
     ],
 )
@@ -117,14 +118,6 @@ def test_bad_input(command: Any, folder: Path, words: Sequence[str], code: int, 
     assert ended.code == code
     assert told in ended.err
     assert sorted(folder.glob("**/same*")) == [folder / "a" / "same.json", folder / "a" / "same.yaml"]
-
-
-@pytest.mark.process
-def test_a_cassette_of_our_own(command: Any, recorded: Path) -> None:
-    """What AgentTape recorded, with whatever framework, is no recording of another tool."""
-    ended = command("import", recorded)
-    assert ended.code == 2
-    assert "is already a cassette of AgentTape" in ended.err
 
 
 def test_said_wrongly(command: Any, folder: Path) -> None:

@@ -26,14 +26,6 @@ def cut(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("subcommand", READING)
-def test_as_text(command: Any, recorded: Path, subcommand: str) -> None:
-    """Each command says something of it, and ends with 0."""
-    ended = command(*subcommand.split(), recorded)
-    assert (ended.code, ended.err) == (0, "")
-    assert ended.out.strip()
-
-
 @pytest.mark.sweep
 @pytest.mark.parametrize("subcommand", [*READING, "check --stale"])
 @pytest.mark.parametrize("words", [[], ["--json"]])
@@ -44,10 +36,21 @@ def test_one_that_is_cut_off(command: Any, recorded: Path, subcommand: str, word
     assert str(recorded) in ended.out + ended.err
 
 
-def test_ls(command: Any, recorded: Path, kind: str) -> None:
-    """It is listed with its calls, its models, and what it cost as far as that is known."""
+def test_each_reading_command(command: Any, recorded: Path) -> None:
+    """Each command that reads cassettes shows something of it, finds nothing wrong, and leaves it as it is."""
+    before = recorded.read_bytes()
+    for subcommand in (*READING, "check --only stale", "export", "cassette migrate", "cassette redact --dry-run"):
+        ended = command(*subcommand.split(), recorded)
+        assert (ended.code, ended.err) == (0, ""), subcommand
+        assert ended.out.strip()
+    assert recorded.read_bytes() == before
+
+
+def test_what_is_in_it(command: Any, recorded: Path, kind: str) -> None:
+    """Its calls and steps are listed, shown and added up, with its models and their cost as far as that is known."""
+    count = COUNTS[kind]
     (listed,) = command("ls", recorded, "--json").json
-    assert (listed["interactions"], listed["steps"] > 0) == (COUNTS[kind], kind != "functions")
+    assert (listed["interactions"], listed["steps"] > 0) == (count, kind != "functions")
     models = {
         "functions": {},
         "langchain": {"gpt-5-mini": 2},
@@ -56,30 +59,39 @@ def test_ls(command: Any, recorded: Path, kind: str) -> None:
     }
     assert listed["models"] == models[kind]
     assert (listed["dollars"] > 0) is (kind == "langchain")
-
-
-def test_show(command: Any, recorded: Path, kind: str) -> None:
-    """Its tree has each call and each step; one of either is shown in full."""
-    records = list(open_cassette(recorded).records())
     shown = command("show", recorded, "--json").json
-    assert len(shown["records"]) == len(records)
+    assert len(shown["records"]) == len(list(open_cassette(recorded).records()))
     out = command("show", recorded).out
-    assert all(f"{number}  " in out for number in range(1, COUNTS[kind] + 1))
-    one = command("show", recorded, "--call", COUNTS[kind], "--json").json
-    assert one["number"] == COUNTS[kind]
+    assert all(f"{number}  " in out for number in range(1, count + 1))
+    assert command("show", recorded, "--call", count, "--json").json["number"] == count
     assert command("show", recorded, "--step", 1).code == (3 if kind == "functions" else 0)
-
-
-def test_stats(command: Any, recorded: Path, kind: str) -> None:
-    """Its calls are added up."""
     total = command("show", "--stats", recorded, "--json").json
-    assert (total["cassettes"], total["interactions"]) == (1, COUNTS[kind])
+    assert (total["cassettes"], total["interactions"]) == (1, count)
     assert total["streamed"] == {"functions": 1, "langchain": 2, "langgraph": 0, "llamaindex": 2}[kind]
-
-
-def test_check(command: Any, recorded: Path, kind: str) -> None:
-    """It is valid, and holds no secret."""
     assert command("check", recorded).out == "1 run, 2 checks: all passed\n"
+
+
+def test_its_page(command: Any, recorded: Path) -> None:
+    """It becomes a page beside where one works, alone or with another one, and JSON says whether they are the same."""
+    page = f"{recorded.stem}.html"
+    assert command("show", recorded, "--html", page) == (0, f"wrote {page}; open it in a browser\n", "")
+    assert recorded.name in Path(page).read_text("utf-8")
+    told = command("show", recorded, recorded, "--html", "both.html", "--json").json
+    assert told["cassettes"] == [str(recorded)] * 2
+    assert (told["written"], told["identical"]) == ("both.html", True)
+    assert told["bytes"] == Path("both.html").stat().st_size
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", ["a.jsonl", "a.yaml.gz", "a.jsonl.zst"])
+def test_convert(command: Any, recorded: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written as another kind of file and back without loss, and read from standard input as such."""
+    assert command("cassette", "convert", recorded, name).code == 0
+    assert command("cassette", "convert", name, "back.yaml", "--json").json["source"] == name
+    assert Path("back.yaml").read_bytes() == recorded.read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(name).read_bytes())))
+    assert command("show", "--stats", "-", "--json").json["interactions"] == len(open_cassette(recorded).entries)
+    assert command("cassette", "convert", cut(recorded), "c.jsonl").code == 3
 
 
 def test_diff(command: Any, recorded: Path) -> None:
@@ -93,17 +105,6 @@ def test_diff(command: Any, recorded: Path) -> None:
     assert command("diff", recorded, cut(other)).code == 3
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.yaml.gz", "a.jsonl.zst"])
-def test_convert(command: Any, recorded: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is written as another kind of file and back without loss, and read from standard input as such."""
-    assert command("cassette", "convert", recorded, name).code == 0
-    assert command("cassette", "convert", name, "back.yaml", "--json").json["source"] == name
-    assert Path("back.yaml").read_bytes() == recorded.read_bytes()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(name).read_bytes())))
-    assert command("show", "--stats", "-", "--json").json["interactions"] == len(open_cassette(recorded).entries)
-    assert command("cassette", "convert", cut(recorded), "c.jsonl").code == 3
-
-
 def test_recover(command: Any, folder: Path, recorded: Path, kind: str, kinds: Mapping[str, Path]) -> None:
     """What its process would have left at its death becomes the same cassette."""
     (folder / "died").mkdir()
@@ -111,6 +112,7 @@ def test_recover(command: Any, folder: Path, recorded: Path, kind: str, kinds: M
     ended = command("cassette", "recover", "died")
     assert (ended.code, ended.out.endswith(f" is now died/{kind}.yaml\n")) == (0, True)
     assert command("diff", "--exit-code", recorded, f"died/{kind}.yaml").code == 0
+    assert command("show", "--timeline", f"died/{kind}.yaml", "--json").json["guessed"] == 0
 
 
 @pytest.mark.parametrize("kind", ["functions", *(pytest.param(kind, marks=pytest.mark.night) for kind in FRAMEWORKS)])

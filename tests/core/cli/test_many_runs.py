@@ -17,6 +17,7 @@ from .conftest import record
 SUMS = ("input_tokens", "output_tokens", "unpriced")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS)
 def test_sums_agree(kind: str, way: str, recorded: Path, command: Any) -> None:
     """Whatever calls are grouped by, the sums over the groups are those of `stats`."""
@@ -32,26 +33,19 @@ def test_sums_agree(kind: str, way: str, recorded: Path, command: Any) -> None:
     assert command("show", "--stats", recorded, "--by", way).code == 0
 
 
-def test_groups_of_an_agent(recorded: Path, kind: str, command: Any) -> None:
+def test_groups_of_an_agent(kinds: Any, command: Any) -> None:
     """The calls of an agent are found by its nodes and tools, with the time until its streams began."""
 
-    def groups_by(command: Any, path: Path, way: str) -> list[dict[str, Any]]:
-        """Return the totals of a cassette by what its calls belong to."""
-        found: list[dict[str, Any]] = command("show", "--stats", path, "--by", way, "--json").json["groups"]
-        return found
+    def groups_by(way: str) -> dict[str, Any]:
+        """Return the totals by what calls belong to."""
+        found = command("show", "--stats", kinds["langchain"], "--by", way, "--json").json["groups"]
+        return {group["name"]: group for group in found}
 
-    if kind != "langchain":
-        return
-    nodes = {group["name"]: group for group in groups_by(command, recorded, "node")}
+    nodes = groups_by("node")
     assert {name: group["calls"] for name, group in nodes.items()} == {"model": 2, "tools": 1}
     assert nodes["model"]["ttft_ms"] is not None
-    tools = {
-        group["name"]: group["calls"]
-        for group in command("show", "--stats", recorded, "--by", "tool", "--json").json["groups"]
-    }
-    assert tools == {"": 2, "temperature": 1}
-    (turn,) = groups_by(command, recorded, "turn")
-    assert turn["name"] == f"{recorded} turn 1"
+    assert {name: group["calls"] for name, group in groups_by("tool").items()} == {"": 2, "temperature": 1}
+    assert list(groups_by("turn")) == [f"{kinds['langchain']} turn 1"]
 
 
 def test_time_to_the_first_chunk() -> None:
@@ -83,18 +77,13 @@ def test_coverage_of_a_graph(kinds: Any, folder: Path, command: Any, monkeypatch
     app = SimpleNamespace(graph=SimpleNamespace(get_graph=lambda: drawn), other=3)
     monkeypatch.setitem(sys.modules, "house_app", app)
     shutil.copy(kinds["langgraph"], folder / "run.yaml")
-    result = command(
-        "check", "--only", "coverage", "run.yaml", "--graph", "house_app:graph", "--fail-under", "80", "--json"
-    )
+    words = ("check", "--only", "coverage", "run.yaml", "--graph")
+    result = command(*words, "house_app:graph", "--fail-under", "80", "--json")
     assert result.code == 1
     assert result.json["coverage"]["never"]["nodes"] == ["lost"]
     assert result.json["coverage"]["never"]["edges"] == ["join → lost", "lost → __end__"]
-    assert (
-        "nodes that never ran: lost"
-        in command("check", "--only", "coverage", "run.yaml", "--graph", "house_app:graph").out
-    )
-    assert command("check", "--only", "coverage", "run.yaml", "--graph", "house_app:other").code == 2
-    assert command("check", "--only", "coverage", "run.yaml", "--graph", "house_app:none").code == 2
+    assert "nodes that never ran: lost" in command(*words, "house_app:graph").out
+    assert command(*words, "house_app:other").code == command(*words, "house_app:none").code == 2
 
 
 def test_folders_side_by_side(folder: Path, command: Any) -> None:

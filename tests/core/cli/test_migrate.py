@@ -58,15 +58,6 @@ def test_golden_files_are_up_to_date(command: Any, folder: Path, golden: str) ->
     assert path.read_bytes() == before
 
 
-@pytest.mark.process
-def test_each_kind(command: Any, recorded: Path) -> None:
-    """What was just recorded is up to date, in every framework."""
-    before = recorded.read_bytes()
-    assert command("cassette", "migrate", recorded, "--dry-run").code == 0
-    assert command("cassette", "migrate", recorded).code == 0
-    assert recorded.read_bytes() == before
-
-
 def test_the_future_is_refused(command: Any, folder: Path) -> None:
     """A newer format ends with 3 and what to do; the others of the folder are migrated."""
     shutil.copy(GOLDEN / "future" / "weather.yaml", folder / "future.yaml")

@@ -27,11 +27,11 @@ JOURNAL = ".rain.yaml.{}-0a1b2c3d.journal"
 )
 def test_nothing_acts_on_a_terminal(command: Any, folder: Path, words: list[str]) -> None:
     """Controls of one byte, of Unicode, and what turns text around are shown as escapes; letters are not."""
-    text = f"{HOSTILE}2J Zürich"
+    text = f"{HOSTILE}2J [bold]Zürich[/bold]"
     ended = command(*words, record(folder / "evil.yaml", text).name)
     assert ended.code == 0
     assert not set(HOSTILE) & set(ended.out)
-    assert "2J" in ended.out
+    assert "2J [bold]" in ended.out
     assert ("Zürich" in ended.out) is (words != ["export"])
     if "--json" in words:
         assert ended.json["records"][0]["request"]["messages"][0]["content"] == text

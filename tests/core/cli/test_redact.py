@@ -15,14 +15,16 @@ import pytest
 
 from agenttape_core import boundary, convert, open_cassette, use_cassette
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.schema import Header, Interaction, Outcome
-from agenttape_core.storage import Journal, write_cassette
+from agenttape_core.schema import Header, Outcome, Redaction, Timing, Volatile
+from agenttape_core.storage import Journal
 
+from ...kit.records import call, written
 from .conftest import look_up, record
 
 WEATHER = "cassettes/weather.yaml"
 KEY = "sk-proj-" + "a1B2" * 12
 VALUE = 'hush "7" ünder/cover'
+KEYED = Redaction(key="ab" * 32)
 RULE = '[tool.agenttape]\nredaction_rules = [{name = "city", literal = "Paris"}]\n'
 
 
@@ -94,12 +96,9 @@ def test_a_value_of_a_variable(command: Any, folder: Path, monkeypatch: pytest.M
     """A value goes wherever it stands and however it is written: names, addresses, JSON in JSON, URLs, hex, base64."""
     escaped = json.dumps(json.dumps({"text": VALUE}))
     hidden = base64.b64encode(f"so {VALUE} it is".encode()).decode()
-    item = Interaction(
-        number=1,
-        kind="tool",
-        name=f"ask {VALUE}",
+    item = call(
         address=f"run/{VALUE}",
-        fingerprint="0" * 32,
+        name=f"ask {VALUE}",
         tags=[VALUE],
         metadata={VALUE: VALUE},
         request={
@@ -109,10 +108,8 @@ def test_a_value_of_a_variable(command: Any, folder: Path, monkeypatch: pytest.M
         },
         outcome=Outcome(status="streamed", chunks=[VALUE[:6], VALUE[6:], {"encoded": hidden}], ended="exhausted"),
     )
-    header = Header.model_validate(
-        {"name": VALUE, "redaction": {"key": "ab" * 32}, "volatile": {"turns": [[VALUE]], "readings": {VALUE: "0"}}}
-    )
-    write_cassette(folder / "all.jsonl.gz", header, [item])
+    volatile = Volatile(turns=[[VALUE]], readings={VALUE: "0"})
+    written(folder / "all.jsonl.gz", item, name=VALUE, redaction=KEYED, volatile=volatile)
     monkeypatch.setenv("INTERNAL", VALUE)
 
     ended = command("cassette", "redact", "all.jsonl.gz", "--value-from-env", "INTERNAL")
@@ -127,14 +124,6 @@ def test_a_value_of_a_variable(command: Any, folder: Path, monkeypatch: pytest.M
     assert VALUE[6:] not in str(after.outcome.chunks)
     assert "[REDACTED:secret:" in base64.b64decode(after.outcome.chunks[2]["encoded"]).decode()  # type: ignore[index]
     assert redacted.header.redaction.rules == []
-
-
-def test_values_on_standard_input(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values may come in lines on standard input."""
-    monkeypatch.setattr("sys.stdin", io.StringIO("sunny\n\nAtlantis\n"))
-    assert command("cassette", "redact", "--value", "-").code == 0
-    assert_gone(folder, "sunny")
-    assert_gone(folder, "Atlantis")
 
 
 def test_assets(command: Any, folder: Path) -> None:
@@ -187,85 +176,42 @@ def test_equal_secrets_stay_equal(command: Any, folder: Path) -> None:
 
 
 def test_what_is_left_is_told(command: Any, folder: Path) -> None:
-    """Names stay, and so does what only equals something that was replaced: both are told, and end with 1."""
-    chat = {"api_key": "t0psecret", "note": "t0psecret"}
-    item = Interaction(
-        number=1,
-        kind="tool",
-        name="mail",
-        address="to/ann@acme-mail.com",
-        fingerprint="0" * 32,
-        request={"arguments": chat},
-        outcome=Outcome(status="returned"),
-    )
-    write_cassette(folder / "left.yaml", Header.model_validate({"name": "l", "redaction": {"key": "ab" * 32}}), [item])
-    for words in (["--dry-run"], [], []):
+    """Names stay and are told, which ends with 1; a text that equals a replaced one is replaced, too, and listed."""
+    item = call(address="to/ann@acme-mail.com", request={"arguments": {"api_key": "t0psecret", "note": "t0psecret"}})
+    written(folder / "left.yaml", item, redaction=KEYED)
+    for words, count in ((["--dry-run"], 1), ([], 1), ([], 0)):
         ended = command("cassette", "redact", "left.yaml", *words)
         assert ended.code == 1
         assert "interaction 1: email at address is left" in ended.out
+        assert ended.out.count("secret at request.arguments.note") == count
+        assert "t0psecret" not in ended.out
+    assert "t0psecret" not in (folder / "left.yaml").read_text(encoding="utf-8")
     ended = command("cassette", "redact", "left.yaml", "--json")
     assert [leak["place"] for leak in ended.json[0]["left"]] == ["address"]
 
 
-def test_an_equal_text_is_replaced_too(command: Any, folder: Path) -> None:
-    """A text that equals what is replaced under a telling name is replaced, too, and listed, even by --dry-run."""
-    write_cassette(
-        folder / "left.yaml",
-        Header.model_validate({"name": "l", "redaction": {"key": "ab" * 32}}),
-        [
-            Interaction(
-                number=1,
-                kind="tool",
-                name="t",
-                address="t",
-                fingerprint="0" * 32,
-                request={"arguments": {"api_key": "t0psecret", "note": "t0psecret"}},
-                outcome=Outcome(status="returned"),
-            )
-        ],
-    )
-    for words in (["--dry-run"], []):
-        ended = command("cassette", "redact", "left.yaml", *words)
-        assert ended.code == (1 if words else 0)
-        assert "secret at request.arguments.note" in ended.out
-        assert "2 secrets" in ended.out
-        assert "t0psecret" not in ended.out
-    assert "t0psecret" not in (folder / "left.yaml").read_text(encoding="utf-8")
-
-
-def test_journals_are_told(command: Any, folder: Path) -> None:
-    """What a broken recording left beside a cassette is not rewritten, and told."""
-
-    def _timing() -> Any:
-        from agenttape_core.schema import Timing
-
-        return Timing(duration_ms=1.0)
-
-    journal = Journal(folder / WEATHER, Header(name=KEY))
-    journal.append(next(open_cassette(folder / WEATHER).interactions()), _timing(), ())
+def test_journals(command: Any, folder: Path) -> None:
+    """What a broken recording left beside a cassette is not rewritten, and told, also if it can't be read."""
+    journal = Journal(folder / WEATHER, Header(name=KEY.replace("a1B2", "c3D4")))
+    journal.append(next(open_cassette(folder / WEATHER).interactions()), Timing(duration_ms=1.0), ())
     journal.abandon(keep=True)
-    ended = command("cassette", "redact", WEATHER)
-    assert ended.code == 1
-    assert ".journal: header: openai at name is left" in ended.out
-
-
-def test_a_journal_that_is_damaged(command: Any, folder: Path) -> None:
-    """A journal that nobody can read is told, after the cassette was redacted."""
     planted(folder / WEATHER)
     (folder / "cassettes" / ".weather.yaml.1-0a1b2c3d.journal").write_text("nonsense\nmore\nand more\n")
     ended = command("cassette", "redact", WEATHER)
     assert ended.code == 1
+    assert ".journal: header: openai at name is left" in ended.out
     assert "unreadable at .weather.yaml.1-0a1b2c3d.journal is left" in ended.out
     assert KEY not in (folder / WEATHER).read_text()
 
 
-def test_a_value_among_the_ids(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ids of a call that are not part of its request are looked into for values."""
+def test_values_on_standard_input(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values may come in lines on standard input; the ids of a call beside its request are looked into, too."""
     item = next(open_cassette(folder / WEATHER).interactions()).model_copy(update={"ids": ["call-4711-secret"]})
-    write_cassette(folder / "ids.yaml", Header.model_validate({"name": "i", "redaction": {"key": "ab" * 32}}), [item])
-    monkeypatch.setattr("sys.stdin", io.StringIO("4711-secret\n"))
-    assert command("cassette", "redact", "ids.yaml", "--value", "-").code == 0
-    assert_gone(folder, "4711-secret")
+    written(folder / "cassettes" / "ids.yaml", item, redaction=KEYED)
+    monkeypatch.setattr("sys.stdin", io.StringIO("sunny\n\n4711-secret\nAtlantis\n"))
+    assert command("cassette", "redact", "--value", "-").code == 0
+    for value in ("sunny", "4711-secret", "Atlantis"):
+        assert_gone(folder, value)
 
 
 def test_a_text_with_a_pseudonym_in_it(command: Any, folder: Path) -> None:
@@ -310,13 +256,6 @@ def test_wrong_usage(command: Any, monkeypatch: pytest.MonkeyPatch, words: list[
     assert "hunter2" not in ended.err
 
 
-def test_standard_input(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--dry-run takes a cassette on standard input."""
-    data = planted(folder / WEATHER).read_bytes()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-    assert command("cassette", "redact", "-", "--dry-run").code == 1
-
-
 def test_what_cannot_be_written(command: Any, folder: Path) -> None:
     """A cassette that is being recorded, or is none, ends with 3; the others are redacted all the same."""
     planted(folder / WEATHER)
@@ -332,14 +271,17 @@ def test_what_cannot_be_written(command: Any, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["w.jsonl", "w.yaml.gz", "w.jsonl.zst"])
-def test_layouts(command: Any, folder: Path, name: str) -> None:
-    """Each layout and packing is redacted in place."""
+def test_layouts(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Each layout and packing is redacted in place; a cassette on standard input can be checked."""
 
     def _texts(path: Path) -> Iterator[str]:
         for item in open_cassette(path).interactions():
             yield from re.findall(r"\[REDACTED:openai:\w{8}\]", str(item.request))
 
-    convert(planted(folder / WEATHER), folder / name)
+    data = planted(folder / WEATHER).read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert command("cassette", "redact", "-", "--dry-run").code == 1
+    convert(folder / WEATHER, folder / name)
     assert command("cassette", "redact", name).code == 0
     assert command("check", "--only", "secrets", name).code == 0
     assert list(_texts(folder / name))

@@ -29,25 +29,6 @@ def page(path: str | Path) -> str:
     return text
 
 
-@pytest.mark.process
-def test_each_kind(command: Any, recorded: Path) -> None:
-    """A cassette of any framework becomes a page beside where one works, named like it."""
-    ended = command("show", recorded, "--html", f"{recorded.stem}.html")
-    assert (ended.code, ended.err) == (0, "")
-    assert ended.out == f"wrote {recorded.stem}.html; open it in a browser\n"
-    assert recorded.name in page(f"{recorded.stem}.html")
-
-
-@pytest.mark.process
-def test_each_kind_beside_itself(command: Any, recorded: Path) -> None:
-    """Two cassettes become one page, and JSON says whether they are the same."""
-    written = "both.html"
-    told = command("show", recorded, recorded, "--html", written, "--json").json
-    assert told["cassettes"] == [str(recorded)] * 2
-    assert (told["written"], told["identical"]) == (written, True)
-    assert told["bytes"] == len(page(written).encode())
-
-
 def test_two_that_differ(command: Any, folder: Path) -> None:
     """Two runs that part are said to."""
     record(folder / "cassettes" / "snow.yaml", "Snow?")

@@ -15,41 +15,16 @@ import fsspec
 import pytest
 from pyarrow import parquet
 
-from agenttape_core import boundary, use_cassette
+from agenttape_core import use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
 from agenttape_core.fleet.index import COLUMNS, MESSAGES, calls, read_index, update_index
 from agenttape_core.fleet.items import trajectory_of
-from agenttape_core.integration import Boundary, current_session, intercept
 
-CANARY = "canary4711"
+from ..session.world import call
+from . import desk
 
-
-def answer(question: str) -> str:
-    """Ask a model, as an integration does."""
-    session = current_session()
-    assert session is not None
-    request = {"model": "gpt-5", "messages": [{"role": "user", "content": question}]}
-    said: str = intercept(session.cross(Boundary("chat"), "answer", request), lambda: f"{question} Yes.")
-    return said
-
-
-@boundary("tool")
-def look_up(city: str) -> str:
-    """Tell the weather in a city that exists."""
-    if city == "Atlantis":
-        raise LookupError(f"it has sunk, {CANARY}")
-    return f"{city}: {CANARY}"
-
-
-def record(path: Path, question: str = f"Rain? {CANARY}") -> Path:
-    """Record a run of three calls, one of which fails."""
-    with use_cassette(path, mode="all"):
-        answer(question)
-        look_up(f"Paris {CANARY}")
-        with pytest.raises(LookupError):
-            look_up("Atlantis")
-    return path
+CANARY = desk.SECRET
 
 
 @pytest.fixture
@@ -61,6 +36,15 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     Path("runs/docker.yaml").write_text("services: {}\n")
     yield tmp_path
     fsspec.filesystem("memory").store.clear()
+
+
+def record(path: Path, question: str = f"Rain? {CANARY}") -> None:
+    """Record a run of three calls, one of which fails."""
+    with use_cassette(path, mode="all"):
+        call("answer", lambda: "Yes.", "chat", model="gpt-5", messages=[{"role": "user", "content": question}])
+        desk.look_up("Paris")
+        with pytest.raises(LookupError):
+            desk.look_up("Atlantis")
 
 
 def rows(path: str = "index.parquet") -> list[dict[str, Any]]:
@@ -113,16 +97,17 @@ def test_no_word_of_a_message(runs: Path) -> None:
     update_index("index.parquet", ["runs"])
     assert CANARY not in json.dumps(rows(), default=str)
     assert CANARY.encode() not in Path("index.parquet").read_bytes()
-    update_index("full.parquet", ["runs"], with_messages=True)
-    assert json.dumps(rows("full.parquet"), default=str).count(CANARY) == 2 * 6
 
 
 def test_messages_on_demand(runs: Path) -> None:
     """With messages, a row has the request and the answer; one index has them or not."""
     update_index("full.parquet", ["runs"], with_messages=True)
-    assert set(rows("full.parquet")[0]) == {*COLUMNS, *MESSAGES}
-    assert json.loads(rows("full.parquet")[0]["request"])["messages"][0]["content"] == f"Rain? {CANARY}"
-    assert json.loads(rows("full.parquet")[2]["answer"]) == f"it has sunk, {CANARY}"
+    asked, told, failed, *_ = found = rows("full.parquet")
+    assert set(asked) == {*COLUMNS, *MESSAGES}
+    assert json.loads(asked["request"])["messages"][0]["content"] == f"Rain? {CANARY}"
+    assert json.loads(told["answer"]) == f"Paris: sunny, {CANARY}"
+    assert json.loads(failed["answer"]) == f"{CANARY} has sunk"
+    assert json.dumps(found, default=str).count(CANARY) == 2 * 3
     with pytest.raises(ConfigurationError, match=r"full\.parquet: this index has messages"):
         update_index("full.parquet", ["runs"])
 

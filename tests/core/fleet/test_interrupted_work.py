@@ -11,13 +11,11 @@ from random import Random
 import pytest
 
 from agenttape_core.errors import counted
-from agenttape_core.fleet.items import read_plan
 from agenttape_core.fleet.outcomes import key_of, outcomes_in
 from agenttape_core.fleet.working import work_all
 
 from . import desk
-from .conftest import APP, Command
-from .test_work import RULES, outcomes, plan
+from .conftest import CHECK, REPLAY, RULES, Command, outcomes, plan, planned
 
 
 @pytest.mark.process
@@ -25,7 +23,7 @@ def test_killed(fleet: Command) -> None:
     """Workers are killed at random moments: each outcome is whole, and the last run makes only the rest."""
     Path("rules.yaml").write_text(RULES)
     desk.record(Path("runs"), ["Paris"] * 60)
-    made = read_plan(Path(plan(fleet, "runs", "--experiment", "check", "--checks", "rules.yaml")).read_text(), "items")
+    made = planned(fleet, "runs", *CHECK)
     draw, endings = Random(7), []
     for _ in range(5):
         children = []
@@ -55,7 +53,7 @@ def test_interrupted(fleet: Command, monkeypatch: pytest.MonkeyPatch, interrupti
     """Ctrl-C ends the work with 130, its outcomes are kept, and the next run does the rest."""
     del interruptible
     desk.record(Path("runs"), ["Paris", "Oslo"] + ["Rome"] * 18)
-    items = plan(fleet, "runs", "--experiment", "replay", "--app", APP, "--revision", "r1")
+    items = plan(fleet, "runs", *REPLAY)
     monkeypatch.setattr(desk, "how", "is interrupted")
     ended = fleet("work", items, "--output", "out", "--concurrency", concurrency)
     assert ended.code == 130
@@ -73,7 +71,6 @@ def test_clock_that_jumps(fleet: Command, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("time.time", lambda: float(next(moments)))
     Path("rules.yaml").write_text(RULES)
     desk.record(Path("runs"), ["Paris", "Oslo"])
-    items = plan(fleet, "runs", "--experiment", "check", "--checks", "rules.yaml")
-    assert all(0 <= item.seconds < 60 for item in read_plan(Path(items).read_text(), items).items)
-    assert fleet("work", items, "--output", "out").code == 0
+    assert all(0 <= item.seconds < 60 for item in planned(fleet, "runs", *CHECK).items)
+    assert fleet("work", "items.jsonl", "--output", "out").code == 0
     assert all(0 <= one.seconds < 60 for one in outcomes())

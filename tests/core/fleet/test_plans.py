@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.fleet.items import Item, Plan, hash_of, plan_of, read_plan, shard_named
+from agenttape_core.fleet.items import Item, hash_of, plan_of, read_plan, shard_named
 from agenttape_core.fleet.outcomes import Outcome, read_outcome
 
 from . import desk
@@ -148,8 +148,3 @@ def test_outcomes_read_again() -> None:
     for damaged in (b"", b"{}", b"[1]", outcome.to_bytes()):
         with pytest.raises(ValueError, match=r"outcome|Expecting"):
             read_outcome(damaged, "x.json", "another")
-
-
-def test_plans_are_plain() -> None:
-    """A plan is a value: equal to another of the same items."""
-    assert plan_of(HUNDRED, RULES) == Plan(tuple(HUNDRED), RULES)

@@ -13,9 +13,11 @@ import pytest
 from agenttape_core import use_cassette
 from agenttape_core.errors import BudgetExceededError, CassetteError, CassetteFormatError, ConfigurationError
 from agenttape_core.fleet.working import SharedLimit, limit_over_shards
-from agenttape_core.integration import Boundary, Usage, current_session, intercept
+from agenttape_core.integration import Boundary, Usage
 from agenttape_core.storage import Location, location_of
 from agenttape_core.tools.reading.prices import NoPrices, Price, PriceTable
+
+from ..session.world import call
 
 CHAT = Boundary("chat", usage=lambda _: Usage(input_tokens=1000, output_tokens=1000))
 PRICES = PriceTable({"m": Price(10, 20)})  # three cents a call
@@ -87,15 +89,8 @@ def test_a_limit_around_sessions(tmp_path: Path) -> None:
 
 def run(folder: Path, made: list[str]) -> None:
     """Make one call in a session."""
-
-    def real() -> str:
-        made.append("a")
-        return "a"
-
     with use_cassette(folder / "a.yaml", mode="all"):
-        session = current_session()
-        assert session is not None
-        intercept(session.cross(CHAT, "M", {"model": "m", "question": "a"}), real)
+        call("M", lambda: made.append("a") or "a", CHAT, model="m", question="a")
 
 
 def test_nested_blocks_count_a_call_once(tmp_path: Path) -> None:

@@ -7,55 +7,32 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from textwrap import dedent
 
 import fsspec
 import pytest
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.fleet.items import read_plan
-from agenttape_core.fleet.outcomes import Outcome, key_of, outcomes_in, read_outcome
+from agenttape_core.fleet.outcomes import key_of, outcomes_in
 from agenttape_core.fleet.working import work
 from agenttape_core.storage import below, location_of
 from agenttape_core.storage.files import packed_bytes
 from agenttape_core.storage.stores import store_of
 
+from ...kit.git import git
 from . import desk
-from .conftest import APP, Command
-
-CITIES = ["Paris", "Oslo", "Rome refund", "Bern"]
-RULES = "checks: 1\nevery:\n- never: refund\n- at_most: {calls: 6}\n"
+from .conftest import APP, CHECK, CITIES, REPLAY, Command, outcomes, plan, planned
 
 
-def plan(fleet: Command, *words: str, file: str = "items.jsonl") -> str:
-    """Write a plan, and return its name."""
-    ended = fleet("plan", *words)
-    assert ended.code == 0, ended.err
-    Path(file).write_text(ended.out)
-    return file
-
-
-def outcomes(folder: str = "out") -> list[Outcome]:
-    """Return the outcomes in a store, by recording."""
-    found = [read_outcome(file.read_bytes(), file.name, file.stem) for file in Path(folder).glob("results/*/*.json")]
-    return sorted(found, key=lambda one: one.cassette)
-
-
-def verdicts(folder: str = "out") -> list[str]:
+def verdicts() -> list[str]:
     """Return the verdicts in a store, by recording."""
-    return [one.verdict for one in outcomes(folder)]
+    return [one.verdict for one in outcomes()]
 
 
-@pytest.fixture
-def runs(fleet: Command) -> Path:
-    """Record a run for each city, and write the rules."""
-    del fleet
-    Path("rules.yaml").write_text(RULES)
-    return desk.record(Path("runs"), CITIES)
-
-
-def test_checks(fleet: Command, runs: Path) -> None:
+def test_checks(fleet: Command, runs: str) -> None:
     """A run that breaks a rule is named with the rule, and all others are the same."""
-    items = plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")
+    items = plan(fleet, runs, *CHECK)
     ended = fleet("work", items, "--output", "out")
     assert (ended.code, ended.out) == (0, "shard 1/1: 4 items, 0 done before, 4 now (1 broken, 3 same)\n")
     found = outcomes()
@@ -74,9 +51,9 @@ def test_checks(fleet: Command, runs: Path) -> None:
         ("skips", ("changed", "chat ask: new arguments.prompt")),
     ],
 )
-def test_replays(fleet: Command, runs: Path, monkeypatch: pytest.MonkeyPatch, how: str, end: tuple[str, str]) -> None:
+def test_replays(fleet: Command, runs: str, monkeypatch: pytest.MonkeyPatch, how: str, end: tuple[str, str]) -> None:
     """A strict replay shows a new request and a failure in words that are the same for like runs."""
-    items = plan(fleet, str(runs), "--experiment", "replay", "--app", APP, "--revision", "r1")
+    items = plan(fleet, runs, *REPLAY)
     monkeypatch.setattr(desk, "how", how)
     assert fleet("work", items, "--output", "out").code == 0
     found = outcomes()
@@ -86,28 +63,27 @@ def test_replays(fleet: Command, runs: Path, monkeypatch: pytest.MonkeyPatch, ho
     assert len({one.cause for one in found}) == 1
 
 
-def test_no_byte_of_a_message(fleet: Command, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_byte_of_a_message(fleet: Command, runs: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever comes of a run, no outcome and no plan holds a byte of its messages, arguments and errors."""
     for how in ("as recorded", "asks otherwise", "raises", "skips"):
         monkeypatch.setattr(desk, "how", how)
-        items = plan(fleet, str(runs), "--experiment", "replay", "--app", APP, "--revision", how)
+        items = plan(fleet, runs, "--experiment", "replay", "--app", APP, "--revision", how)
         assert fleet("work", items, "--output", "out").code == 0
     assert len(outcomes()) == 16
     stored = [file.read_bytes() for file in Path("out").rglob("*") if file.is_file()]
     assert len(stored) == 20
     assert not any(desk.SECRET.encode() in data for data in stored)
-    assert desk.SECRET in (runs / "000.yaml").read_text()
+    assert desk.SECRET in Path(runs, "000.yaml").read_text()
 
 
-def test_same_plan(fleet: Command, runs: Path) -> None:
+def test_same_plan(fleet: Command, runs: str) -> None:
     """The same recordings and options give the same bytes, however the recordings are named."""
-    words = ("--experiment", "check", "--checks", "rules.yaml")
-    assert fleet("plan", runs, *words).out == fleet("plan", "runs/*.yaml", runs, *words).out
+    assert fleet("plan", runs, *CHECK).out == fleet("plan", "runs/*.yaml", runs, *CHECK).out
 
 
-def test_only_what_is_missing(fleet: Command, runs: Path) -> None:
+def test_only_what_is_missing(fleet: Command, runs: str) -> None:
     """Shards share the items, and a second run does only those that have no outcome."""
-    items = plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")
+    items = plan(fleet, runs, *CHECK)
     assert fleet("work", items, "--output", "out", "--shard", "2/3", "--json").json["items"] in {1, 2}
     before = {one.item for one in outcomes()}
     ended = fleet("work", items, "--output", "out", "--concurrency", "3", "--json").json
@@ -116,22 +92,25 @@ def test_only_what_is_missing(fleet: Command, runs: Path) -> None:
     assert fleet("work", items, "--output", "out", "--json").json["known"] == 4
 
 
-def test_damaged_among_others(fleet: Command, runs: Path) -> None:
-    """A damaged recording is unreadable, and the others get their outcomes."""
-    damaged = runs / "001.yaml"
+def test_damaged_among_others(fleet: Command, runs: str) -> None:
+    """A damaged recording, or one of a newer version, is unreadable and named, and the others get their outcomes."""
+    damaged = Path(runs, "001.yaml")
     damaged.write_bytes(damaged.read_bytes()[:-40])
-    (runs / "notes.yaml").write_text("title: not a recording\n")
-    items = plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")
+    Path(runs, "new.yaml").write_text("agenttape: 99\nall: new\n")
+    Path(runs, "notes.yaml").write_text("title: not a recording\n")
+    items = plan(fleet, runs, *CHECK)
     assert fleet("work", items, "--output", "out").code == 0
-    assert verdicts() == ["same", "unreadable", "broken", "same"]
+    assert verdicts() == ["same", "unreadable", "broken", "same", "unreadable"]
     assert outcomes()[1].where.startswith("the recording is damaged")
+    ended = fleet("merge", "out")
+    assert (ended.code, "is of a format that this version" in ended.out) == (3, True)
 
 
-def test_changed_since_the_plan(fleet: Command, runs: Path) -> None:
+def test_changed_since_the_plan(fleet: Command, runs: str) -> None:
     """A recording that was changed or deleted since gets no outcome, is named, and holds up no other."""
-    items = plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")
+    items = plan(fleet, runs, *CHECK)
     desk.record(runs, ["London"])
-    (runs / "001.yaml").unlink()
+    Path(runs, "001.yaml").unlink()
     ended = fleet("work", items, "--output", "out")
     assert ended.code == 3
     assert "its bytes have changed" in ended.err
@@ -139,11 +118,9 @@ def test_changed_since_the_plan(fleet: Command, runs: Path) -> None:
     assert verdicts() == ["broken", "same"]
 
 
-def test_items_by_any_engine(fleet: Command, runs: Path) -> None:
+def test_items_by_any_engine(fleet: Command, runs: str) -> None:
     """One function does one item, given the settings of its plan; an outcome that is there isn't made again."""
-    made = read_plan(
-        Path(plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")).read_text(), "items"
-    )
+    made = planned(fleet, runs, *CHECK)
     first = [work(item, output="out", settings=made.settings) for item in made.items]
     place = Path("out", first[0].key)
     stamp = place.stat().st_mtime_ns
@@ -153,9 +130,9 @@ def test_items_by_any_engine(fleet: Command, runs: Path) -> None:
         work(made.items[0], output="out", settings={})
 
 
-def test_memory_as_store(fleet: Command, runs: Path) -> None:
+def test_memory_as_store(fleet: Command, runs: str) -> None:
     """Outcomes in a store behind a URL are those in a folder, byte for byte."""
-    items = plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")
+    items = plan(fleet, runs, *CHECK)
     assert fleet("work", items, "--output", "out").code == 0
     url = "memory://fleet-outcomes"
     assert fleet("work", items, "--output", url, "--json").json["known"] == 0
@@ -165,27 +142,15 @@ def test_memory_as_store(fleet: Command, runs: Path) -> None:
     assert [one.to_bytes() for one in stored] == [one.to_bytes() for one in outcomes()]
 
 
-def test_a_recording_of_a_newer_version(fleet: Command, runs: Path) -> None:
-    """One recording of an unknown format is named, and all others are checked."""
-    (runs / "new.yaml").write_text("agenttape: 99\nall: new\n")
-    items = plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")
-    assert fleet("work", items, "--output", "out").code == 0
-    assert [(one.verdict, one.cassette) for one in outcomes()][4:] == [("unreadable", "runs/new.yaml")]
-    ended = fleet("merge", "out")
-    assert (ended.code, "is of a format that this version" in ended.out) == (3, True)
-
-
-def test_a_limit_without_a_plan(fleet: Command, runs: Path) -> None:
+def test_a_limit_without_a_plan(fleet: Command, runs: str) -> None:
     """Workers that couldn't see each other's spending do nothing."""
-    made = read_plan(
-        Path(plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")).read_text(), "items"
-    )
+    made = planned(fleet, runs, *CHECK)
     with pytest.raises(ConfigurationError, match="id of their plan"):
         work(made.items[0], output="out", settings=made.settings, max_usd=1)
     assert not Path("out").exists()
 
 
-def test_recordings_behind_urls(fleet: Command, runs: Path) -> None:
+def test_recordings_behind_urls(fleet: Command, runs: str) -> None:
     """Recordings behind a URL are checked and replayed like files, and a command that needs files is refused."""
     del runs
     desk.record("memory://fleet-runs", CITIES)
@@ -198,12 +163,12 @@ def test_recordings_behind_urls(fleet: Command, runs: Path) -> None:
     assert (refused.code, "download" in refused.err) == (2, True)
 
 
-def test_scripts(fleet: Command, runs: Path) -> None:
+def test_scripts(fleet: Command, runs: str) -> None:
     """A script is executed once for all items, even by several threads."""
     Path("script.py").write_text(
         f"from {desk.__name__} import answer\nwith open('loaded', 'a') as file:\n    file.write('once ')\n"
     )
-    items = plan(fleet, str(runs), "--experiment", "replay", "--app", "script.py:answer", "--revision", "r1")
+    items = plan(fleet, runs, "--experiment", "replay", "--app", "script.py:answer", "--revision", "r1")
     assert fleet("work", items, "--output", "out", "--concurrency", "4").code == 0
     assert (verdicts(), Path("loaded").read_text()) == (["same"] * 4, "once ")
 
@@ -219,12 +184,12 @@ def test_scripts(fleet: Command, runs: Path) -> None:
     ],
 )
 def test_bad_work(
-    fleet: Command, runs: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], problem: str
+    fleet: Command, runs: str, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], problem: str
 ) -> None:
     """Work that can't begin is refused with the reason, before anything is stored."""
     for name in ("CI_NODE_INDEX", "CIRCLE_NODE_INDEX", "BUILDKITE_PARALLEL_JOB", "STRATEGY_JOB_INDEX"):
         monkeypatch.delenv(name, raising=False)
-    plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")
+    plan(fleet, runs, *CHECK)
     ended = fleet(*words, "--output", "out")
     assert ended.code == 2
     assert problem in ended.err
@@ -239,53 +204,43 @@ def test_bad_work(
         (("--experiment", "model", "--app", APP), "--model MODEL"),
     ],
 )
-def test_bad_plans(fleet: Command, runs: Path, words: tuple[str, ...], problem: str) -> None:
+def test_bad_plans(fleet: Command, runs: str, words: tuple[str, ...], problem: str) -> None:
     """A plan without what its experiment needs is refused with the option."""
     ended = fleet("plan", runs, *words)
     assert ended.code == 2
     assert problem in ended.err
 
 
-def test_another_revision(fleet: Command, runs: Path) -> None:
-    """A worker refuses to replay with another commit than the planned one, and with changes to it."""
-    commit_here("how = 1\n")
-    items = plan(fleet, str(runs), "--experiment", "replay", "--app", APP)
-    assert fleet("work", items, "--output", "out").code == 0
-    Path("agent.py").write_text("how = 2\n")
-    ended = fleet("work", items, "--output", "out")
-    assert ended.code == 2
-    assert "git checkout" in ended.err
+def test_revisions(fleet: Command, runs: str) -> None:
+    """A plan has the commit of a name; a worker refuses another one, and changes to it; other names are reported."""
 
+    def commit(text: str) -> None:
+        Path("agent.py").write_text(text)
+        for words in (["init", "-q"], ["add", "agent.py"], ["commit", "-qm", "Change it"]):
+            git(*words)
 
-def test_revisions_by_name(fleet: Command, runs: Path) -> None:
-    """A branch is resolved to its commit when planning; a name that can't be compared is reported."""
-    words = (str(runs), "--experiment", "replay", "--app", APP, "--revision")
+    words = (runs, *REPLAY[:-1])
     told = fleet("work", plan(fleet, *words, "r1"), "--output", "out")
     assert (told.code, "revision r1 of the plan can't be compared" in told.err) == (0, True)
-    commit_here("how = 1\n")
-    subprocess.run(["git", "branch", "before"], check=True)
+    commit("how = 1\n")
+    git("branch", "before")
     items = plan(fleet, *words, "before")
     ended = fleet("work", items, "--output", "out")
     assert (ended.code, ended.err) == (0, "")
-    commit_here("how = 2\n")
+    Path("agent.py").write_text("how = 2\n")
+    ended = fleet("work", items, "--output", "out")
+    assert (ended.code, "git checkout" in ended.err) == (2, True)
+    commit("how = 3\n")
     assert fleet("work", items, "--output", "out").code == 2
     assert Path(items).read_text() == fleet("plan", *words, "before").out
     unknown = fleet("plan", *words, "none")
     assert (unknown.code, "name a commit, branch or tag" in unknown.err) == (2, True)
 
 
-def commit_here(text: str) -> None:
-    """Commit a program to a repository in this folder."""
-    git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.com"]
-    Path("agent.py").write_text(text)
-    for words in (["init", "-q"], ["add", "agent.py"], ["commit", "-qm", "Change it"]):
-        subprocess.run([*git, *words], check=True)
-
-
 @pytest.mark.parametrize("store", ["out", "memory://damaged-results"])
-def test_damaged_results(fleet: Command, runs: Path, store: str) -> None:
+def test_damaged_results(fleet: Command, runs: str, store: str) -> None:
     """An empty result, and a copy of another item's, are named, don't count, and are made again."""
-    items = plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")
+    items = plan(fleet, runs, *CHECK)
     made = read_plan(Path(items).read_text(), items)
     assert fleet("work", items, "--output", store).code == 0
     whole = [one.to_bytes() for one in outcomes_in(store, {item.id for item in made.items})]
@@ -302,9 +257,9 @@ def test_damaged_results(fleet: Command, runs: Path, store: str) -> None:
     assert fleet("merge", store, "--json").json["damaged"] == []
 
 
-def test_a_store_that_cannot_be_listed(fleet: Command, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_listed(fleet: Command, runs: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that refuses to be listed ends each command with 3 and its reason, and nothing is worked on."""
-    items = plan(fleet, str(runs), "--experiment", "check", "--checks", "rules.yaml")
+    items = plan(fleet, runs, *CHECK)
 
     def refused(*_: object, **__: object) -> None:
         raise PermissionError("Access Denied")
@@ -312,7 +267,7 @@ def test_a_store_that_cannot_be_listed(fleet: Command, runs: Path, monkeypatch: 
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "find", refused)
     url = "memory://unlisted"
     for words in (
-        ("plan", url, "--experiment", "check", "--checks", "rules.yaml"),
+        ("plan", url, *CHECK),
         ("work", items, "--output", url),
         ("merge", url),
         ("index", url),
@@ -327,7 +282,21 @@ def test_a_store_that_cannot_be_listed(fleet: Command, runs: Path, monkeypatch: 
 def test_the_hash_seed(fleet: Command) -> None:
     """Recordings are replayed with their hash seed, whether the plan is a file or comes from standard input."""
     del fleet
-    Path("agent.py").write_text(AGENT_WITH_A_SET)
+    agent = dedent("""
+        from agenttape_core import boundary, use_cassette
+
+        @boundary("chat")
+        def ask(prompt):
+            return "fine"
+
+        def answer(question):
+            return ask(" ".join({f"{question} {number}" for number in range(100)}))
+
+        if __name__ == "__main__":
+            with use_cassette("runs/one.yaml", mode="record") as cassette:
+                cassette.note_input({"question": "why"})
+                answer("why")
+    """)
 
     def ended(*words: str, seed: str, given: str = "") -> str:
         environment = {**os.environ, "PYTHONHASHSEED": seed}
@@ -335,6 +304,7 @@ def test_the_hash_seed(fleet: Command) -> None:
         done = subprocess.run(command, env=environment, input=given, capture_output=True, text=True, check=True)
         return done.stdout
 
+    Path("agent.py").write_text(agent)
     main = ("-c", "from agenttape_core.cli import main; main()", "fleet")
     ended("agent.py", seed="3")
     items = ended(*main, "plan", "runs", "--experiment", "replay", "--app", "agent:answer", "--revision", "1", seed="4")
@@ -343,28 +313,11 @@ def test_the_hash_seed(fleet: Command) -> None:
         assert "1 same" in ended(*main, "work", file, "--output", output, seed="5", given=items)
 
 
-AGENT_WITH_A_SET = """
-from agenttape_core import boundary, use_cassette
-
-@boundary("chat")
-def ask(prompt):
-    return "fine"
-
-def answer(question):
-    return ask(" ".join({f"{question} {number}" for number in range(100)}))
-
-if __name__ == "__main__":
-    with use_cassette("runs/one.yaml", mode="record") as cassette:
-        cassette.note_input({"question": "why"})
-        answer("why")
-"""
-
-
 @pytest.mark.process
 def test_a_plan_that_is_printed_among_recordings(fleet: Command) -> None:
     """The file that a plan is printed to isn't one of its recordings, though it's empty by then."""
     expected = desk.record(Path("runs"), ["Paris"])
-    words = ["plan", str(expected), "--experiment", "replay", "--app", APP, "--revision", "r1"]
+    words = ["plan", str(expected), *REPLAY]
     command = [sys.executable, "-c", "from agenttape_core.cli import main; main()", "fleet", *words]
     with Path("runs/items.jsonl").open("w") as file:
         subprocess.run(command, stdout=file, check=True)

@@ -6,14 +6,13 @@ import json
 import socket
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 from tests.kit.collector import Receiver
 
-from agenttape_core import open_cassette, use_cassette
+from agenttape_core import open_cassette
 
 from .conftest import Ended, cassettes
 
@@ -85,12 +84,15 @@ def test_what_was_real(program: Program, agenttape: Agenttape) -> None:
     assert "could not be imposed" not in replayed.err
 
 
-@pytest.mark.parametrize("name", ["agents:Desk.ask", "agents.py:stream"])
-def test_function(folder: Path, program: Program, agenttape: Agenttape, name: str) -> None:
-    """A function is called in a process of its own, however it gives its answers, and its cassette is named by it."""
+@pytest.mark.parametrize(
+    ("name", "shown"), [("agents:Desk.ask", "Paris: "), ("agents.py:stream", "Paris: "), ("agents:main", "[] Paris: ")]
+)
+def test_function(folder: Path, program: Program, agenttape: Agenttape, name: str, shown: str) -> None:
+    """A function is called in a process of its own, without arguments on its command line, and names its cassette."""
     program(
         "agents.py",
         """
+        import argparse
         from tools import look_up
 
         class Desk:
@@ -101,40 +103,21 @@ def test_function(folder: Path, program: Program, agenttape: Agenttape, name: st
         async def stream():
             print(look_up("Paris"))
             yield 1
+
+        def main():
+            parser = argparse.ArgumentParser()
+            parser.add_argument("cities", nargs="*")
+            print(parser.parse_args().cities, look_up("Paris"))
         """,
     )
     recorded = agenttape("record", name)
-    assert recorded.code == 0
+    assert (recorded.code, recorded.out.startswith(shown)) == (0, True)
     assert cassettes(folder) == [f"{name.replace('.py:', '.').replace(':', '.')}.yaml"]
     assert agenttape("replay", name)[:2] == recorded[:2]
 
 
-def test_spans_of_a_replay_are_marked(program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replay adds its run id to the resource attributes of the program's own spans; a recording adds nothing."""
-    told = program(
-        "told.py",
-        """
-        import os, sys
-        from tools import look_up
-
-        look_up("Paris")
-        print(os.environ["OTEL_RESOURCE_ATTRIBUTES"], file=sys.stderr)
-        """,
-    )
-    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=desk")
-    monkeypatch.setenv("AGENTTAPE_EVENTS", "events.jsonl")
-    attributes = {
-        subcommand: agenttape(subcommand, "--cassette", "run", "--", "python", told).err
-        for subcommand in ("record", "replay")
-    }
-    events = [json.loads(line) for line in Path("events.jsonl").read_text().splitlines()]
-    assert [event["event"] for event in events if "call" in event["event"]] == ["call.recorded", "call.replayed"]
-    assert "service.name=desk\n" in attributes["record"]
-    assert f"service.name=desk,replay_run_id={events[-1]['run_id']}\n" in attributes["replay"]
-
-
 def test_spans_that_a_program_sends(program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A collector in `allow_hosts` gets the spans of the program's own tracer, those of a replay with its id."""
+    """A collector in `allow_hosts` gets a program's own spans; a replay adds its id to their resource attributes."""
     traced = program(
         "traced.py",
         """
@@ -154,35 +137,17 @@ def test_spans_that_a_program_sends(program: Program, agenttape: Agenttape, monk
     with Receiver() as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
         monkeypatch.setenv("AGENTTAPE_ALLOW_HOSTS", "127.0.0.1")
+        monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=desk")
         found = []
         for subcommand in ("record", "replay"):
             ended = agenttape(subcommand, "--cassette", "run", "--", "python", traced)
             assert ended.code == 0, ended.err
+            assert set(collector.resources("service.name")) == {"desk"}
             found.append(([span.name for span in collector.spans], collector.resources("replay_run_id")))
             collector.requests.clear()
     (recorded, none), (replayed, ids) = found
     assert (recorded, none, replayed) == (["Paris", "Oslo"], [""], ["Paris", "Oslo"])
     assert [len(run_id) for run_id in ids] == [32]
-
-
-def test_function_that_reads_arguments(program: Program, agenttape: Agenttape) -> None:
-    """The `main` of a program, which reads the command line, finds no arguments there."""
-    program(
-        "desk.py",
-        """
-        import argparse
-        from tools import look_up
-
-        def main():
-            parser = argparse.ArgumentParser()
-            parser.add_argument("cities", nargs="*")
-            print(parser.parse_args().cities, look_up("Paris"))
-        """,
-    )
-    recorded = agenttape("record", "desk:main")
-    assert recorded.code == 0
-    assert recorded.out.startswith("[] Paris: ")
-    assert agenttape("replay", "desk:main")[:2] == recorded[:2]
 
 
 def test_miss(program: Program, agenttape: Agenttape) -> None:
@@ -456,19 +421,6 @@ def test_nested_session(folder: Path, program: Program, agenttape: Agenttape) ->
     assert "No cassette yet: " in caught.err
     assert "  and so did 1 other block of the command\n" in caught.err
     assert cassettes(folder) == ["ask.yaml"]
-
-
-def test_by_a_test(folder: Path, program: Program, agenttape: Agenttape) -> None:
-    """What the command has recorded, a session of a test replays, and the other way round: it is one format."""
-    assert agenttape("record", "--", "python", program("ask.py", ASK), "Paris").code == 0
-    sys.path.insert(0, str(folder))
-    try:
-        with use_cassette("ask") as session:
-            import_module("tools").look_up("Paris")
-    finally:
-        sys.path.remove(str(folder))
-        del sys.modules["tools"]
-    assert str(session.report) == "1 replayed, 0 recorded"
 
 
 def test_nothing_to_record(folder: Path, program: Program, agenttape: Agenttape) -> None:

@@ -119,7 +119,7 @@ def third_party(folder: Path) -> tuple[str, Callable[[], list[dict[str, Any]]]]:
     return "slow://any", lambda: [json.loads(line) for line in told.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.fixture(params=["nats", "third_party"])
+@pytest.fixture(params=[pytest.param("nats", marks=pytest.mark.night), "third_party"])
 def sink(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Each sink in turn, as the setting of events, beside the programs."""
     url, told = request.getfixturevalue(request.param)

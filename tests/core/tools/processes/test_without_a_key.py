@@ -82,7 +82,10 @@ def shop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_API_KEY", "sk")
 
 
-@pytest.mark.parametrize("kind", [*PROGRAMS, "function"])
+@pytest.mark.parametrize(
+    "kind",
+    [*(each for each in PROGRAMS if each != "spawn"), "function", pytest.param("spawn", marks=pytest.mark.night)],
+)
 def test_a_command_says_so(
     kind: str, program: Callable[..., str], agenttape: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:

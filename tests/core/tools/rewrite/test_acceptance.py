@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -19,10 +20,14 @@ from .programs import SECRET
 pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).resolve().parents[4]
-KINDS = ("functions", "langchain", "langgraph")
 
 
-def test_replays_after_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "kinds",
+    [("functions",), pytest.param(("functions", "langchain", "langgraph"), marks=pytest.mark.night)],
+    ids=["functions", "frameworks"],
+)
+def test_replays_after_the_rule(kinds: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The secret is in no byte any more, and a program that holds it gets it back, in frameworks too."""
     rules = dedent("""\
         [tool.agenttape]
@@ -31,7 +36,7 @@ def test_replays_after_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     def ran(mode: str, **variables: str) -> Any:
         """Run programs in a process of its own, and return what they came to."""
-        command = [sys.executable, "-m", "tests.core.tools.rewrite.programs", mode, *KINDS]
+        command = [sys.executable, "-m", "tests.core.tools.rewrite.programs", mode, *kinds]
         environment = {**os.environ, **variables, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -40,7 +45,7 @@ def test_replays_after_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PROJECT", SECRET)
     recorded = ran("all")
-    assert all(SECRET in (tmp_path / f"{kind}.yaml").read_text() for kind in KINDS)
+    assert all(SECRET in (tmp_path / f"{kind}.yaml").read_text() for kind in kinds)
 
     (tmp_path / "pyproject.toml").write_text(rules)
     assert run(["check", "--only", "secrets", "."]) == 1

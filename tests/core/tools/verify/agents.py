@@ -136,10 +136,6 @@ def hangs() -> None:
         time.sleep(60)
 
 
-def returns_nothing() -> None:
-    """Ask for nothing."""
-
-
 # -- what once was wrong with replays, each in a program of its own ---------------------------------------------
 
 

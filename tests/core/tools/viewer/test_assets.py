@@ -102,7 +102,7 @@ def test_colours_can_be_read(theme: int) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.night), "dark"])
 def test_accessibility(opened: Opened, support: Path, changed: Path, scheme: str) -> None:
     """Axe finds nothing in a page, in one of two runs, or in its help; roles, names, order and contrast among it."""
 
