@@ -11,22 +11,16 @@ import pytest
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.cli.app import run
-from agenttape_core.integration import Boundary, current_session, intercept
 
 from ...kit.ended import Ended
+from ..session.world import call
 from .recorded_kinds import KINDS, record_kinds
 
 
-def answer(model: str, question: str) -> str:
+def answer(model: str, question: str) -> Any:
     """Ask a model, as an integration does."""
-    session = current_session()
-    assert session is not None
-    return intercept(
-        session.cross(
-            Boundary("chat"), "answer", {"model": model, "messages": [{"role": "user", "content": question}]}
-        ),
-        lambda: f"{question} Yes.",
-    )
+    messages = [{"role": "user", "content": question}]
+    return call("answer", lambda: f"{question} Yes.", "chat", model=model, messages=messages)
 
 
 @boundary("tool")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -11,6 +10,8 @@ import pytest
 
 from agenttape_core import use_cassette
 from agenttape_core.cli.app import COMMANDS, EXPERIMENTS, run
+
+from ...kit.git import git
 
 NOTHING = "nothing/empty.yaml"
 IDLE = ["program.py:idle", "--cassette", NOTHING]
@@ -83,8 +84,8 @@ def test_nothing_judged(
     Path("checks.yaml").write_text("checks: 1\nevery: [{never: pay}, {at_most: {tokens: 1}}]\n", encoding="utf-8")
     Path("folder").mkdir()
     monkeypatch.syspath_prepend(Path.cwd())
-    for words in (["init", "-q"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x", "--allow-empty"]):
-        subprocess.run(["git", *words], check=True)
+    git("init", "-q")
+    git("commit", "-qm", "x", "--allow-empty")
     with use_cassette(NOTHING, mode="all"):
         pass
     words, code, sentence = REFUSED[subcommand]

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from agenttape_core import boundary, use_cassette
-from agenttape_core.integration import Boundary, Usage, current_session, intercept
+from agenttape_core.integration import Boundary, Usage
+
+from ..session.world import call
 
 LENGTH = 9000
 """The tokens of each request, as its provider counts them."""
@@ -27,13 +29,10 @@ def run(folder: Path) -> Callable[..., Path]:
     """Return what records requests as a run."""
 
     def record(name: str, *requests: Mapping[str, Any]) -> Path:
-        usage = Usage(input_tokens=LENGTH, output_tokens=1)
+        chat = Boundary("chat", usage=lambda _: Usage(input_tokens=LENGTH, output_tokens=1))
         with use_cassette(folder / name, mode="record"):
             for request in requests:
-                session = current_session()
-                assert session is not None
-                chat = Boundary("chat", usage=lambda _: usage)
-                intercept(session.cross(chat, "Model", {"model": "gpt-5-mini", **request}), lambda: "Yes.")
+                call("Model", lambda: "Yes.", chat, model="gpt-5-mini", **request)
         return Path(name)
 
     return record
@@ -46,7 +45,10 @@ def broken_run(run: Callable[..., Path]) -> Path:
 
 
 def test_show_tells_what_broke(broken_run: Path, command: Any) -> None:
-    """`show --cache` names the calls, the place, the words that differ, and what it cost."""
+    """`show --cache` names the calls, the place, the words that differ, and what it cost; `check` warns of it."""
+    done = command("check", "--only", "cache", broken_run)
+    assert done.code == 0
+    assert "cache: doesn't continue the prefix of call 1 at messages[0].content" in done.out
     out = command("show", "--cache", broken_run).out
     assert "call 2 doesn't continue the prefix of call 1 at messages[0].content: a date or a time" in out
     assert "[-00-]" in out
@@ -63,13 +65,6 @@ def test_several_runs_of_a_program_are_one_sequence(run: Callable[..., Path], co
     out = command("show", "--cache", one, two).out
     assert "two.yaml call 1 doesn't continue the prefix of" in out.replace("\n", "")
     assert "one.yaml call 1" in out
-
-
-def test_check_warns(broken_run: Path, command: Any) -> None:
-    """`check --only cache` warns of a broken prefix at the line of its call, and passes."""
-    done = command("check", "--only", "cache", broken_run)
-    assert done.code == 0
-    assert "cache: doesn't continue the prefix of call 1 at messages[0].content" in done.out
 
 
 @pytest.mark.parametrize(("limit", "code"), [("uncached_tokens: 17999", 1), ("uncached_tokens: 18000", 0)])
@@ -89,9 +84,7 @@ def test_a_call_without_a_prompt_is_no_miss(
 ) -> None:
     """Embeddings have no prompt cache, so a limit passes; a model whose prompt can't be read makes it fail."""
     with use_cassette(folder / "one.yaml", mode="record"):
-        session = current_session()
-        assert session is not None
-        intercept(session.cross(Boundary(kind), "Model", request_), lambda: [[1.0]])
+        call("Model", lambda: [[1.0]], kind, **request_)
     (folder / "rules.yaml").write_text("checks: 1\nevery:\n- at_most: {uncached_tokens: 9, cache_miss_dollars: 1}\n")
     assert command("check", "one.yaml", "--checks", "rules.yaml").code == code
 
@@ -111,10 +104,7 @@ def test_stats_add_up_what_providers_read_from_their_caches(folder: Path, comman
     answer = {"role": "assistant", "content": "Yes.", "usage_metadata": {"input_token_details": {"cache_read": 1024}}}
     with use_cassette(folder / "read.yaml", mode="record"):
         for request in REQUESTS:
-            session = current_session()
-            assert session is not None
-            call = session.cross(Boundary("chat"), "Model", {"model": "gpt-5-mini", **request})
-            intercept(call, lambda: {"message": answer})
+            call("Model", lambda: {"message": answer}, "chat", model="gpt-5-mini", **request)
     plain = command("show", "--stats", "read.yaml", *way, "--json").json
     assert (plain["groups"][0] if way else plain)["cached_tokens"] == 2048
     assert "cached_tokens" not in command("ls", "read.yaml", "--json").json[0]

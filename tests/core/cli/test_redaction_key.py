@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,64 +11,62 @@ import pytest
 from agenttape_core import open_cassette
 from agenttape_core.cli.app import COMMANDS
 
+from ...kit.git import git
 from .conftest import record
 
 WEATHER, SNOW = "cassettes/weather.yaml", "cassettes/snow.yaml"
 JOURNAL = "cassettes/.cut.yaml.4711-0a1b2c3d.journal"
 TABLE = [
-    ["show", WEATHER],
-    ["show", WEATHER, "--call", "1"],
-    ["diff", WEATHER, SNOW],
-    ["export", WEATHER],
-    ["export", WEATHER, "--format", "otel"],
-    ["ls"],
-    ["show", "--stats"],
-    ["show", "--timeline", WEATHER],
-    ["check"],
-    ["check", "--stale", "--coverage", "--score"],
-    ["cassette", "prune"],
-    ["init"],
-    ["diff"],
-    ["diff", "--base", "HEAD", "--report", "diff.md"],
-    ["cassette", "redact", "--value-from-env", "ASKED", WEATHER],
-    ["cassette", "migrate"],
-    ["cassette", "convert", WEATHER, "once.jsonl"],
-    ["cassette", "recover", JOURNAL],
-    ["show", WEATHER, "--html", "page.html"],
-    ["show", WEATHER, SNOW, "--html", "page.html"],
-    ["import", WEATHER],
-    ["review", "list"],
-    ["review", "accept", "--all"],
-    ["review", "reject", "--all"],
-    ["review", WEATHER],
-    ["check", WEATHER, "--checks", "checks.yaml"],
-    [
-        "check",
-        "--checks",
-        "checks.yaml",
-        *(word for form in ("xml", "sarif", "trx", "md") for word in ("--report", f"a.{form}")),
-    ],
-    ["cassette", "checksum", WEATHER],
-    ["doctor"],
-    ["cassette", "schema"],
-    ["export", WEATHER, "--format", "oracle"],
-    ["fleet", "plan", "cassettes", "--experiment", "check", "--checks", "checks.yaml"],
-    ["fleet", "forget", "cassettes", "--older-than", "90d", "--dry-run"],
-    ["show", "cassettes/damaged0.yaml"],
-    ["show", "cassettes/damaged1.yaml"],
+    line.split()
+    for line in f"""
+    show {WEATHER}
+    show {WEATHER} --call 1
+    show {WEATHER} --html page.html
+    show {WEATHER} {SNOW} --html page.html
+    show --stats
+    show --timeline {WEATHER}
+    show cassettes/damaged0.yaml
+    show cassettes/damaged1.yaml
+    ls
+    export {WEATHER}
+    export {WEATHER} --format otel
+    export {WEATHER} --format oracle
+    diff
+    diff {WEATHER} {SNOW}
+    diff --base HEAD --report diff.md
+    check
+    check --stale --coverage --score
+    check {WEATHER} --checks checks.yaml
+    check --checks checks.yaml --report a.xml --report a.sarif --report a.trx --report a.md
+    review list
+    review accept --all
+    review reject --all
+    review {WEATHER}
+    cassette checksum {WEATHER}
+    cassette convert {WEATHER} once.jsonl
+    cassette migrate
+    cassette prune
+    cassette recover {JOURNAL}
+    cassette redact --value-from-env ASKED {WEATHER}
+    cassette schema
+    doctor
+    import {WEATHER}
+    init
+    fleet plan cassettes --experiment check --checks checks.yaml
+    fleet forget cassettes --older-than 90d --dry-run
+    """.strip().splitlines()
 ]
 
 
 @pytest.fixture
 def keys(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The keys of two cassettes, one of them changed since the last commit, and of a journal; two are damaged."""
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
     monkeypatch.setenv("ASKED", "Rain?")
     (folder / "checks.yaml").write_text("checks: 1\nevery:\n- never: look_up\n")
     found = [_key(folder / WEATHER), _key(record(folder / SNOW, "Snow?"))]
-    subprocess.run(["git", "init", "-q", "."], check=True)
-    subprocess.run(["git", "add", "-A"], check=True)
-    subprocess.run(["git", *who, "commit", "-qm", "first"], check=True)
+    git("init", "-q", ".")
+    git("add", "-A")
+    git("commit", "-qm", "first")
     found.append(_key(record(folder / SNOW, "Hail?")))
     shutil.copy(record(folder / "other.yaml", "Sleet?"), folder / "cassettes" / "snow.pending.yaml")
     found.append(_key(folder / "other.yaml"))
@@ -92,16 +89,7 @@ def test_every_verb_is_in_the_table() -> None:
     """A command that is new comes into this table, or runs programs."""
     # Commands that run programs: `test_programs_keep_the_key` has them, or their own tests. What `serve` answers is
     # what `export` writes, and the tools of `mcp` are other commands.
-    elsewhere = {
-        "update",
-        "lab",
-        "record",
-        "replay",
-        "verify",
-        "serve",
-        "mcp",
-    }
-
+    elsewhere = {"update", "lab", "record", "replay", "verify", "serve", "mcp"}
     assert {" ".join(words[: 1 + (words[0] == "cassette")]) for words in TABLE} | elsewhere == set(COMMANDS)
 
 

@@ -12,31 +12,30 @@ from typing import Any, cast
 
 import pytest
 
-from agenttape_core import boundary, use_cassette
-from agenttape_core.integration import Boundary, current_session, intercept
-from agenttape_core.schema import Interaction, Outcome, RecordedError
+from agenttape_core import use_cassette
+from agenttape_core.schema import Outcome, RecordedError
 from agenttape_core.tools.model_server import ModelServer, Provider, serve_models
 from agenttape_core.tools.model_server.answers import RecordedAnswer, RecordedAnswers, UnknownRequest, asked_in
 from agenttape_core.tools.model_server.wire import chat_completion, message, response, response_events, said_in
 from agenttape_core.tools.reading.provider_calls import model_call, pieces_in, request_to_model
 
+from ...kit import records
+from ..session.world import call
+
 ASKED = {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "Hello"}]}
-
-
-@boundary("tool")
-def walk() -> str:
-    """Walk."""
-    return "far"
 
 
 @pytest.fixture
 def talk(folder: Path) -> Path:
     """A recorded call of a model."""
-    with use_cassette(folder / "talk.yaml", mode="record"):
-        session = current_session()
-        assert session is not None
-        intercept(session.cross(Boundary("chat"), "Model", ASKED), lambda: "Good morning.")
-    return folder / "talk.yaml"
+    return talked(folder / "talk.yaml", "Good morning.")
+
+
+def talked(path: Path, answer: str) -> Path:
+    """Record a call of a model."""
+    with use_cassette(path, mode="record"):
+        call("Model", lambda: answer, "chat", **ASKED)
+    return path
 
 
 @pytest.fixture
@@ -46,56 +45,46 @@ def served(talk: Path) -> Iterator[ModelServer]:
         yield server
 
 
-def posted(
+def answered(
     server: ModelServer, body: bytes | None, path: str = "/v1/chat/completions", **headers: str
-) -> tuple[int, Any]:
-    """Post a body, and return the status and the object of the answer."""
+) -> tuple[int, bytes]:
+    """Post a body, and return the status and the bytes of the answer."""
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
     try:
         given = {"Content-Type": "application/json", "Connection": "close", **headers}
         connection.request("GET" if body is None else "POST", path, body, given)
         response = connection.getresponse()
-        return response.status, json.loads(response.read())
+        return response.status, response.read()
     finally:
         connection.close()
+
+
+def posted(*asked: Any, **headers: str) -> tuple[int, Any]:
+    """Post a body, and return the status and the object of the answer."""
+    status, body = answered(*asked, **headers)
+    return status, json.loads(body)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--pace", "slow"], "--pace: expected none, recorded or a factor"),
-        (["--as", "google"], "'google' is not one of 'openai', 'anthropic'"),
+        (["talk.yaml", "--as", "openai", "--pace", "slow"], "--pace: expected none, recorded or a factor"),
+        (["talk.yaml", "--as", "google"], "'google' is not one of 'openai', 'anthropic'"),
+        (["talk.yaml", "talk.yaml"], "--as openai or --as anthropic"),
+        (["talk.yaml", "--pace", "recorded"], "--as openai or --as anthropic"),
+        (["talk.yaml", "--on-repeat", "cycle"], "--as openai or --as anthropic"),
+        (["tool.yaml", "--as", "openai"], "tool.yaml: no call of a model is recorded"),
+        (["talk.yaml", "--as", "openai", "--port", "PORT"], "--port"),
+        (["-", "--as", "openai"], "name a file"),
     ],
 )
-def test_wrong_options_are_refused(talk: Path, command: Any, words: list[str], said: str) -> None:
-    """A pace or a provider that isn't known is refused before the server starts."""
-    done = command("serve", talk, "--as", "openai", *words)
+def test_wrong_usage(served: ModelServer, command: Any, words: list[str], said: str) -> None:
+    """Wrong options, a port in use and what holds no model's call are refused, with what to do."""
+    with use_cassette("./tool.yaml", mode="record"):
+        call("walk", lambda: "far")
+    done = command("serve", *(word.replace("PORT", str(served.server_port)) for word in words))
     assert done.code == 2
     assert said in done.err.replace("\n", " ")
-
-
-def test_options_of_models_need_a_provider(talk: Path, command: Any) -> None:
-    """Several cassettes, a pace and repeats are for models, so they need --as."""
-    for words in ([talk], ["--pace", "recorded"], ["--on-repeat", "cycle"]):
-        done = command("serve", talk, *words)
-        assert done.code == 2
-        assert "--as openai or --as anthropic" in done.err
-
-
-def test_a_recording_without_models_is_refused(folder: Path, command: Any) -> None:
-    """A cassette in which no model was called has nothing to serve, and the message says what to do."""
-    with use_cassette(folder / "walk.yaml", mode="record"):
-        walk()
-    done = command("serve", "walk.yaml", "--as", "openai")
-    assert done.code == 2
-    assert "walk.yaml: no call of a model is recorded" in done.err
-
-
-def test_a_port_in_use_is_refused(served: ModelServer, talk: Path, command: Any) -> None:
-    """A port that another program has is refused with the option for another one."""
-    done = command("serve", talk, "--as", "openai", "--port", served.server_port)
-    assert done.code == 2
-    assert "--port" in done.err
 
 
 @pytest.mark.parametrize(
@@ -150,28 +139,14 @@ def test_a_client_that_leaves_changes_nothing(served: ModelServer, capsys: pytes
     assert capsys.readouterr().err == ""
 
 
-def test_standard_input_is_refused(command: Any) -> None:
-    """A cassette can't come from standard input, which is for Ctrl-C."""
-    done = command("serve", "-", "--as", "openai")
-    assert done.code == 2
-    assert "name a file" in done.err
-
-
 def exchange(asked: dict[str, Any], code: int, *chunks: Any, path: str = "/v1/chat/completions", **how: Any) -> Any:
     """Return a request over HTTP as the transports record it, as the answers of a server."""
     head = {"status": code, "headers": [{"Content-Type": "application/json"}, {"Retry-After": "7"}]}
-    item = Interaction(
-        number=1,
-        kind="http",
-        name="api.test",
-        address="api.test",
-        fingerprint="",
-        request={"method": "POST", "url": {"host": "api.test", "path": path}, "body": asked},
-        outcome=Outcome(**{"status": "streamed", "chunks": [head, *chunks], "ended": "exhausted", **how}),
-    )
-    call = model_call(item)
+    request = {"method": "POST", "url": {"host": "api.test", "path": path}, "body": asked}
+    outcome = Outcome(**{"status": "streamed", "chunks": [head, *chunks], "ended": "exhausted", **how})
+    item = records.call(kind="http", request=request, outcome=outcome)
     wanted = asked_in(*request_to_model(path, asked))
-    return RecordedAnswer("talk.yaml", item, call, None, wanted, None)
+    return RecordedAnswer("talk.yaml", item, model_call(item), None, wanted, None)
 
 
 PATHS: list[tuple[Provider, str, bool]] = [
@@ -196,10 +171,7 @@ def test_bytes_that_are_not_utf8_are_sent_as_recorded() -> None:
     """Damaged text comes back byte for byte."""
     answer = exchange(ASKED, 200, {"text": {"$str": '{"a": "\\udcff"}'}})
     with ModelServer(RecordedAnswers([answer]), "openai") as server:
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
-        connection.request("POST", "/v1/chat/completions", json.dumps(ASKED), {"Connection": "close"})
-        assert connection.getresponse().read() == b'{"a": "\xff"}'
-        connection.close()
+        assert answered(server, json.dumps(ASKED).encode())[1] == b'{"a": "\xff"}'
 
 
 @pytest.mark.parametrize(
@@ -256,12 +228,8 @@ def test_vectors_are_sent_in_the_form_that_is_asked_for() -> None:
 
 def test_a_request_of_several_cassettes_has_all_their_answers(talk: Path, folder: Path) -> None:
     """A request that two cassettes hold was recorded twice."""
-    (folder / "again").mkdir()
-    with use_cassette(folder / "again/talk.yaml", mode="record"):
-        session = current_session()
-        assert session is not None
-        intercept(session.cross(Boundary("chat"), "Model", ASKED), lambda: "Good evening.")
-    with serve_models(talk, folder / "again/talk.yaml") as server:
+    again = talked(folder / "again/talk.yaml", "Good evening.")
+    with serve_models(talk, again) as server:
         found = [posted(server, json.dumps(ASKED).encode()) for _ in range(3)]
     assert [status for status, _ in found] == [200, 200, 409]
     texts = [answer["choices"][0]["message"]["content"] for _, answer in found[:2]]
@@ -367,12 +335,9 @@ def test_a_stream_of_another_provider_comes_in_its_pieces(path: str, events: lis
         ("anthropic", "/v1/messages"),
     ):
         with ModelServer(RecordedAnswers([answer]), cast("Provider", provider)) as server:
-            connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
             form = {"input": ASKED["messages"]} if asked == "/v1/responses" else {"messages": ASKED["messages"]}
             body = json.dumps({"model": "gpt-5-mini", "stream": True, **form})
-            connection.request("POST", asked, body, {"Connection": "close", "Content-Type": "application/json"})
-            streamed = connection.getresponse().read().decode()
-            connection.close()
+            streamed = answered(server, body.encode(), asked)[1].decode()
         assert [piece for piece in ("Good ", "morn", "ing.") if f'"{piece}"' not in streamed] == []
 
 

@@ -12,9 +12,11 @@ import pytest
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.errors import BudgetExceededError
-from agenttape_core.integration import Boundary, Usage, aintercept, current_session
+from agenttape_core.integration import Boundary, Usage
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading.prices import Price, PriceTable
+
+from ..session.world import acall
 
 CHAT = Boundary("chat", usage=lambda _: Usage(input_tokens=1000, output_tokens=1000))
 CHEAP = Boundary("chat", usage=lambda _: Usage(input_tokens=100, output_tokens=100))
@@ -30,9 +32,7 @@ async def ask(question: str, made: list[str], gate: asyncio.Event | None = None)
             await gate.wait()
         return question
 
-    session = current_session()
-    assert session is not None
-    return await aintercept(session.cross(CHAT, "M", {"model": "m", "question": question}), real)
+    return await acall("M", real, CHAT, model="m", question=question)
 
 
 async def ask_together(count: int, made: list[str]) -> list[Any]:
@@ -111,9 +111,7 @@ def test_money_that_others_give_back(tmp_path: Path) -> None:
             return "cheap"
 
         with use_cassette(tmp_path / "0.yaml", mode="all"):
-            session = current_session()
-            assert session is not None
-            asyncio.run(aintercept(session.cross(CHEAP, "M", {"model": "m", "question": "0"}), real))
+            asyncio.run(acall("M", real, CHEAP, model="m", question="0"))
 
     run(tmp_path, 0, [])
     made: list[str] = []

@@ -19,6 +19,8 @@ from agenttape_core.experiments import mutants
 from agenttape_core.experiments.strategies.mutants.running import changed_lines
 from agenttape_core.results import MutationScore
 
+from ....kit.git import git
+
 pytestmark = pytest.mark.process
 
 DESK = '''
@@ -120,28 +122,27 @@ def verdicts(found: MutationScore, place: str) -> dict[str, str]:
 
 
 def test_prompts_are_killed(found: MutationScore) -> None:
-    """Each edit of a prompt that reaches a recorded request is a miss."""
+    """Each edit of a prompt, of a tool's description or of its schema that reaches a recorded request is a miss."""
     assert verdicts(found, "PROMPT =") == dict.fromkeys(
         ("drop_sentence", "drop_sentence~2", "negate_sentence", "empty"), "miss"
     )
     operators = ("drop_placeholder", "drop_placeholder~2", "swap_placeholders", "negate_sentence", "empty")
     asked = verdicts(found, "said = ask")
     assert {name: asked[name] for name in operators} == dict.fromkeys(operators, "miss")
+    assert verdicts(found, '"description": "Tell')["empty"] == "miss"
+    schema = verdicts(found, '"parameters": {')
+    assert {schema[name] for name in ("drop_field", "type", "optional")} == {"miss"}
 
 
 def test_settings_that_hide(found: MutationScore) -> None:
-    """A survivor that a setting hides says which."""
+    """A survivor that a setting hides says which, and comes first in the result, which is data."""
+    plain = json.loads(json.dumps(found.to_dict()))
+    assert plain["mutants"][0]["verdict"] == "survived"
+    assert set(plain["by_kind"]) == {"prompts", "tools", "schemas"}
+    assert list(plain["by_file"]) == ["desk.py"]
+    assert "survived: no test catches these" in str(found)
     (style,) = [one for one in found.survivors if one.mutant.operator == "empty"]
     assert (style.mutant.before, style.words) == ("Answer in one short sentence.", "ignore hides it: arguments.style")
-
-
-def test_tools_and_schemas(found: MutationScore) -> None:
-    """Edits of the description of a tool and of its schema are misses."""
-    assert verdicts(found, '"description": "Tell')["empty"] == "miss"
-    schema = verdicts(found, '"parameters": {')
-    assert {name: schema[name] for name in ("drop_field", "type", "optional")} == dict.fromkeys(
-        ("drop_field", "type", "optional"), "miss"
-    )
 
 
 def test_what_no_test_reaches(found: MutationScore) -> None:
@@ -153,34 +154,21 @@ def test_what_no_test_reaches(found: MutationScore) -> None:
     assert "no test runs this line" in str(found)
 
 
-def test_result(found: MutationScore) -> None:
-    """The result is data: scores by kind and file, and survivors first."""
-    plain = json.loads(json.dumps(found.to_dict()))
-    assert plain["mutants"][0]["verdict"] == "survived"
-    assert set(plain["by_kind"]) == {"prompts", "tools", "schemas"}
-    assert list(plain["by_file"]) == ["desk.py"]
-    assert "survived: no test catches these" in str(found)
-
-
 def test_tests(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Tests are programs: those with a cassette take part, red ones are named, and no file changes."""
-    (project / "test_red.py").write_text(
-        TESTS.replace("YES, 3", "NO")
-        .replace("test_answers", "test_red")
-        .replace("cassette(", 'cassette("cassettes/test_desk/test_answers.yaml", ')
-    )
+
+    def files() -> dict[str, bytes]:
+        return {str(path): path.read_bytes() for path in project.rglob("*") if path.is_file()}
+
+    red = TESTS.replace("YES, 3", "NO").replace("test_answers", "test_red")
+    (project / "test_red.py").write_text(red.replace("cassette(", f'cassette("{CASSETTE}", '))
     try:
-        names = {
-            path.relative_to(project).as_posix(): path.read_bytes() for path in project.rglob("*") if path.is_file()
-        }
+        before = files()
         assert run(["lab", "mutants", "--only=prompts", "--runs=3", "--source=desk.py", "--json"]) == 1
-        found = json.loads(capsys.readouterr().out)
-        after = {
-            path.relative_to(project).as_posix(): path.read_bytes() for path in project.rglob("*") if path.is_file()
-        }
-        assert after == names
+        assert files() == before
     finally:
         (project / "test_red.py").unlink()
+    found = json.loads(capsys.readouterr().out)
     assert found["tests"] == ["test_desk.py::test_answers"]
     assert found["excluded"] == {"test_red.py::test_red": "fails without an edit: AssertionError: "}
     assert found["notes"][1] == "took no part: 2 tests without a cassette"
@@ -280,21 +268,15 @@ def test_in_a_run_of_pytest(project: Path) -> None:
     assert "(--runs 1 --seed 8)" in ended.stdout
 
 
-def test_since(tmp_path: Path) -> None:
+def test_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only lines that have changed since a revision are edited, and those of new files."""
-
-    def git(*words: str) -> None:
-        who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
-        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
-
-    (tmp_path / "a.py").write_text("one = 1\ntwo = 2\nthree = 3\n")
+    monkeypatch.chdir(tmp_path)
+    Path("a.py").write_text("one = 1\ntwo = 2\nthree = 3\n")
     git("init", "-q")
     git("add", ".")
     git("commit", "-qm", "Begin")
-    (tmp_path / "a.py").write_text("one = 1\ntwo = 22\nthree = 3\nfour = 4\n")
-    (tmp_path / "ä.py").write_text("new = 1\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        assert changed_lines("HEAD") == {tmp_path / "a.py": {2, 4}, tmp_path / "ä.py": {1}}
-        with pytest.raises(ConfigurationError, match="name a commit, branch or tag: --base main"):
-            changed_lines("nowhere")
+    Path("a.py").write_text("one = 1\ntwo = 22\nthree = 3\nfour = 4\n")
+    Path("ä.py").write_text("new = 1\n")
+    assert changed_lines("HEAD") == {tmp_path / "a.py": {2, 4}, tmp_path / "ä.py": {1}}
+    with pytest.raises(ConfigurationError, match="name a commit, branch or tag: --base main"):
+        changed_lines("nowhere")

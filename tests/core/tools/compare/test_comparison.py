@@ -14,33 +14,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core import compare_cassettes, use_cassette
+from agenttape_core import compare_cassettes
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
-from agenttape_core.integration import Boundary, current_session, intercept
-from agenttape_core.schema import Freeze, Header, IndexRow, Interaction, Outcome, Redaction, Step
-from agenttape_core.storage import write_cassette
+from agenttape_core.schema import Freeze, IndexRow, Interaction, Outcome, Redaction, Step
 from agenttape_core.tools.compare import StepRow, aligned
+
+from ....kit.records import call, step, written
 
 Records = Sequence[Interaction | Step]
 
 
 def interaction(number: int, said: Any = "hello", **changes: Any) -> Interaction:
     """An interaction of a model that answers something."""
-    fields: dict[str, Any] = {
-        "number": number,
-        "kind": "chat",
-        "name": "Model",
-        "address": f"agent/model#{number}",
-        "fingerprint": f"f{number}",
-        "request": {"messages": [{"role": "user", "content": f"the question number {number}"}]},
-        "outcome": Outcome(status="returned", value=said),
-    }
-    return Interaction.model_validate({**fields, **changes})
-
-
-def step(number: int, **changes: Any) -> Step:
-    """A node of a graph."""
-    return Step.model_validate({"number": number, "kind": "node", "name": "n", "address": f"g/n@{number}", **changes})
+    request = {"messages": [{"role": "user", "content": f"the question number {number}"}]}
+    usual = {"kind": "chat", "name": "Model", "fingerprint": f"f{number}", "request": request}
+    return call(number, **{"address": f"agent/model#{number}", "value": said, **usual, **changes})
 
 
 def streamed(*chunks: Any) -> Outcome:
@@ -55,9 +43,10 @@ def compared(tmp_path: Path) -> Callable[..., Any]:
     def compare(
         first: Records, other: Records, *, headers: Any = ({}, {}), suffix: str = ".yaml", **options: Any
     ) -> Any:
-        for name, records, header in (("first", first, headers[0]), ("other", other, headers[1])):
-            write_cassette(tmp_path / f"{name}{suffix}", Header(name=name, **header), records)
-        return compare_cassettes(tmp_path / f"first{suffix}", tmp_path / f"other{suffix}", **options)
+        paths = [tmp_path / f"{name}{suffix}" for name in ("first", "other")]
+        for path, records, header in zip(paths, (first, other), headers, strict=True):
+            written(path, *records, **header)
+        return compare_cassettes(*paths, **options)
 
     return compare
 
@@ -71,6 +60,8 @@ def states(comparison: Any) -> list[tuple[str, int | None, int | None]]:
 def test_equal_cassettes_are_identical(compared: Callable[..., Any], suffix: str) -> None:
     """Two recordings of the same are identical, false, and without a divergence."""
     records = [interaction(1), step(1, output={"x": 1}), interaction(2, outcome=streamed("a", "b"))]
+    with pytest.raises(CassetteNotFoundError):
+        compare_cassettes("one", "nowhere")
     comparison = compared(records, copy.deepcopy(records), suffix=suffix)
     assert comparison.identical
     assert not comparison
@@ -115,10 +106,7 @@ def test_a_model_of_another_class(compared: Callable[..., Any]) -> None:
 
 def test_what_only_one_has(compared: Callable[..., Any]) -> None:
     """A call that only one run made stands where it happened in that run."""
-    comparison = compared(
-        [interaction(1), interaction(2), interaction(4)],
-        [interaction(1), interaction(3), interaction(4), interaction(5)],
-    )
+    comparison = compared([interaction(n) for n in (1, 2, 4)], [interaction(n) for n in (1, 3, 4, 5)])
     assert states(comparison) == [
         ("same", 1, 1),
         ("only in first", 2, None),
@@ -141,15 +129,10 @@ def test_one_more_sibling_shifts_the_others(compared: Callable[..., Any]) -> Non
     first = [interaction(1, address="n/tool"), interaction(2, address="n/tool#2")]
     new = interaction(1, address="n/tool", fingerprint="new")
     shifted = [
-        interaction(2, address="n/tool#2", fingerprint="f1"),
-        interaction(3, address="n/tool#3", fingerprint="f2"),
+        each.model_copy(update={"number": number, "address": f"n/tool#{number}"})
+        for number, each in enumerate(first, 2)
     ]
-    requests = [item.request for item in first]
-    other = [
-        new,
-        *(item.model_copy(update={"request": request}) for item, request in zip(shifted, requests, strict=True)),
-    ]
-    assert states(compared(first, other)) == [("only in other", None, 1), ("moved", 1, 2), ("moved", 2, 3)]
+    assert states(compared(first, [new, *shifted])) == [("only in other", None, 1), ("moved", 1, 2), ("moved", 2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -239,24 +222,6 @@ def test_text_is_limited(compared: Callable[..., Any]) -> None:
     json.dumps(comparison.to_dict())
 
 
-def test_recorded_runs_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bare name is looked up as `use_cassette` does, and two keys of redaction do not part equal runs."""
-    monkeypatch.chdir(tmp_path)
-
-    def ask(question: str) -> str:
-        return intercept(
-            current_session().cross(Boundary("call"), "oracle", {"q": question}), lambda: f"yes, {question}"
-        )
-
-    for name, subject in (("one", "anna@example.com"), ("two", "anna@example.com"), ("three", "nobody")):
-        with use_cassette(name, mode="once"):
-            ask(subject)
-    assert compare_cassettes("one", "two").identical
-    assert compare_cassettes("one", "three").first_divergence.name == "oracle"
-    with pytest.raises(CassetteNotFoundError):
-        compare_cassettes("one", "nowhere")
-
-
 # -- whatever the runs are --------------------------------------------------------------------------------------------
 
 ROWS = st.lists(
@@ -299,12 +264,6 @@ def test_alignment_is_greedy(first: list[IndexRow], other: list[IndexRow]) -> No
     assert not asked[0] & asked[1]
 
 
-@given(rows=ROWS)
-def test_a_run_is_aligned_with_itself(rows: list[IndexRow]) -> None:
-    """Each row of a run is its own counterpart."""
-    assert list(aligned(rows, list(rows))) == [(row, row) for row in rows]
-
-
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text("ab 1", max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["x", "y", "id"]), inner, max_size=3),
@@ -316,23 +275,22 @@ PLAIN = st.recursive(
 def test_answers_differ_exactly_when_they_are_not_equal(tmp_path_factory: Any, first: Any, other: Any) -> None:
     """Two runs with one different answer are identical exactly if it is the same plain data."""
     folder = tmp_path_factory.mktemp("pair")
-    for name, said in (("first", first), ("other", other)):
-        write_cassette(folder / f"{name}.jsonl", Header(name=name), [interaction(1, said)])
-    comparison = compare_cassettes(folder / "first.jsonl", folder / "other.jsonl")
-    assert comparison.identical == (json.dumps(first, sort_keys=True) == json.dumps(other, sort_keys=True))
+    pair = [written(folder / f"{n}.jsonl", interaction(1, said)) for n, said in enumerate((first, other))]
+    assert compare_cassettes(*pair).identical == (
+        json.dumps(first, sort_keys=True) == json.dumps(other, sort_keys=True)
+    )
 
 
 @pytest.mark.slow
 def test_long_cassettes_are_not_held_in_memory(tmp_path: Path) -> None:
     """Comparing thousands of interactions takes less memory than what they hold, twice over."""
-    for name, last in (("first", "the same"), ("other", "another")):
-        records = [interaction(n, {"text": f"{n} " * 800}) for n in range(1, 2000)] + [interaction(2000, last)]
-        write_cassette(tmp_path / f"{name}.jsonl", Header(name=name), records)
-    comparison = compare_cassettes(tmp_path / "first.jsonl", tmp_path / "other.jsonl")
-    size = (tmp_path / "first.jsonl").stat().st_size
+    same = [interaction(n, {"text": f"{n} " * 800}) for n in range(1, 1000)]
+    pair = [written(tmp_path / f"{last}.jsonl", *same, interaction(1000, last)) for last in ("the same", "another")]
+    comparison = compare_cassettes(*pair)
+    size = pair[0].stat().st_size
     tracemalloc.start()
     try:
-        assert comparison.first_divergence.first == 2000
+        assert comparison.first_divergence.first == 1000
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -155,12 +155,6 @@ def test_the_speed_of_threads_chooses_nothing(tmp_path: Path, first: str, record
     assert (got, session.report.nondeterminism) == (expected, ())
 
 
-def test_the_recorded_order_stays_the_default(tmp_path: Path) -> None:
-    """Without `order`, a replay is as it was recorded."""
-    recorded, _ = run(looks, tmp_path / "run.yaml", mode="all")
-    assert run(looks, tmp_path / "run.yaml")[0] == recorded
-
-
 @pytest.mark.parametrize("order", ["2,1", "4,3,2,1"])
 def test_what_cannot_be_reached_is_said(tmp_path: Path, order: str) -> None:
     """A call that is made only after one that was to wait for it is named, and nothing hangs."""

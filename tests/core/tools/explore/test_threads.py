@@ -238,17 +238,6 @@ def test_what_a_recording_does_not_fix(tmp_path: Path, program: Callable[[], Any
     assert bool(found.findings) == (program is small_pool)
 
 
-@pytest.mark.slow
-def test_an_order_is_the_same_again(tmp_path: Path) -> None:
-    """The order that a finding names changes the outcome in the same way whenever it is imposed."""
-    path = recorded(first_decides, tmp_path / "run.yaml")
-    smallest = orders(first_decides, path).smallest
-    assert smallest is not None
-    for _ in range(3):
-        again = orders(first_decides, path, order=smallest.order)
-        assert [each.told for each in again.findings] == [smallest.told]
-
-
 def test_threads_that_cannot_be_held_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that waits for another one outside of Python comes when it likes, and the exploration says so."""
     monkeypatch.setattr("agenttape_core.scheduling.turn.LONGEST", 1.0)

@@ -9,82 +9,57 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import boundary, use_cassette
-from agenttape_core.schema import Header, Interaction, Outcome, Step, Timing, Volatile
-from agenttape_core.storage import Cassette, open_cassette, write_cassette
+from agenttape_core.schema import Interaction, Step, Timing, Volatile
+from agenttape_core.storage import Cassette, open_cassette
 from agenttape_core.tools.export.attributes import placed_in
 from agenttape_core.tools.export.spans import spans_in, tool_call_ids
 
-
-def call(number: int, address: str, *, kind: str = "call", **fields: Any) -> Interaction:
-    """Return a call of which only the given is of interest."""
-    fields = {"request": {}, "outcome": Outcome(status="returned"), "name": "find", **fields}
-    return Interaction(number=number, kind=kind, address=address, fingerprint="f" * 32, **fields)
+from ....kit.records import call, step, written
 
 
-def written(folder: Path, *records: Interaction | Step, **timings: Timing) -> Cassette:
+def parents(folder: Path, *records: Interaction | Step) -> dict[str, str | None]:
+    """Return what each record of a cassette lies in."""
+    return {node.id: node.parent for node in placed_in(cassette(folder, *records))}
+
+
+def cassette(folder: Path, *records: Interaction | Step, **timings: Timing) -> Cassette:
     """Return a cassette of records."""
     times = {int(name[1:]): timing for name, timing in timings.items()}
-    write_cassette(folder / "a.yaml", Header(name="a", volatile=Volatile(timings=times)), records)
-    return open_cassette(folder / "a.yaml")
-
-
-def parents(cassette: Cassette) -> dict[str, str | None]:
-    """Return what each record lies in."""
-    return {node.id: node.parent for node in placed_in(cassette)}
+    return open_cassette(written(folder / "a.yaml", *records, volatile=Volatile(timings=times)))
 
 
 def test_the_nearest_record_around(tmp_path: Path) -> None:
     """A record lies in the nearest one above its address, and not in one whose address merely begins alike."""
-    steps = [Step(number=n, kind="node", name="n", address=at) for n, at in enumerate(["A", "A/b@1", "AB"], 1)]
+    steps = [step(n, at) for n, at in enumerate(["A", "A/b@1", "AB"], 1)]
     calls = [call(1, "A/b@1/x/y"), call(2, "A/c"), call(3, "AB/z"), call(4, "elsewhere/z")]
-    found = parents(written(tmp_path, *steps, *calls))
+    found = parents(tmp_path, *steps, *calls)
     assert found == {"s1": None, "s2": "s1", "s3": None, "i1": "s2", "i2": "s1", "i3": "s3", "i4": None}
-
-
-def test_a_call_inside_a_call(tmp_path: Path) -> None:
-    """A call that a recorded call makes lies in it, as a session records it."""
-
-    def _inner() -> str:
-        return "done"
-
-    inner = boundary("tool")(_inner)
-
-    @boundary("call")
-    def outer() -> str:
-        return inner()
-
-    with use_cassette(tmp_path / "a.yaml", mode="all"):
-        outer()
-    assert parents(open_cassette(tmp_path / "a.yaml")) == {"i1": None, "i2": "i1"}
 
 
 def test_the_call_that_was_executing_counts(tmp_path: Path) -> None:
     """Where the address does not say in which call another was made, the recorded parent does, if it is there."""
-    steps = [Step(number=1, kind="node", name="n", address="A"), Step(number=2, kind="node", name="n", address="A/x/m")]
     calls = [call(1, "A/x"), call(2, "A/y", parent=1), call(3, "A/z", parent=9), call(4, "A/x/m/y", parent=1)]
-    cassette = written(tmp_path, steps[0], *calls[:3], steps[1], calls[3])
-    assert parents(cassette) == {"s1": None, "i1": "s1", "i2": "i1", "i3": "s1", "s2": "i1", "i4": "s2"}
+    found = parents(tmp_path, step(1, "A"), *calls[:3], step(2, "A/x/m"), calls[3])
+    assert found == {"s1": None, "i1": "s1", "i2": "i1", "i3": "s1", "s2": "i1", "i4": "s2"}
 
 
 def test_nothing_lies_in_a_moment(tmp_path: Path) -> None:
     """An event is of what it happened in, and what happens at its address is not in it."""
-    steps = [Step(number=1, kind="agent", name="a", address="A"), Step(number=2, kind="event", name="e", address="A")]
-    assert parents(written(tmp_path, *steps, call(1, "A/x"))) == {"s1": None, "s2": "s1", "i1": "s1"}
+    steps = [step(1, "A", kind="agent"), step(2, "A", kind="event")]
+    assert parents(tmp_path, *steps, call(1, "A/x")) == {"s1": None, "s2": "s1", "i1": "s1"}
 
 
 def test_starts_that_were_not_recorded(tmp_path: Path) -> None:
     """Calls without a start follow one another; the first one with a start is where the run begins."""
     calls = [call(n, f"x#{n}") for n in (1, 2, 3)]
     times = {"t1": Timing(duration_ms=5.0), "t2": Timing(duration_ms=2.0), "t3": Timing(start_ms=1.0, duration_ms=1.0)}
-    assert [node.start_ms for node in placed_in(written(tmp_path, *calls, **times))] == [0.0, 5.0, 0.0]
+    assert [node.start_ms for node in placed_in(cassette(tmp_path, *calls, **times))] == [0.0, 5.0, 0.0]
 
 
 def test_no_record_is_kept(tmp_path: Path) -> None:
     """Whoever goes through the records of a large cassette has one of them in memory."""
-    cassette = written(tmp_path, *(call(n, f"x#{n}") for n in (1, 2, 3)))
     ref, gone = None, []
-    for node in placed_in(cassette):
+    for node in placed_in(cassette(tmp_path, *(call(n, f"x#{n}") for n in (1, 2, 3)))):
         gone.append(ref is None or ref() is None)
         ref = weakref.ref(node.record)
         del node
@@ -94,11 +69,11 @@ def test_no_record_is_kept(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_no_record_is_kept_for_its_span(tmp_path: Path) -> None:
     """Of a large cassette, the spans of all records are made with a few of these in memory."""
-    cassette = written(tmp_path, *(call(n, f"x#{n}") for n in range(1, 40)))
+    many = cassette(tmp_path, *(call(n, f"x#{n}") for n in range(1, 40)))
     before = sum(isinstance(it, Interaction) for it in gc.get_objects())
     now = [
         sum(isinstance(it, Interaction) for it in gc.get_objects()) if number % 8 == 7 else before
-        for number, _ in enumerate(spans_in(cassette))
+        for number, _ in enumerate(spans_in(many))
     ]
     assert len(now) == 40
     assert max(now) <= before + 3
@@ -111,9 +86,8 @@ def test_the_ids_of_tool_calls(tmp_path: Path) -> None:
         return {"name": "find", "args": {"q": q}, "id": ident}
 
     answer = {"message": {"content": "", "tool_calls": [asked("a", 1), asked("b", 1), asked("c", 1), asked("d", 2)]}}
-    chat = call(1, "m", kind="chat", outcome=Outcome(status="returned", value={"$chat_result": answer}))
-    same = {"name": "find", "arguments": {"q": 1}}
-    tools = [call(2, "t", kind="tool", request=same, ids=["b"])]
-    tools += [call(number, f"t#{number}", kind="tool", request=same) for number in (3, 4, 5)]
+    chat = call(1, "m", {"$chat_result": answer}, kind="chat")
+    same = {"kind": "tool", "name": "find", "request": {"name": "find", "arguments": {"q": 1}}}
+    tools = [call(2, "t", ids=["b"], **same), *(call(number, f"t#{number}", **same) for number in (3, 4, 5))]
     tools += [call(6, "t#6", kind="tool", request={"name": "other", "arguments": {"q": 2}})]
     assert tool_call_ids([chat, *tools]) == {2: "b", 3: "a", 4: "c"}

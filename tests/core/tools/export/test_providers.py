@@ -31,7 +31,7 @@ def test_the_words_are_of_the_conventions() -> None:
     assert set(OPERATIONS.values()) | {"invoke_workflow"} <= {
         each.value for each in conventions.GenAiOperationNameValues
     }
-    names = (
+    names = [
         "ChatOpenAI",
         "AzureOpenAI",
         "AzureAIInference",
@@ -40,7 +40,8 @@ def test_the_words_are_of_the_conventions() -> None:
         "ChatVertexAI",
         "Gemini",
         "Cohere",
-    )
-    names += ("GoogleGenAI", "ChatGoogleGenerativeAI", "DeepSeek", "Groq", "ChatWatsonx", "ChatMistralAI", "ChatXAI")
+        "GoogleGenAI",
+    ]
+    names += ["ChatGoogleGenerativeAI", "DeepSeek", "Groq", "ChatWatsonx", "ChatMistralAI", "ChatXAI", "ChatPerplexity"]
     defined = {each.value for each in conventions.GenAiProviderNameValues}
-    assert {provider_name(None, name) for name in (*names, "ChatPerplexity")} == defined
+    assert {provider_name(None, name) for name in names} == defined

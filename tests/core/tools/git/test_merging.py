@@ -13,19 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core.schema import Header, Interaction, Outcome, Redaction, Step, StepTiming, Timing, Volatile
+from agenttape_core.schema import Header, Interaction, Redaction, Step, StepTiming, Timing, Volatile
 from agenttape_core.storage import Cassette, open_cassette, pieces_of, read_cassette
 from agenttape_core.tools.git.driver import CLEAN, CONFLICTS, UNABLE, Merged, diffable, merge_files, merged
 
+from ....kit.records import call, step
+
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "v2"
 PATH = Path("run.yaml")
-
-
-def call(number: int, address: str, value: Any = "said", **fields: Any) -> Interaction:
-    """Return a call of a tool."""
-    outcome = Outcome(status="returned", value=value)
-    fields = {"request": {"n": 1}, "kind": "tool", "name": "find", "fingerprint": "f" * 32, **fields}
-    return Interaction(number=number, address=address, outcome=outcome, **fields)
 
 
 def cassette(*records: Interaction | Step, **header: Any) -> Cassette:
@@ -56,11 +51,6 @@ def test_the_place_of_what_is_new() -> None:
 
 def test_numbers_that_point_to_records() -> None:
     """The call that was executing, and the times, are those of the same records after they got other numbers."""
-
-    def step(number: int, address: str, **fields: Any) -> Step:
-        """Return a node."""
-        return Step(number=number, kind="node", name="n", address=address, **fields)
-
     base = cassette(call(1, "b"), call(2, "b/x", parent=1), step(1, "s"))
     times = Volatile(timings={n: Timing(duration_ms=float(n)) for n in (1, 2, 3)}, created="2026-01-01")
     ours = cassette(call(1, "a"), call(2, "b"), call(3, "b/x", parent=2), step(1, "s"), volatile=times)
@@ -79,7 +69,7 @@ def test_numbers_that_point_to_records() -> None:
 
 def test_the_same_place_several_times() -> None:
     """Events that stand at one address are told apart by their order."""
-    events = [Step(number=n, kind="event", name="e", address="a", data=n) for n in (1, 2, 3)]
+    events = [step(n, "a", kind="event", data=n) for n in (1, 2, 3)]
     changed = events[1].model_copy(update={"data": 9})
     result = merge(cassette(*events), cassette(*events), cassette(events[0], changed, events[2]))
     assert [record.data for slot in result.slots for record in slot.records if isinstance(record, Step)] == [1, 9, 3]
@@ -127,7 +117,7 @@ def test_pseudonyms_of_two_keys() -> None:
         assert (merged(base, ours, theirs) is None) is mixes
 
 
-def test_words_that_are_gone() -> None:
+def test_words_that_are_gone(tmp_path: Path) -> None:
     """A call that was asked with the old answer is a conflict; one that only has the same model in it is not."""
     model = {"request": {"model": "gpt-5"}}
     old, new = call(1, "a", {"said": "old", "by": "gpt-5"}, **model), call(1, "a", "new", **model)
@@ -136,6 +126,9 @@ def test_words_that_are_gone() -> None:
     assert [slot.records[0].address for slot in result.conflicts] == ["b"]
     result = merge(cassette(old), cassette(old, told, free), cassette(new))
     assert [slot.records[0].address for slot in result.conflicts] == ["b"]
+    sides = [b"".join(pieces_of(PATH, Header(name="run"), side)) for side in ([old], [new], [old, told, free])]
+    code, said = merge_files(*files(tmp_path, *sides), marker=7, name="run.yaml")
+    assert (code, "was asked with what a came to, which the other side changed" in said) == (CONFLICTS, True)
 
 
 RECORDS = st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 2)), unique_by=lambda pair: pair[0], max_size=5)
@@ -204,12 +197,13 @@ def test_a_conflict_with_either_side_is_a_cassette(tmp_path: Path) -> None:
     def side(said: str) -> bytes:
         more = [*history, {"role": "assistant", "content": said}]
         first = call(1, "a", said, kind="chat", request={"messages": history})
-        calls = [first, call(2, "b", kind="chat", request={"messages": more})]
+        calls = [first, call(2, "b", "said", kind="chat", request={"messages": more})]
         return b"".join(pieces_of(Path("run.jsonl"), Header(name="run"), calls))
 
     paths = files(tmp_path, side("old"), side("ours"), side("theirs"))
     code, told = merge_files(*paths, marker=9, name="run.jsonl")
     assert (code, "2 of 2 records in conflict" in told) == (CONFLICTS, True)
+
     text = paths[1].read_text()
     assert text.count(f"{'<' * 9} ours\n") == 2
     sides = re.compile(rf"{'<' * 9} ours\n.*?{'=' * 9}\n(.*?){'>' * 9} theirs\n", re.DOTALL)

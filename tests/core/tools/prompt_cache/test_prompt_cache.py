@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from agenttape_core.schema import Interaction, Outcome, RecordedError, Usage
+from agenttape_core.schema import Outcome, RecordedError, Usage
 from agenttape_core.tools.prompt_cache.analysis import Asked, cache_report
 from agenttape_core.tools.prompt_cache.report import CachedCall
 from agenttape_core.tools.reading.cache_rules import RULES, CacheRule, rule_for
 from agenttape_core.tools.reading.prices import Price, PriceTable
+
+from ....kit import records
 
 MODELS = {
     "openai": "gpt-5-mini",
@@ -57,15 +59,9 @@ def asked(number: int, start: float, model: str, messages: Sequence[Message], **
     tokens, read = given.pop("tokens", LENGTH), given.pop("read", None)
     details = {"input_token_details": {"cache_read": read}} if read is not None else {}
     value = {"$chat_result": {"message": {"type": "ai", "content": "Yes.", "usage_metadata": details}}}
-    item = Interaction(
-        number=number,
-        kind="chat",
-        name="Model",
-        address=f"Model#{number}",
-        fingerprint="",
-        request={"model": model, "messages": list(messages), **mark, **given},
-        outcome=Outcome(status="returned", value=value, usage=Usage(input_tokens=tokens, output_tokens=1)),
-    )
+    request = {"model": model, "messages": list(messages), **mark, **given}
+    outcome = Outcome(status="returned", value=value, usage=Usage(input_tokens=tokens, output_tokens=1))
+    item = records.call(number, f"Model#{number}", kind="chat", request=request, outcome=outcome)
     return Asked(item, "run.yaml", start, start + 1)
 
 
@@ -382,8 +378,7 @@ def test_real_exchanges_agree_with_their_provider(name: str) -> None:
             value = json.loads(row["body"])
             usage = Usage(input_tokens=value["usage"]["input_tokens"], output_tokens=value["usage"]["output_tokens"])
             outcome = Outcome(status="returned", value=value, usage=usage)
-            facts: dict[str, Any] = {"kind": "chat", "name": "Model", "address": "Model", "fingerprint": ""}
-            item = Interaction(number=number, request=row["request"], outcome=outcome, **facts)
+            item = records.call(number, "Model", kind="chat", request=row["request"], outcome=outcome)
             calls.append(Asked(item, name, None, None))
     found = cache_report(calls, PRICES).calls
     assert [(call.read, call.possible, call.disagreement) for call in found] == [(0, 0, "")] * len(calls)

@@ -13,6 +13,8 @@ from agenttape_core.tools.reading.prices import ListPrices, Price, Prices, Price
 from agenttape_core.tools.reading.provider_calls import model_call
 from agenttape_core.tools.reading.summary import cost_of, tried_with
 
+from ....kit.records import call
+
 CLAUDE, GPT = "claude-sonnet-4-5", "gpt-5"
 # Of the input, 100 tokens are plain, 1,000 are read, 2,000 written for five minutes, and 3,000 for an hour.
 READ, SHORT, LONG = 1000, 2000, 3000
@@ -41,12 +43,7 @@ PRICES: Prices = PriceTable({CLAUDE: Price(3.0, 15.0), GPT: Price(1.25, 10.0, ca
 def chat(value: Any, model: str = CLAUDE, tokens: int = ALL) -> Interaction:
     """Return a recorded call of a model."""
     outcome = Outcome(status="returned", value=value, usage=Counts(input_tokens=tokens, output_tokens=1))
-    return made("chat", "Model", {"model": model, "messages": []}, outcome)
-
-
-def made(kind: Any, name: str, request: dict[str, Any], outcome: Outcome) -> Interaction:
-    """Return a record."""
-    return Interaction(number=1, kind=kind, name=name, address="a", fingerprint="f", request=request, outcome=outcome)
+    return call(kind="chat", request={"model": model, "messages": []}, outcome=outcome)
 
 
 def over_http(usage: Any, model: str) -> Interaction:
@@ -55,7 +52,7 @@ def over_http(usage: Any, model: str) -> Interaction:
     url = {"scheme": "https", "host": "api.example.com", "path": "/v1/messages"}
     request = {"method": "POST", "url": url, "messages": [], "body": {"model": model}}
     chunks = [{"status": 200, "headers": []}, {"text": json.dumps(body)}]
-    return model_call(made("http", "api.example.com", request, Outcome(status="streamed", chunks=chunks)))
+    return model_call(call(kind="http", request=request, outcome=Outcome(status="streamed", chunks=chunks)))
 
 
 FORMS = {

@@ -14,6 +14,8 @@ from agenttape_core.tools.reading.messages import Answer, input_messages, system
 from agenttape_core.tools.reading.provider_calls import model_call
 from agenttape_core.tools.reading.summary import model_of
 
+from ....kit import records
+
 EXCHANGES = Path(__file__).parents[5] / "shared/data/openai"
 CALL = {"city": "Paris"}
 ARGUMENTS = json.dumps(CALL)
@@ -22,14 +24,10 @@ ARGUMENTS = json.dumps(CALL)
 def request_to(path: str, body: dict[str, Any], *pieces: str, status: int = 200, **more: Any) -> Interaction:
     """Return a request as the transports record it."""
     head = {"status": status, "headers": [{"content-type": "application/json"}]}
-    return Interaction(
-        number=1,
-        kind="http",
-        name="api.test",
-        address="api.test",
-        fingerprint="",
-        request={"method": "POST", "url": {"host": "api.test", "path": path}, "body": body, **more},
-        outcome=Outcome(status="streamed", chunks=[head, *({"text": piece} for piece in pieces)], ended="exhausted"),
+    request = {"method": "POST", "url": {"host": "api.test", "path": path}, "body": body, **more}
+    chunks = [head, *({"text": piece} for piece in pieces)]
+    return records.call(
+        kind="http", request=request, outcome=Outcome(status="streamed", chunks=chunks, ended="exhausted")
     )
 
 

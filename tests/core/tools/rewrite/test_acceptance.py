@@ -3,57 +3,64 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import pytest
 
+from agenttape_core import boundary, use_cassette
 from agenttape_core.cli.app import run
 
-from .programs import SECRET
+SECRET = "Bluebird-" + "Seven9"
+"""Nothing but a rule gives it away."""
+QUESTION = f"What is {SECRET} about?"
+RULES = """\
+[tool.agenttape]
+redaction_rules = [{name = "project", env = "PROJECT"}, {name = "customer", keys = ["customer_id"]}]
+"""
 
-pytestmark = pytest.mark.process
 
-ROOT = Path(__file__).resolve().parents[4]
+def test_replays_after_the_rule(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The secret is in no byte any more, and a program that holds it gets it back."""
+    reached: list[str] = []
 
+    @boundary("tool")
+    def tell(question: str, *, customer_id: str) -> dict[str, Any]:
+        reached.append("tell")
+        return {"asked": json.dumps({"q": question}), "customerId": customer_id, "data": question.encode() * 1000}
 
-@pytest.mark.parametrize(
-    "kinds",
-    [("functions",), pytest.param(("functions", "langchain", "langgraph"), marks=pytest.mark.night)],
-    ids=["functions", "frameworks"],
-)
-def test_replays_after_the_rule(kinds: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The secret is in no byte any more, and a program that holds it gets it back, in frameworks too."""
-    rules = dedent("""\
-        [tool.agenttape]
-        redaction_rules = [{name = "project", env = "PROJECT"}, {name = "customer", keys = ["customer_id"]}]
-    """)
+    @boundary("chat")
+    def speak(question: str) -> Iterator[str]:
+        reached.append("speak")
+        for at in range(0, len(question), 4):
+            yield question[at : at + 4]
 
-    def ran(mode: str, **variables: str) -> Any:
-        """Run programs in a process of its own, and return what they came to."""
-        command = [sys.executable, "-m", "tests.core.tools.rewrite.programs", mode, *kinds]
-        environment = {**os.environ, **variables, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+    @boundary("tool")
+    def refuse(question: str) -> None:
+        reached.append("refuse")
+        raise LookupError(question)
 
-    monkeypatch.chdir(tmp_path)
+    def program() -> list[Any]:
+        """Ask functions: an error, data that is large enough for a file of its own, and a stream."""
+        with pytest.raises(LookupError) as refused:
+            refuse(QUESTION)
+        return [str(refused.value), tell(QUESTION, customer_id="c-4711"), "".join(speak(QUESTION))]
+
+    with use_cassette("run.yaml", mode="all"):
+        recorded = program()
+    assert SECRET in Path("run.yaml").read_text()
+    reached.clear()
+
     monkeypatch.setenv("PROJECT", SECRET)
-    recorded = ran("all")
-    assert all(SECRET in (tmp_path / f"{kind}.yaml").read_text() for kind in kinds)
-
-    (tmp_path / "pyproject.toml").write_text(rules)
+    (project / "pyproject.toml").write_text(RULES)
     assert run(["check", "--only", "secrets", "."]) == 1
     assert run(["cassette", "redact", "."]) == 0
     assert run(["check", "--only", "secrets", "."]) == 0
 
-    for path in tmp_path.rglob("*"):
-        if path.is_file():
-            for piece in (SECRET[:8], SECRET[9:]):
-                assert piece.encode() not in path.read_bytes(), path
-    assert ran("none", PROJECT=SECRET) == recorded
+    for path in project.rglob("*"):
+        for piece in (SECRET[:8], SECRET[9:]):
+            assert path.is_dir() or piece.encode() not in path.read_bytes(), path
+    with use_cassette("run.yaml"):
+        assert program() == recorded
+    assert reached == []

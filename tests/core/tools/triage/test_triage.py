@@ -14,8 +14,10 @@ from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.experiments import flaky, program_of
 from agenttape_core.experiments.strategies.flaky import Group, Sample
-from agenttape_core.integration import Boundary, Usage, current_session, intercept
+from agenttape_core.integration import Boundary, Usage
 from agenttape_core.results import FlakyParts
+
+from ...session.world import call
 
 CHAT = Boundary("chat", usage=lambda _: Usage(input_tokens=1000, output_tokens=1000))
 
@@ -45,8 +47,6 @@ class Parts:
 
     def ask(self, name: str, question: str) -> str:
         """Ask a model."""
-        session = current_session()
-        assert session is not None
 
         def answer() -> str:
             self.asked.append(name)
@@ -56,7 +56,8 @@ class Parts:
                 return "It is gone."
             return "I do not know." if self.other("model") else "It comes."
 
-        return intercept(session.cross(CHAT, name, {"model": "gpt-x", "messages": [question]}), answer)
+        said: str = call(name, answer, CHAT, model="gpt-x", messages=[question])
+        return said
 
     def run(self) -> None:
         """Answer, and judge the answer."""

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core import open_cassette, use_cassette
 from agenttape_core.errors import BudgetExceededError, CassetteNotFoundError, ConfigurationError
 from agenttape_core.experiments.update import plan, update
-from agenttape_core.integration import Boundary, Usage, current_session, intercept
+from agenttape_core.integration import Boundary, Usage
 from agenttape_core.session.call import WATCHERS
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading import prices
 from agenttape_core.tools.reading.prices import Price, PriceTable
 from agenttape_core.tools.update import Plan, PlannedCall
+
+from ...session.world import call
 
 CASSETTE = Path("cassettes/c.yaml")
 CHAT = Boundary("chat", usage=lambda _: Usage(input_tokens=1000, output_tokens=1000))
@@ -41,9 +42,7 @@ class Agent:
             self.asked.append(question)
             return f"{question} {len(self.asked)}"
 
-        session = current_session()
-        assert session is not None
-        answer: str = intercept(session.cross(CHAT, "M", {"model": "m", "question": question}), real)
+        answer: str = call("M", real, CHAT, model="m", question=question)
         return answer
 
 
@@ -81,8 +80,15 @@ def test_a_plan_without_prices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_unchanged_is_clean(agent: Agent) -> None:
-    """Where nothing has changed, there is nothing to update, and an update does nothing."""
+    """Where nothing has changed, there is nothing to update, and an update does nothing, also of a coroutine."""
+
+    async def coroutine() -> None:
+        agent()
+
     assert plan(agent, "c").is_clean
+    assert plan(coroutine, "c").is_clean
+    with pytest.raises(CassetteNotFoundError):
+        plan(agent, "nowhere")
     assert str(update(agent, "c", max_usd=0.0)) == "3 calls, none changed"
     assert agent.asked == []
 
@@ -147,24 +153,6 @@ def test_what_the_program_makes_of_old_answers(agent: Agent) -> None:
 
     found = plan(checks, "c")
     assert [call.number for call in found.changed] == [1]
-
-
-def test_coroutine_functions(tmp_path: Path) -> None:
-    """A coroutine function is run to its end; a cassette that is not there is an error."""
-
-    @boundary("tool")
-    async def sleep(what: str) -> str:
-        return what
-
-    async def _asynchronous() -> None:
-        await sleep("x")
-
-    path = tmp_path / "a.yaml"
-    with pytest.raises(CassetteNotFoundError):
-        plan(_asynchronous, path)
-    with use_cassette(path, mode="once"):
-        asyncio.run(_asynchronous())
-    assert plan(_asynchronous, path).is_clean
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core import use_cassette
-from agenttape_core.integration import Boundary, current_session, intercept
+
+from ...session.world import call
 
 TEA = ("tea", "coffee", "water", "milk", "juice")
 SECRET = "-".join(["sk", "proj", "Zq8" * 16])  # put together here, so that no scanner takes it for a real one
@@ -27,9 +28,7 @@ SECRET = "-".join(["sk", "proj", "Zq8" * 16])  # put together here, so that no s
 
 def ask(name: str, **body: Any) -> str:
     """Call a tool that never answers the same."""
-    session = current_session()
-    assert session is not None
-    answer: str = intercept(session.cross(Boundary("tool"), name, body), lambda: f"{name} {os.urandom(4).hex()}")
+    answer: str = call(name, lambda: f"{name} {os.urandom(4).hex()}", **body)
     return answer
 
 
@@ -197,6 +196,6 @@ async def _cancelled() -> str:
     """Return which of two calls came first. The other one is cancelled."""
     calls = {asyncio.create_task(asyncio.to_thread(str, number)): number for number in range(8)}
     done, waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
-    for call in waiting:
-        call.cancel()
-    return " ".join(sorted(str(calls[call]) for call in done))
+    for each in waiting:
+        each.cancel()
+    return " ".join(sorted(str(calls[each]) for each in done))

@@ -15,11 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core.schema import Header, Interaction, Outcome, RecordedError, Step, StepTiming, Timing, Volatile
-from agenttape_core.storage import open_cassette, write_cassette
+from agenttape_core.schema import Interaction, Outcome, RecordedError, Step, StepTiming, Timing, Volatile
+from agenttape_core.storage import open_cassette
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.viewer import is_page, page_of, page_rows, pairs_of, readable, run_of, summary
 
+from ....kit.records import call, step, written
 from .conftest import write_page
 from .showcase import Book, returned, write_hostile
 
@@ -60,10 +61,7 @@ def data_of(page: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 def interaction(kind: str = "chat", outcome: Outcome | None = None, **request: Any) -> Interaction:
     """Return an interaction."""
-    outcome = outcome or returned("yes")
-    return Interaction(
-        number=1, kind=kind, name="n", address="a", fingerprint="0" * 32, request=request, outcome=outcome
-    )
+    return call(kind=kind, request=request, outcome=outcome or returned("yes"))
 
 
 def test_places_last_as_long_as_what_is_below(tmp_path: Path) -> None:
@@ -124,8 +122,8 @@ def test_readings_of_values() -> None:
         (interaction("chat", returned("Hello\n  you")), "Hello you"),
         (interaction("embeddings", returned([0.1] * 9), input="text"), "text"),
         (interaction("tool", Outcome(status="raised", error=RecordedError(type="m:E", message="no"))), "E: no"),
-        (Step(number=1, kind="event", name="e", address="a", data={"x": 1}), "x=1"),
-        (Step(number=1, kind="node", name="e", address="a"), ""),
+        (step(kind="event", data={"x": 1}), "x=1"),
+        (step(), ""),
         (interaction("chat", returned("long " * 100)), f"{('long ' * 100)[:140]}…"),
     ],
 )  # fmt: skip
@@ -207,13 +205,10 @@ def test_any_value_comes_through(tmp_path_factory: pytest.TempPathFactory, value
         return [exact(item) for item in value] if isinstance(value, list) else value
 
     path = tmp_path_factory.mktemp("any") / "c.jsonl"
-    header = Header(
-        name="n",
-        volatile=Volatile(timings={1: Timing(duration_ms=1)}, steps={1: StepTiming(start_ms=0, duration_ms=1)}),
-    )
-    step = Step(number=1, kind="event", name=text, address=text, data=value)
-    write_cassette(path, header, [step, interaction("tool", returned(value), arguments={text: value})])
-    _, (event, call) = data_of(page_of([(text, open_cassette(path))], load_prices()))
+    times = Volatile(timings={1: Timing(duration_ms=1)}, steps={1: StepTiming(start_ms=0, duration_ms=1)})
+    happened = step(1, text, kind="event", name=text, data=value)
+    written(path, happened, interaction("tool", returned(value), arguments={text: value}), volatile=times)
+    _, (event, called) = data_of(page_of([(text, open_cassette(path))], load_prices()))
     assert exact(event.get("data")) == value
-    assert exact(call["outcome"].get("value")) == value
-    assert exact(call["request"]["arguments"]) == {text: value}
+    assert exact(called["outcome"].get("value")) == value
+    assert exact(called["request"]["arguments"]) == {text: value}
