@@ -245,14 +245,20 @@ def test_a_summary_tells_what_it_does_not_speak_for(command: Any, subcommand: st
 
 
 def test_recover_by_the_name_of_the_cassette(folder: Path, command: Any) -> None:
-    """A cassette's own name means the recordings to it that were cut off."""
-    with pytest.raises(ZeroDivisionError), use_cassette("weather", mode="all"):
-        look_up("Oslo")
-        raise ZeroDivisionError
+    """A cassette's name means the recordings to it that were cut off, also before there was a cassette."""
+    first = Path("tests/cassettes/test_desk/test_hi.yaml")
+    for name in ("weather", first):
+        with pytest.raises(ZeroDivisionError), use_cassette(name, mode="all"):
+            look_up("Oslo")
+            raise ZeroDivisionError
     assert command("cassette", "recover", "weather", "--dry-run").out.endswith("journal can be recovered\n")
     assert "weather.recovered.yaml" in command("cassette", "recover", "cassettes/weather.yaml").out
     assert command("cassette", "recover", "weather").out == "nothing to recover\n"
     assert command("cassette", "recover", "rain").code == 3
+    (journal,) = first.parent.glob(".*.journal")
+    assert f"{journal} can be recovered" in command("cassette", "recover", "test_hi", "--dry-run").out
+    assert command("cassette", "recover", "test_desk/test_hi").out == f"{journal} is now {first}\n"
+    assert first.is_file()
 
 
 def test_a_name_is_found_wherever_it_is(folder: Path, command: Any) -> None:
@@ -274,16 +280,3 @@ def test_a_name_is_found_wherever_it_is(folder: Path, command: Any) -> None:
         assert command(*subcommand.split(), "test_shop/test_bye").code == 0
     assert command("cassette", "convert", WEATHER, "cassettes/test_bye.yaml").code == 0
     assert command("cassette", "recover", "test_bye").code == 0  # the folder of the settings comes first
-
-
-def test_recover_a_first_recording_of_a_test(folder: Path, command: Any) -> None:
-    """A recording that was cut off before there was a cassette is found by the name that this was to have."""
-    path = Path("tests/cassettes/test_desk/test_hi.yaml")
-    with pytest.raises(ZeroDivisionError), use_cassette(path, mode="all"):
-        look_up("Oslo")
-        raise ZeroDivisionError
-    path.unlink(missing_ok=True)
-    (journal,) = path.parent.glob(".*.journal")
-    assert f"{journal} can be recovered" in command("cassette", "recover", "test_hi", "--dry-run").out
-    assert command("cassette", "recover", "test_desk/test_hi").out == f"{journal} is now {path}\n"
-    assert path.is_file()

@@ -75,13 +75,12 @@ def test_gone(command: Any, words: list[str]) -> None:
     assert (ended.code, words[1] in ended.err) == (3, True)
 
 
-@pytest.mark.parametrize("words", [[], ["--json"]])
-def test_recover_a_broken_journal(command: Any, folder: Path, words: list[str]) -> None:
+def test_recover_a_broken_journal(command: Any, folder: Path) -> None:
     """A journal that is malformed ends with 3 and is named and kept; the others are recovered all the same."""
     (folder / JOURNAL).write_text("{}\n")
-    ended = command("cassette", "recover", *words)
-    assert ended.code == 3
-    assert JOURNAL in ended.out
+    for words in ([], ["--json"]):
+        ended = command("cassette", "recover", *words)
+        assert (ended.code, JOURNAL in ended.out) == (3, True)
     assert (folder / JOURNAL).exists()
 
 

@@ -72,20 +72,11 @@ def test_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert not [text for text in (found.out, (folder / "faults.xml").read_text()) if key in text]
 
 
-def test_refused(command: Any) -> None:
-    """A kind that doesn't exist is refused before pytest is started."""
-    refused: Ended = command("lab", "faults", "--kinds=timout")
-    assert refused.code == 2
-    assert "there is no kind 'timout'" in refused.err
-
-
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (
-            ["orders", "desk.py:run", "--jobs", "2"],
-            "orders takes no --jobs: each replay decides what the next one varies",
-        ),
+        (["faults", "--kinds=timout"], "there is no kind 'timout'"),
+        (["orders", "desk.py:run", "--jobs=2"], "orders takes no --jobs: each replay decides what the next one varies"),
         (["why", "desk.py:run", "--max-usd=1"], "why takes no --max-usd: it calls no model"),
         (["model", "openai:new", "desk.py:run", "--seed=1"], "model takes no --seed: it draws nothing at random"),
         (["faults", "--nope"], "No such option '--nope'"),
@@ -93,7 +84,7 @@ def test_refused(command: Any) -> None:
     ],
 )
 def test_options_of_others(command: Any, words: list[str], why: str) -> None:
-    """An option that other experiments have is refused with its reason, and one that none has as unknown."""
+    """An option that other experiments have is refused with its reason; one that none has, or a kind, as unknown."""
     refused: Ended = command("lab", *words)
     assert refused.code == 2
     assert why in refused.err

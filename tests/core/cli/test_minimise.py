@@ -188,12 +188,6 @@ def look(what: str) -> list[str]:
     return [what, "more"]
 
 
-@boundary
-def plan() -> str:
-    """Return what a replay returns by itself."""
-    return "a plan"
-
-
 def test_what_does_not_fail(project: Path) -> None:
     """A run that ends well has nothing to be minimised, and a cassette without calls neither."""
     with use_cassette("c", mode="all"):
@@ -225,6 +219,10 @@ def test_what_does_not_hold_still(project: Path) -> None:
 
 def test_a_failure_that_needs_no_call(project: Path) -> None:
     """What fails whatever its calls answer is minimised to no calls at all."""
+
+    @boundary
+    def plan() -> str:
+        return "a plan"
 
     def run() -> None:
         with use_cassette("c", mode="once"):
@@ -267,45 +265,41 @@ def test_why(desk: Path, command: Callable[..., Ended]) -> None:
     assert command("lab", "why", "desk_of_minimise.py:run", "--cassette", "incident.yaml", "--call", "7").code == 2
 
 
-@pytest.mark.parametrize("name", [["desk_of_minimise.py:run"], ["tests/test_of_minimise.py::test_total"]])
-def test_flaky(desk: Path, command: Callable[..., Ended], name: list[str]) -> None:
-    """`agenttape lab flaky` blames the code for what fails while everything is replayed, and tries nothing else."""
-    ended = command("lab", "flaky", *name, "--cassette", "incident.yaml", "--samples", "2", "--max-usd", "1", "--json")
+def test_flaky(desk: Path, command: Callable[..., Ended]) -> None:
+    """`agenttape lab flaky` blames the code for what fails while everything is replayed, and tries nothing else.
+
+    A test is replayed from its own cassette where none is named; one that has none is refused.
+    """
+    words = ("lab", "flaky", "tests/test_of_minimise.py::test_total", "--samples", "2")
+    ended = command(*words, "--max-usd", "1", "--json")
     assert ended.code == 1, ended.err
-    assert (ended.json["verdict"], ended.json["culprits"]) == ("code", ["code"])
+    assert (ended.json["cassette"], ended.json["verdict"], ended.json["culprits"]) == (
+        "incident.yaml",
+        "code",
+        ["code"],
+    )
     assert [group["failed"] for group in ended.json["groups"]] == [2]
-    assert "code: 2 of 2 failed" in command("lab", "flaky", *name, "--cassette", "incident.yaml", "--samples", "2").out
-    assert command("lab", "flaky", *name, "--cassette", "incident.yaml", "--judge", "jury").code == 2
-
-
-def test_flaky_of_a_test_alone(desk: Path, command: Callable[..., Ended]) -> None:
-    """A test is replayed from its own cassette where none is named; one that has none is refused."""
-    ended = command("lab", "flaky", "tests/test_of_minimise.py::test_total", "--samples", "1", "--json")
-    assert (ended.code, ended.json["cassette"]) == (1, "incident.yaml")
+    assert "code: 2 of 2 failed" in command(*words, *RECORDED).out
+    assert command(*words, *RECORDED, "--judge", "jury").code == 2
     ended = command("lab", "flaky", "tests/test_of_minimise.py::test_apart")
     assert (ended.code, "has no cassette" in ended.err) == (2, True)
 
 
-@boundary("tool")
-def price(city: str) -> str:
-    """Find a price."""
-    return f"it depends on the season in {city}"
-
-
-@boundary("chat")
-def remark(text: str) -> str:
-    """Remark on it."""
-    return f"A remark on {len(text)} letters"
-
-
-def remarks() -> None:
-    """Fail by an answer to a request that holds another one."""
-    assert "remark" not in remark(f"It costs {price('Nice')}.")
-
-
 @pytest.mark.slow
-def test_an_answer_in_a_later_request(folder: Path) -> None:
+def test_an_answer_in_a_later_request(project: Path) -> None:
     """An answer that a later request holds is emptied as well: that request follows, and the result is strict."""
+
+    @boundary("tool")
+    def price(city: str) -> str:
+        return f"it depends on the season in {city}"
+
+    @boundary("chat")
+    def remark(text: str) -> str:
+        return f"A remark on {len(text)} letters"
+
+    def remarks() -> None:
+        assert "remark" not in remark(f"It costs {price('Nice')}.")
+
     with pytest.raises(AssertionError), use_cassette("remarks.yaml", mode="once", on_error="keep"):
         remarks()
     found = shrink(remarks, "remarks.yaml", to="small.yaml")

@@ -29,15 +29,8 @@ def page(path: str | Path) -> str:
     return text
 
 
-def test_two_that_differ(command: Any, folder: Path) -> None:
-    """Two runs that part are said to."""
-    record(folder / "cassettes" / "snow.yaml", "Snow?")
-    assert command("show", WEATHER, "cassettes/snow.yaml", "--html", "two.html", "--json").json["identical"] is False
-    assert '"divergence":["interaction",1,1]' in page("two.html")
-
-
 def test_written_again(command: Any) -> None:
-    """A page of ours is replaced; another file is not, and neither is a folder."""
+    """A page of ours is replaced; another file is not, and neither is a folder, nor other pages in it."""
     assert command("show", WEATHER, "--html", "out.html").code == 0
     assert command("show", WEATHER, "--html", "out.html").code == 0
     Path("mine.html").write_text("<p>mine</p>")
@@ -46,6 +39,13 @@ def test_written_again(command: Any) -> None:
         assert ended.code == 2
         assert f"{target} {why}" in ended.err
     assert Path("mine.html").read_text() == "<p>mine</p>"
+    snow = record(Path("cassettes/snow.yaml"), "Snow?")
+    Path("agenttape-pages").mkdir()
+    Path("agenttape-pages/index.html").write_text("mine")
+    assert command("show", "cassettes", "--open").code == 2
+    assert Path("agenttape-pages/index.html").read_text() == "mine"
+    assert command("show", WEATHER, snow, "--html", "out.html", "--json").json["identical"] is False
+    assert '"divergence":["interaction",1,1]' in page("out.html")
     ended = command("show", WEATHER, "--html", "gone/out.html")
     assert (ended.code, "gone/out.html cannot be written" in ended.err) == (2, True)
 
@@ -110,15 +110,6 @@ def test_a_folder(command: Any, folder: Path) -> None:
         2,
         ["cassettes/cut.yaml"],
     )
-
-
-def test_a_folder_that_holds_other_pages(command: Any, folder: Path) -> None:
-    """A page that is not ours is left alone."""
-    record(folder / "cassettes" / "snow.yaml", "Snow?")
-    Path("agenttape-pages").mkdir()
-    Path("agenttape-pages/index.html").write_text("mine")
-    assert command("show", "cassettes", "--open").code == 2
-    assert Path("agenttape-pages/index.html").read_text() == "mine"
 
 
 def test_why_is_on_the_page(command: Any) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,12 +117,6 @@ def test_a_store_that_cannot_be_listed(tmp_path: Path) -> None:
     assert not isinstance(caught.value, CassetteFormatError)  # of a recording, which would be called damaged
 
 
-def test_a_limit_without_prices(tmp_path: Path) -> None:
-    """A limit needs prices, and nothing is held without them."""
-    with pytest.raises(ConfigurationError, match="needs prices"), limit_over_shards(tmp_path, "plan", 1, NoPrices()):
-        pass
-
-
 SPENDER = """
 import sys
 from pathlib import Path
@@ -201,8 +196,16 @@ def test_shards_behind_a_url(tmp_path: Path) -> None:
     assert len(made) == 3
 
 
-@pytest.mark.parametrize("dollars", [-1, float("inf"), float("nan")])
-def test_no_amount(tmp_path: Path, dollars: float) -> None:
-    """A limit that isn't an amount is refused."""
-    with pytest.raises(ConfigurationError, match="0 or more"), limit_over_shards(tmp_path, "plan", dollars, PRICES):
+@pytest.mark.parametrize(
+    ("dollars", "prices", "problem"),
+    [
+        (-1, PRICES, "0 or more"),
+        (float("inf"), PRICES, "0 or more"),
+        (float("nan"), PRICES, "0 or more"),
+        (1, NoPrices(), "needs prices"),
+    ],
+)
+def test_no_limit(tmp_path: Path, dollars: float, prices: Any, problem: str) -> None:
+    """A limit that isn't an amount, or that nothing can be priced for, is refused."""
+    with pytest.raises(ConfigurationError, match=problem), limit_over_shards(tmp_path, "plan", dollars, prices):
         pass

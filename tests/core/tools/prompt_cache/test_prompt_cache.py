@@ -243,36 +243,32 @@ def claude(*contents: Sequence[Message], gap: float = 10) -> list[CachedCall]:
     return list(cache_report(calls, PRICES).calls)
 
 
-def test_without_a_mark_anthropic_caches_nothing() -> None:
-    """Requests to Anthropic that share a long prefix without a mark are told to set one."""
-    _, call = claude([marked(RULE_BOOK), marked("One?")], [marked(RULE_BOOK), marked("Two?")])
-    assert call.broken is not None
-    assert "no part is marked with cache_control" in call.broken.why
+STEPS = [marked(f"Step {at}.") for at in range(25)]
 
 
-def test_a_mark_behind_what_varies_is_named() -> None:
-    """A mark on the part that differs in each request caches nothing, and is reported."""
-    one, two = ([marked(RULE_BOOK), marked(text, **MARK)] for text in ("One?", "Two?"))
-    _, call = claude(one, two)
-    assert call.possible == 0
-    assert call.broken is not None
-    assert call.broken.why == "no mark at the end of the prefix that both share"
-
-
-def test_a_mark_on_what_stays_is_read() -> None:
-    """A mark at the end of what both requests share is all that it takes."""
-    one, two = ([marked(RULE_BOOK, **MARK), marked(text)] for text in ("One?", "Two?"))
-    _, call = claude(one, two)
-    assert call.broken is None
-    assert call.possible > LENGTH * 0.95
-
-
-def test_a_mark_too_many_parts_later_finds_nothing() -> None:
-    """Anthropic looks for a cached prefix in the twenty parts before a mark."""
-    more = [marked(f"Step {at}.") for at in range(25)]
-    _, call = claude([marked(RULE_BOOK, **MARK)], [marked(RULE_BOOK), *more, marked("Go on.", **MARK)])
-    assert call.broken is not None
-    assert call.broken.why == "no mark in the 20 parts after the cached prefix"
+@pytest.mark.parametrize(
+    ("one", "two", "why"),
+    [
+        ([marked(RULE_BOOK), marked("One?")], [marked(RULE_BOOK), marked("Two?")], "no part is marked"),
+        (
+            [marked(RULE_BOOK), marked("One?", **MARK)],
+            [marked(RULE_BOOK), marked("Two?", **MARK)],
+            "no mark at the end of the prefix that both share",
+        ),
+        (
+            [marked(RULE_BOOK, **MARK)],
+            [marked(RULE_BOOK), *STEPS, marked("Go on.", **MARK)],
+            "no mark in the 20 parts after the cached prefix",
+        ),
+        ([marked(RULE_BOOK, **MARK), marked("One?")], [marked(RULE_BOOK, **MARK), marked("Two?")], ""),
+    ],
+    ids=["none", "behind what varies", "too many parts later", "on what stays"],
+)
+def test_where_a_mark_must_be(one: list[Message], two: list[Message], why: str) -> None:
+    """Anthropic caches up to a mark, at the end of what both requests share; a mark elsewhere, or none, is reported."""
+    _, found = claude(one, two)
+    assert (found.broken is not None, found.possible > LENGTH * 0.95) == (bool(why), not why)
+    assert found.broken is None or why in found.broken.why
 
 
 @pytest.mark.parametrize(("ttl", "is_read"), [("5m", False), ("1h", True)])

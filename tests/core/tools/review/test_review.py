@@ -61,29 +61,20 @@ def outcomes() -> Mapping[str, str]:
     return {item.name: item.outcome.value for item in open_cassette(CASSETTE).interactions()}
 
 
-def test_a_first_recording_takes_its_place_at_once() -> None:
-    """Where nothing is recorded there is nothing to review."""
+def test_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second recording waits, and nothing replays it; a first one, and a run that failed, do not."""
     record(separate(a="1"))
     assert (CASSETTE.exists(), WAITING.exists(), pending_in()) == (True, False, [])
-
-
-def test_a_second_one_waits() -> None:
-    """A new recording leaves the cassette as it is, byte for byte, and nothing replays it."""
-    record(separate(a="1"))
     before = CASSETTE.read_bytes()
-    record(separate(a="2"))
+    with pytest.raises(ZeroDivisionError), use_cassette("c", mode="all", review=True):
+        raise ZeroDivisionError
+    assert not WAITING.exists()
+    monkeypatch.setenv("AGENTTAPE_REVIEW", "true")  # a project, or a command, can let all new recordings wait
+    with use_cassette("c", mode="all"):
+        separate(a="2")()
     assert (CASSETTE.read_bytes(), pending_in()) == (before, [CASSETTE])
     with use_cassette("c"):
         assert call("a", lambda: "3") == "1"
-
-
-def test_a_setting_and_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A project, or a command, can let all new recordings wait."""
-    record(separate(a="1"))
-    monkeypatch.setenv("AGENTTAPE_REVIEW", "true")
-    with use_cassette("c", mode="all"):
-        separate(a="2")()
-    assert WAITING.exists()
 
 
 def test_a_recording_that_takes_its_place_supersedes_what_waits() -> None:
@@ -196,19 +187,15 @@ def test_new_and_gone_calls_go_with_what_caused_them() -> None:
 
 
 def test_rejecting_keeps_the_recorded_calls() -> None:
-    """What is rejected does not wait any more; what is left can be accepted without it."""
+    """What is rejected does not wait any more; what is left can be accepted without it, or leaves nothing."""
     pending = waiting(separate(a="1", b="2"), separate(a="3", b="4"))
     before = CASSETTE.read_bytes()
     decided = reject(pending, ["cassettes/c.yaml::a"])
     assert (decided.rejected, decided.left, CASSETTE.read_bytes()) == (("cassettes/c.yaml::a",), 1, before)
     accept(pending_of(CASSETTE))
     assert (outcomes(), WAITING.exists()) == ({"a": "1", "b": "4"}, False)
-
-
-def test_rejecting_all() -> None:
-    """A recording that is rejected as a whole leaves nothing."""
-    pending = waiting(separate(a="1"), separate(a="3"))
-    reject(pending)
+    record(separate(a="3"))
+    reject(pending_of(CASSETTE))
     assert [path.name for path in Path("cassettes").iterdir()] == ["c.yaml"]
     with pytest.raises(CassetteNotFoundError, match="agenttape review list"):
         pending_of(CASSETTE)
@@ -241,14 +228,6 @@ def test_a_cassette_that_is_gone() -> None:
     assert [one.state for one in pending.calls] == ["new", "new"]
     accept(pending)
     assert outcomes() == {"a": "2", "b": "3"}
-
-
-def test_a_run_that_fails_leaves_nothing_waiting() -> None:
-    """A run that raised is not reviewed."""
-    record(separate(a="1"))
-    with pytest.raises(ZeroDivisionError), use_cassette("c", mode="all", review=True):
-        raise ZeroDivisionError
-    assert not WAITING.exists()
 
 
 def test_a_cassette_elsewhere() -> None:

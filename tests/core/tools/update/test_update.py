@@ -1,4 +1,4 @@
-"""`plan` and `update` of a function: what it would take, and no more than that."""
+"""What a change of a function would take, and what may depend on a changed call; an update takes no more than that."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from agenttape_core import open_cassette, use_cassette
 from agenttape_core.errors import BudgetExceededError, CassetteNotFoundError, ConfigurationError
 from agenttape_core.experiments.update import plan, update
 from agenttape_core.integration import Boundary, Usage
+from agenttape_core.schema import IndexRow, Timing
 from agenttape_core.session.call import WATCHERS
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading import prices
-from agenttape_core.tools.reading.prices import Price, PriceTable
-from agenttape_core.tools.update import Plan, PlannedCall
+from agenttape_core.tools.reading.prices import PriceTable
+from agenttape_core.tools.update import Plan, PlannedCall, are_parallel, below
 
 from ...session.world import call
 
@@ -163,32 +164,53 @@ def unwatched() -> Iterator[None]:
     WATCHERS[:] = before
 
 
-@pytest.mark.usefixtures("unwatched")
-def test_a_limit_while_running(agent: Agent) -> None:
-    """The call that would exceed the limit is not made, even if the program eats the error; the cassette stays."""
-    budget = Budget(0.05, PriceTable({"m": Price(10, 20)})).watch()
-    before = CASSETTE.read_bytes()
-    agent.questions[:] = ["a", "B", "C"]
-    with pytest.raises(BudgetExceededError, match=r"\$0.0300 of \$0.05 is spent"), use_cassette("c", mode="update"):
-        agent()
-    assert (agent.asked, CASSETTE.read_bytes(), budget.spent) == (["B"], before, pytest.approx(0.03))
-
-
-@pytest.mark.usefixtures("unwatched")
-def test_a_limit_over_several_sessions(agent: Agent) -> None:
-    """The last call of a session counts as well, when the next one begins."""
-    Budget(0.05, PriceTable({"m": Price(10, 20)})).watch()
-    agent.questions[:] = ["a", "B"]
-    with use_cassette("c", mode="update"):
-        agent()
-    agent.questions[:] = ["a", "C"]
-    with pytest.raises(BudgetExceededError, match=r"\$0.0300 of \$0.05 is spent"), use_cassette("c", mode="update"):
-        agent()
-    assert agent.asked == ["B"]
-
-
 @pytest.mark.parametrize("limit", [-1.0, float("nan"), float("inf")])
 def test_a_limit_that_is_none(limit: float) -> None:
     """A limit is an amount."""
     with pytest.raises(ConfigurationError, match="expected a limit in US dollars"):
         Budget(limit, PriceTable({}))
+
+
+def row(number: int, address: str, kind: str = "chat") -> IndexRow:
+    """One recorded call."""
+    return IndexRow(number=number, kind=kind, name="x", address=address, fingerprint=f"{number:032}")
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "parallel"),
+    [
+        ("G/a@1/M", "G/b@1/M", True),
+        ("G/a@1[2]/M", "G/a@1[3]/M", True),
+        ("G/a@1~1/t", "G/a@1/t", True),
+        ("G/a@1/M", "G/a@1/M#2", False),
+        ("G/a@1/M", "G/b@2/M", False),
+        ("M", "M~1", False),
+        ("G/a@1/H/x@1/M", "G/a@1/H/y@1/M", True),
+        ("G/a@1", "G/a@1/M", False),
+    ],
+)
+def test_parallel(first: str, other: str, parallel: bool) -> None:
+    """Branches of one superstep are parallel, at whatever depth; nothing else is known to be."""
+    assert are_parallel(first, other) is are_parallel(other, first) is parallel
+
+
+def test_by_times() -> None:
+    """What began before a changed call had ended does not depend on it; what began later does."""
+    times = {1: Timing(start_ms=0, duration_ms=10), 2: Timing(start_ms=5, duration_ms=1)}
+    times[3] = Timing(start_ms=10, duration_ms=1)
+    assert below([row(1, "M"), row(2, "M~1"), row(3, "M~2")], times.get, {1}) == [3]
+
+
+def test_without_times() -> None:
+    """Where times are not known, what comes later in the file may depend on it, but no parallel branch."""
+    rows = [row(1, "G/a@1/M"), row(2, "G/b@1/M"), row(3, "G/b@1/M#2"), row(4, "G/c@2/M")]
+    assert below(rows, {}.get, {1}) == [4]
+    assert below(rows, {}.get, {2}) == [3, 4]
+
+
+def test_inside_and_around() -> None:
+    """What is inside a changed call is below it, and so is the tool around one."""
+    rows = [row(1, "t", "tool"), row(2, "t/M"), row(3, "G", "chat"), row(4, "G/M")]
+    assert below(rows[:2], {}.get, {1}) == [2]
+    assert below(rows[:2], {}.get, {2}) == [1]
+    assert below(rows[2:], {}.get, {4}) == []

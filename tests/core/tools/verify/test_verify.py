@@ -23,7 +23,7 @@ from agenttape_core.results import Verification
 
 from . import agents
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("project")]
 
 
 def causes(verification: Verification) -> dict[str, str]:

@@ -5,18 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.schema import (
-    Header,
-    Interaction,
-    Outcome,
-    RecordedError,
-    Step,
-    StepTiming,
-    Timing,
-    Usage,
-    Volatile,
-)
-from agenttape_core.storage import write_cassette
+from agenttape_core.schema import Interaction, Outcome, RecordedError, Step, StepTiming, Timing, Usage, Volatile
+
+from ....kit.records import call, step, written
 
 ROOT = "LangGraph"
 QUESTION = "My parcel 4711 came with a broken lamp. Can I have my money back?"
@@ -66,7 +57,7 @@ class Book:
         number = len(self.steps) + 1
         name = address.rpartition("/")[2].partition("@")[0].partition("#")[0]
         self.steps[number] = StepTiming(start_ms=start, duration_ms=ms)
-        self.records.append(Step(number=number, kind=kind, name=name, address=address, **facts))
+        self.records.append(step(number, address, kind=kind, name=name, **facts))
 
     def call(
         self,
@@ -83,23 +74,13 @@ class Book:
         name = address.rpartition("/")[2].partition("#")[0]
         self.timings[number] = Timing(start_ms=span[0], duration_ms=span[1], offsets_ms=offsets or [])
         fingerprint = f"{abs(hash_of(request)):032x}"
-        self.records.append(
-            Interaction(
-                number=number,
-                kind=kind,
-                name=name,
-                address=address,
-                fingerprint=fingerprint,
-                request=request,
-                outcome=outcome,
-            )
-        )
+        facts = {"name": name, "fingerprint": fingerprint, "request": request, "outcome": outcome}
+        self.records.append(call(number, address, kind=kind, **facts))
 
     def write(self, path: Path, **header: Any) -> Path:
         """Write the cassette."""
         volatile = Volatile(created="2026-11-21T09:30:00Z", timings=self.timings, steps=self.steps)
-        write_cassette(path, Header(name=path.stem, volatile=volatile, **header), self.records)
-        return path
+        return written(path, *self.records, volatile=volatile, **header)
 
 
 def hash_of(request: dict[str, Any]) -> int:

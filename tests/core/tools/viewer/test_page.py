@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -256,21 +255,17 @@ def test_two_runs(opened: Opened, support: Path, changed: Path) -> None:
     expect(page.locator(".found")).to_have_text("2 found")
 
 
-def test_a_run_beside_itself(opened: Opened, support: Path) -> None:
-    """Two equal runs are said to be the same, and nothing is marked."""
-    page = opened(support, support)
-    expect(page.get_by_label("comparison of the two runs")).to_contain_text("The runs are the same.")
-    expect(page.locator("ins, del, .differs")).to_have_count(0)
-    expect(page.get_by_role("button", name="First divergence")).to_have_count(0)
-
-
 def test_only_the_other_run_can_be_linked_to(opened: Opened, support: Path, changed: Path) -> None:
-    """What only the second run has is named by its number there."""
+    """What only the second run has is named by its number there; two equal runs are said to be the same."""
     page = opened(changed, support)
     page.get_by_role("searchbox").fill("is:only kind:tool")
     expect(page.locator(".found")).to_have_text("1 found")
     press(page, "Enter")
     expect(page).to_have_url(re.compile(r"#/other/interaction/\d+\?"))
+    page = opened(support, support)
+    expect(page.get_by_label("comparison of the two runs")).to_contain_text("The runs are the same.")
+    expect(page.locator("ins, del, .differs")).to_have_count(0)
+    expect(page.get_by_role("button", name="First divergence")).to_have_count(0)
 
 
 def test_keys(opened: Opened, support: Path) -> None:
@@ -386,7 +381,10 @@ def test_hidden_characters_are_shown(opened: Opened, tmp_path: Path) -> None:
 
 
 def test_pictures_and_great_numbers(opened: Opened, tmp_path: Path) -> None:
-    """A picture in a message is shown, of a kind that can hold no script; a great number keeps its digits."""
+    """A picture in a message is shown, of a kind that can hold no script; a great number keeps its digits.
+
+    A cassette without records opens and says so.
+    """
     dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{dot}"}}
     book = Book()
@@ -395,6 +393,9 @@ def test_pictures_and_great_numbers(opened: Opened, tmp_path: Path) -> None:
     page = opened(book.write(tmp_path / "picture.yaml"))
     assert page.locator("img").evaluate("image => image.naturalWidth") == 1
     expect(sections(page, "Answer")).to_contain_text(str(2**70))
+    page = opened(Book().write(tmp_path / "empty.yaml"))
+    expect(page.get_by_text("This cassette is empty.")).to_be_visible()
+    press(page, "j", "]", "z", "n", ".", "d", "Enter", "ArrowRight", "ArrowLeft")
 
 
 def test_a_refused_call_says_what_the_model_has_read(opened: Opened, tmp_path: Path) -> None:
@@ -409,53 +410,17 @@ def test_a_refused_call_says_what_the_model_has_read(opened: Opened, tmp_path: P
     expect(sections(page, "Result").locator(".said")).to_have_text("The tool is not available.")
 
 
-def test_an_empty_cassette(opened: Opened, tmp_path: Path) -> None:
-    """A cassette without records opens and says so."""
-    page = opened(Book().write(tmp_path / "empty.yaml"))
-    expect(page.get_by_text("This cassette is empty.")).to_be_visible()
-    press(page, "j", "]", "z", "n", ".", "d", "Enter", "ArrowRight", "ArrowLeft")
-
-
-TICKS: list[dict[str, Any]] = [
-    {"kind": "agent", "name": "Agent.run", "address": "Agent.run"},
-    {
-        "kind": "checkpoint",
-        "name": "Start",
-        "address": "Agent.run",
-        "data": {
-            "tick": "add_event",
-            "seq": 1,
-            "value": {"$to": {"event": {"$event": 1}}},
-            "events": [{"n": 1, "event": "m.Start", "value": {"$to": {"value": {"city": "Oslo"}}}}],
-        },
-    },
-    {"kind": "node", "name": "Agent.look", "address": "Agent.run/Agent.look"},
-    {
-        "kind": "checkpoint",
-        "name": "look",
-        "address": "Agent.run",
-        "data": {
-            "tick": "step_result",
-            "seq": 2,
-            "value": {"$to": {"event": {"$event": 1}}},
-            "state": {"$to": {"state_data": {"_data": {"seen": [{"$event": 1}]}}}},
-        },
-    },
-]
-
-
-@pytest.fixture
-def ticking(tmp_path: Path) -> Path:
-    """A cassette of a run with two ticks."""
-    lines = [{"agenttape": 1, "name": "ticks"}, *({"step": n, **one} for n, one in enumerate(TICKS, 1)), {"end": True}]
-    path = tmp_path / "ticks.jsonl"
-    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
-    return path
-
-
-def test_ticks_tell_the_state_and_are_no_lines(ticking: Path, opened: Opened) -> None:
+def test_ticks_tell_the_state_and_are_no_lines(tmp_path: Path, opened: Opened) -> None:
     """The list has the agent and its step; the step shows the state after it, with the event itself in it."""
-    tab = opened(ticking)
+    event = {"$to": {"event": {"$event": 1}}}
+    begun = [{"n": 1, "event": "m.Start", "value": {"$to": {"value": {"city": "Oslo"}}}}]
+    seen = {"$to": {"state_data": {"_data": {"seen": [{"$event": 1}]}}}}
+    book = Book()
+    book.step("agent", "Agent.run", 0, 1)
+    book.step("checkpoint", "Agent.run", 0, 1, data={"tick": "add_event", "seq": 1, "value": event, "events": begun})
+    book.step("node", "Agent.run/Agent.look", 0, 1)
+    book.step("checkpoint", "Agent.run", 0, 1, data={"tick": "step_result", "seq": 2, "value": event, "state": seen})
+    tab = opened(book.write(tmp_path / "ticks.jsonl"))
     kinds = tab.locator(".tree [role=treeitem] .kind").all_inner_texts()
     assert kinds == ["agent", "node"]
     tab.locator(".tree [role=treeitem]", has_text="look").click()

@@ -1,4 +1,4 @@
-"""What the page is made of: the tree, the times, what is read of an outcome, and a file that nothing breaks out of."""
+"""What the page is made of: lines, times, what is read of an outcome, and a file that nothing breaks out of."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from agenttape_core.schema import Interaction, Outcome, RecordedError, Step, StepTiming, Timing, Volatile
 from agenttape_core.storage import open_cassette
 from agenttape_core.tools.reading.prices import load_prices
-from agenttape_core.tools.viewer import is_page, page_of, page_rows, pairs_of, readable, run_of, summary
+from agenttape_core.tools.reading.timeline import CallTree
+from agenttape_core.tools.viewer import Line, is_page, lines_of, page_of, page_rows, pairs_of, readable, run_of, summary
 
 from ....kit.records import call, step, written
 from .conftest import write_page
@@ -212,3 +213,57 @@ def test_any_value_comes_through(tmp_path_factory: pytest.TempPathFactory, value
     assert exact(event.get("data")) == value
     assert exact(called["outcome"].get("value")) == value
     assert exact(called["request"]["arguments"]) == {text: value}
+
+
+class Row(NamedTuple):
+    """A record of which only its place matters."""
+
+    address: str
+    kind: str = "call"
+
+
+def lines_at(*addresses: str) -> list[Line]:
+    """Return the lines of records at these addresses."""
+    return lines_of(CallTree([Row(address) for address in addresses]))
+
+
+def test_places_without_a_record() -> None:
+    """A record lies below the nearest place around it; places that hold one thing only share its line."""
+    assert lines_at(
+        "Agent", "Agent/model@1/Chat", "Agent/tools@2/a/one", "Agent/tools@2/b/two", "Agent", "Other/x"
+    ) == [
+        Line(0, "Agent", "", 0),
+        Line(1, "Chat", "model@1", 1),
+        Line(None, "tools@2", "", 1),
+        Line(2, "one", "a", 2),
+        Line(3, "two", "b", 2),
+        Line(4, "", "", 1),
+        Line(5, "x", "Other", 0),
+    ]
+
+
+@given(st.lists(st.builds(Row, st.text("ab/", max_size=12), st.sampled_from(["call", "event"])), max_size=12))
+def test_everything_is_there_once(rows: list[Row]) -> None:
+    """Each record is on one line, no line is more than one deeper than the one before, whatever the addresses are."""
+    lines = lines_of(CallTree(rows))
+    assert sorted(line.record for line in lines if line.record is not None) == list(range(len(rows)))
+    assert all(
+        after.depth <= before.depth + 1 for before, after in zip([Line(None, "", "", -1), *lines], lines, strict=False)
+    )
+
+
+def test_a_step_that_comes_after_its_calls_takes_its_place() -> None:
+    """A place that had no record when something below it was recorded gets the one that comes later."""
+    assert lines_at("Agent/x", "Agent") == [Line(1, "Agent", "", 0), Line(0, "x", "", 1)]
+
+
+def test_a_moment_makes_room_for_what_it_describes() -> None:
+    """An event that was recorded before the step at its address lies below that step."""
+    lines = lines_of(CallTree([Row("Agent", "event"), Row("Agent", "agent")]))
+    assert lines == [Line(1, "Agent", "", 0), Line(0, "", "", 1)]
+
+
+def test_deep_addresses_are_no_recursion() -> None:
+    """An address of many thousand places makes one line."""
+    (line,) = lines_at("/".join(["a"] * 5_000))
+    assert (line.depth, line.label) == (0, "a")

@@ -1,10 +1,11 @@
-"""The judgements on trials: which samples count, what fails, and tables that agree."""
+"""The samples of a trial: what they may cost together, which count, what fails, and tables that agree."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.experiments.strategies.sampling import Case, Most, Taken, take_samples
 from agenttape_core.experiments.strategies.trials import (
     LOST,
     NO_CALL,
@@ -148,3 +150,19 @@ def test_no_trials(text: str, tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text(text, encoding="utf-8")
     with pytest.raises(ConfigurationError, match="--cassette-report"):
         read_trials(tmp_path / "report.json")
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 4])
+def test_samples_in_parallel_share_what_is_left(jobs: int) -> None:
+    """Samples that are taken at the same time may spend no more than the limit between them."""
+    together, limits = Barrier(jobs), []
+
+    def take(_group: str, _number: int, limit: float | None) -> Taken:
+        limits.append(limit or 0.0)
+        together.wait(20)
+        return Taken(passed=True, spent=0.25 / jobs)
+
+    cases = [Case(f"case {number}", "other:model", Trajectory(), take) for number in range(jobs)]
+    take_samples(cases, Most(samples=1, baseline=0, family=jobs, max_usd=1.0, jobs=jobs), [])
+    assert limits == pytest.approx([1.0 / jobs] * jobs)
+    assert sum(limits) <= 1.0

@@ -1,4 +1,4 @@
-"""Which record lies in which, when each began, and which call of a tool answers which request of a model."""
+"""Spans: which record lies in which, when each began, and the words for operations and providers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as conventions
 
 from agenttape_core.schema import Interaction, Step, Timing, Volatile
 from agenttape_core.storage import Cassette, open_cassette
-from agenttape_core.tools.export.attributes import placed_in
+from agenttape_core.tools.export.attributes import OPERATIONS, placed_in, provider_name
 from agenttape_core.tools.export.spans import spans_in, tool_call_ids
 
 from ....kit.records import call, step, written
@@ -91,3 +92,42 @@ def test_the_ids_of_tool_calls(tmp_path: Path) -> None:
     tools = [call(2, "t", ids=["b"], **same), *(call(number, f"t#{number}", **same) for number in (3, 4, 5))]
     tools += [call(6, "t#6", kind="tool", request={"name": "other", "arguments": {"q": 2}})]
     assert tool_call_ids([chat, *tools]) == {2: "b", 3: "a", 4: "c"}
+
+
+@pytest.mark.parametrize(
+    ("said", "class_name", "name"),
+    [
+        ("openai", "ChatOpenAI", "openai"),
+        (None, "AzureChatOpenAI", "azure.ai.openai"),
+        (None, "Anthropic", "anthropic"),
+        ("google_genai", "ChatGoogleGenerativeAI", "gcp.gen_ai"),
+        (None, "ChatBedrockConverse", "aws.bedrock"),
+        (None, "MistralAI", "mistral_ai"),
+        ("ollama", "ChatOllama", "ollama"),
+        (None, "ScriptedLLM", "ScriptedLLM"),
+    ],
+)
+def test_provider(said: str | None, class_name: str, name: str) -> None:
+    """A provider is called as the conventions call it, or what the framework calls it."""
+    assert provider_name(said, class_name) == name
+
+
+def test_the_words_are_of_the_conventions() -> None:
+    """The operations and providers that spans name are those that the installed conventions define."""
+    assert set(OPERATIONS.values()) | {"invoke_workflow"} <= {
+        each.value for each in conventions.GenAiOperationNameValues
+    }
+    names = [
+        "ChatOpenAI",
+        "AzureOpenAI",
+        "AzureAIInference",
+        "Anthropic",
+        "Bedrock",
+        "ChatVertexAI",
+        "Gemini",
+        "Cohere",
+        "GoogleGenAI",
+    ]
+    names += ["ChatGoogleGenerativeAI", "DeepSeek", "Groq", "ChatWatsonx", "ChatMistralAI", "ChatXAI", "ChatPerplexity"]
+    defined = {each.value for each in conventions.GenAiProviderNameValues}
+    assert {provider_name(None, name) for name in names} == defined
