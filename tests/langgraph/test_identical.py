@@ -9,10 +9,7 @@ import operator
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
 
-import pytest
-from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.tools import tool
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.func import entrypoint, task
@@ -30,7 +27,6 @@ from .fakes import (
     World,
     by_task,
     call,
-    calling,
 )
 
 if TYPE_CHECKING:
@@ -156,46 +152,6 @@ def test_nested_interrupts(world: World, tmp_path: Path, twice: Twice) -> None:
 
 
 # -- agents -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.sweep
-@pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
-@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-@pytest.mark.parametrize("kind", ["create_agent", "create_react_agent"])
-def test_agents(kind: str, durability: Any, world: World, tmp_path: Path, twice: Twice) -> None:
-    """A ReAct agent with parallel tool calls replays its streams, state and history, twice in the same thread."""
-
-    def agent_of(kind: str, world: World, saver: Any) -> Any:
-        @tool
-        def look(n: int) -> str:
-            """Look."""
-            return f"seen {n} at {world.reach('tool')}"
-
-        def reply(messages: Any, number: int) -> AIMessage:
-            turn = sum(isinstance(message, AIMessage) for message in messages) % 4
-            if turn == 3:
-                return AIMessage(f"done at {number}")
-            return calling(*(("look", {"n": n}) for n in range(turn + 1)), number=number)
-
-        model = StreamingChat(world=world, reply=reply)
-        if kind == "create_agent":
-            return create_agent(model, [look], checkpointer=saver)
-        from langgraph.prebuilt import create_react_agent
-
-        return create_react_agent(model, [look], checkpointer=saver)
-
-    def drive(_: str) -> Calls:
-        graph = agent_of(kind, world, InMemorySaver())
-        parts = []
-        for question in ("Once?", "Again?"):
-            parts += yield streamed(graph, {"messages": [("user", question)]}, durability=durability)
-        return by_task(parts), (yield state(graph)), (yield history(graph))
-
-    recorded, replayed = twice(world, tmp_path / "c.yaml", drive)
-    assert recorded.facts[1].values["messages"][-1].text.startswith("done at")
-    assert replayed.facts == recorded.facts
-    ids = [snapshot.config["configurable"]["checkpoint_id"] for snapshot in recorded.facts[2]]
-    assert ids == sorted(set(ids), reverse=True)
 
 
 # -- the functional API -----------------------------------------------------------------------------------------------

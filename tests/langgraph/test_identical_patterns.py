@@ -5,12 +5,10 @@
 from __future__ import annotations
 
 import shutil
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -32,14 +30,10 @@ from .fakes import (
     calling,
     recorded_and_replayed,
 )
-from .patterns import ASKED, FOUND, PATTERNS, map_reduce
+from .patterns import ASKED, PATTERNS
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def thread(number: int) -> Any:
-    return {"configurable": {"thread_id": str(number)}}
 
 
 def history(graph: Any, config: Any = CONFIG) -> list[Any]:
@@ -75,46 +69,6 @@ def test_patterns(pattern: str, durability: Any, world: World, tmp_path: Path) -
     assert str(replayed.session.report) == f"{len(world.reached)} replayed, 0 recorded"
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
-async def test_patterns_in_tasks(pattern: str, world: World, tmp_path: Path) -> None:
-    """Asynchronous runs replay the same, each event with its run id and its parents."""
-    make, inputs = PATTERNS[pattern]
-
-    async def drive(_: str) -> Any:
-        graph = make(world)
-        parts = [part async for part in graph.astream(inputs, CONFIG, stream_mode=MODES, subgraphs=True)]
-        runs: dict[Any, list[Any]] = {}
-        async for event in graph.astream_events(inputs, CONFIG, version="v2"):
-            if event["name"] != "LangGraph" or event["event"] != "on_chain_stream":  # of parallel nodes, as they come
-                runs.setdefault((event["name"], event["run_id"], *event["parent_ids"]), []).append(event)
-        return by_task(parts), runs, [state async for state in graph.aget_state_history(CONFIG)]
-
-    recorded, replayed = await arecorded_and_replayed(world, tmp_path / "c.yaml", drive)
-    assert replayed.facts == recorded.facts
-    assert str(replayed.session.report) == f"{len(world.reached)} replayed, 0 recorded"
-
-
-def test_run_ids_of_callbacks(world: World, tmp_path: Path) -> None:
-    """Callbacks in threads get the run ids of the recording."""
-
-    def drive(_: str) -> Any:
-        told = []
-
-        class Handler(BaseCallbackHandler):
-            def on_chain_start(self, *_: Any, run_id: Any, parent_run_id: Any = None, **kwargs: Any) -> None:
-                told.append((kwargs.get("name"), run_id, str(parent_run_id)))
-
-            def on_chat_model_start(self, *_: Any, run_id: Any, parent_run_id: Any = None, **__: Any) -> None:
-                told.append(("model", run_id, str(parent_run_id)))
-
-        map_reduce(world).invoke(FOUND, {**CONFIG, "callbacks": [Handler()]})
-        return sorted(told)
-
-    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
-    assert replayed.facts == recorded.facts
-    assert sum(name == "model" for name, *_ in recorded.facts) == len(world.reached) == 10
-
-
 def test_jitter(world: World, tmp_path: Path) -> None:
     """The pause before a second attempt is as long on replay as it was, by the clock, and is not waited for."""
 
@@ -141,20 +95,6 @@ def two_nodes(world: World, saver: Any = None) -> Any:
 
     builder = StateGraph(MessagesState).add_node("one", say).add_node("two", say).add_edge(START, "one")
     return builder.add_edge("one", "two").compile(checkpointer=saver)
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_batches(is_async: bool, world: World, tmp_path: Path) -> None:
-    """A batch of runs in threads of their own replays each of them."""
-
-    async def drive(_: str) -> Any:
-        graph = two_nodes(world, InMemorySaver())
-        inputs, configs = [{"messages": [("user", f"{n}?")]} for n in range(5)], [thread(n) for n in range(5)]
-        results = await graph.abatch(inputs, configs) if is_async else graph.batch(inputs, configs)
-        return results, [history(graph, config) for config in configs]
-
-    recorded, replayed = await arecorded_and_replayed(world, tmp_path / "c.yaml", drive)
-    assert replayed.facts == recorded.facts
 
 
 def test_without_a_saver(world: World, tmp_path: Path) -> None:
@@ -259,30 +199,8 @@ def test_streams_side_by_side(world: World, tmp_path: Path) -> None:
 
     def drive(_: str) -> Any:
         graphs = [two_nodes(world, InMemorySaver()) for _ in range(2)]
-        streams = [graph.stream(ASKED, thread(n), stream_mode=MODES) for n, graph in enumerate(graphs)]
-        parts = list(zip(*streams, strict=True))
-        return parts, [history(graph, thread(n)) for n, graph in enumerate(graphs)]
+        parts = list(zip(*(graph.stream(ASKED, CONFIG, stream_mode=MODES) for graph in graphs), strict=True))
+        return parts, [history(graph) for graph in graphs]
 
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
     assert replayed.facts == recorded.facts
-
-
-def test_graphs_in_threads_without_context(world: World, tmp_path: Path) -> None:
-    """A graph that a bare thread runs is replayed, although its ids are real there."""
-
-    def drive(_: str) -> Any:
-        results: dict[int, Any] = {}
-
-        def run(n: int) -> None:
-            results[n] = two_nodes(world).invoke({"messages": [("user", f"{n}?")]})
-
-        threads = [threading.Thread(target=run, args=(n,)) for n in range(3)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-        return [[message.text for message in results[n]["messages"]] for n in range(3)]
-
-    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
-    assert replayed.facts == recorded.facts
-    assert len(replayed.session.report.replayed) == 6

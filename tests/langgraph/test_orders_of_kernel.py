@@ -118,25 +118,6 @@ def test_loop_and_threads_write_to_one_list(tmp_path: Path) -> None:
     recorded_as_replayed(tmp_path / "c.yaml", run, REPLAYS)
 
 
-def test_threads_write_to_one_list(tmp_path: Path) -> None:
-    """What threads of a loop append to one list comes in the recorded order."""
-
-    def run() -> list[int]:
-        out: list[int] = []
-
-        async def one(number: int) -> None:
-            await look(number)
-            await asyncio.to_thread(out.append, number)
-
-        async def main() -> None:
-            await asyncio.gather(*map(one, range(4)))
-
-        asyncio.run(main())
-        return out
-
-    recorded_as_replayed(tmp_path / "c.yaml", run, REPLAYS)
-
-
 def test_agents_on_uvloop(tmp_path: Path) -> None:
     """Three agents with a sync and an async tool on uvloop replay in the recorded order."""
     uvloop = pytest.importorskip("uvloop")

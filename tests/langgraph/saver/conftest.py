@@ -25,6 +25,13 @@ def postgres() -> Iterator[str]:
 
 
 @pytest.fixture
+def address(request: pytest.FixtureRequest) -> str:
+    """How to connect to Postgres, in the cells of a table that need it."""
+    needed = "postgres" in request.node.callspec.params.values()
+    return str(request.getfixturevalue("postgres")) if needed else ""
+
+
+@pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A path without a file."""
     return tmp_path / "runs" / "saver.sqlite"

@@ -13,7 +13,6 @@ from langgraph.checkpoint.conformance.report import CapabilityReport
 
 from agenttape_langgraph import TapeSaver
 
-from .extended import FullSaver
 from .threads import INNERS, any_saver, inner_saver
 
 
@@ -41,12 +40,9 @@ async def test_the_saver_has_every_capability_and_passes(tmp_path: Path) -> None
     assert {name for name, result in report.results.items() if result.detected} == {it.value for it in ALL_CAPABILITIES}
 
 
-@pytest.mark.parametrize("kind", INNERS)
-async def test_a_saver_around_another_has_its_capabilities_and_passes(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.parametrize("kind", [*INNERS, "full"])
+async def test_a_saver_around_another_has_its_capabilities_and_passes(kind: str, tmp_path: Path, address: str) -> None:
     """Around another saver, exactly the capabilities of that one are detected, and pass."""
-    address = request.getfixturevalue("postgres") if kind == "postgres" else ""
     files = iter(range(100))
     async with inner_saver(kind, address) as inner:
         theirs = {capability.value for capability in DetectedCapabilities.from_instance(inner).detected}
@@ -61,23 +57,9 @@ async def test_a_saver_around_another_has_its_capabilities_and_passes(
     assert {name for name, result in report.results.items() if result.detected} == theirs
 
 
-async def test_extended_capabilities_pass_through(tmp_path: Path) -> None:
-    """Around a saver that has the extended capabilities, they are detected and pass."""
-    files = iter(range(100))
-
-    async def make() -> AsyncIterator[BaseCheckpointSaver[str]]:
-        async with TapeSaver(tmp_path / f"{next(files)}.sqlite", inner=FullSaver()) as saver:
-            yield saver
-
-    report = await conformance(make)
-    assert unmet(report) == {}
-    assert report.passed_all()
-
-
 @pytest.mark.parametrize("kind", INNERS)
-async def test_the_copy_conforms_like_what_it_copies(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+async def test_the_copy_conforms_like_what_it_copies(kind: str, tmp_path: Path, address: str) -> None:
     """All that the suite stores through a saver around another is in the file, equal to that of the other one."""
-    address = request.getfixturevalue("postgres") if kind == "postgres" else ""
     file = tmp_path / "one.sqlite"
     async with any_saver(kind, file, address) as saver:
 

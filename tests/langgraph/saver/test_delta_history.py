@@ -49,27 +49,25 @@ def said(history: Any, channel: str = "ch") -> tuple[list[Any], Any]:
 
 
 @pytest.mark.parametrize("kind", SAVERS)
-async def test_the_history_of_delta_channels(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+async def test_the_history_of_delta_channels(kind: str, tmp_path: Path, address: str) -> None:
     """Writes come oldest first, from the nearest stored value on, without those of the target; each channel alone."""
-    address = request.getfixturevalue("postgres") if kind == "postgres" else ""
     async with any_saver(kind, tmp_path / "a.sqlite", address) as saver:
-        name = request.node.name
 
         async def history(configs: Sequence[RunnableConfig], *channels: str, at: int = -1) -> Any:
             return await saver.aget_delta_channel_history(config=configs[at], channels=channels or ["ch"])
 
-        near = await chain(saver, f"near-{name}", 6, {0: {"ch": _DeltaSnapshot([0])}, 3: {"ch": _DeltaSnapshot([3])}})
+        near = await chain(saver, f"near-{kind}", 6, {0: {"ch": _DeltaSnapshot([0])}, 3: {"ch": _DeltaSnapshot([3])}})
         assert said(await history(near)) == ([3, 4], _DeltaSnapshot([3]))
         assert said(await history(near, at=2)) == ([0, 1], _DeltaSnapshot([0]))
-        assert said(await history([place(f"near-{name}")])) == ([3, 4], _DeltaSnapshot([3]))
+        assert said(await history([place(f"near-{kind}")])) == ([3, 4], _DeltaSnapshot([3]))
 
-        assert said(await history(await chain(saver, f"none-{name}", 4, {}))) == ([0, 1, 2], "nothing")
+        assert said(await history(await chain(saver, f"none-{kind}", 4, {}))) == ([0, 1, 2], "nothing")
 
-        plain = await chain(saver, f"plain-{name}", 4, {0: {"ch": [10]}, 1: {"ch": [10, 20]}})
+        plain = await chain(saver, f"plain-{kind}", 4, {0: {"ch": [10]}, 1: {"ch": [10, 20]}})
         assert said(await history(plain)) == ([1, 2], [10, 20])
 
         values = {1: {"a": _DeltaSnapshot("A")}, 3: {"b": _DeltaSnapshot("B")}}
-        both = await history(await chain(saver, f"both-{name}", 5, values, ("a", "b")), "a", "b")
+        both = await history(await chain(saver, f"both-{kind}", 5, values, ("a", "b")), "a", "b")
         assert said(both, "a") == ([1, 2, 3], _DeltaSnapshot("A"))
         assert said(both, "b") == ([3], _DeltaSnapshot("B"))
 
@@ -78,13 +76,10 @@ async def test_the_history_of_delta_channels(kind: str, tmp_path: Path, request:
 
 
 @pytest.mark.parametrize("kind", SAVERS)
-async def test_parallel_writes_come_in_the_order_of_their_paths(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+async def test_parallel_writes_come_in_the_order_of_their_paths(kind: str, tmp_path: Path, address: str) -> None:
     """Writes of one step are ordered by path, task and index, and those without a path come first."""
-    address = request.getfixturevalue("postgres") if kind == "postgres" else ""
     async with any_saver(kind, tmp_path / "a.sqlite", address) as saver:
-        configs = await chain(saver, f"order-{request.node.name}", 3, {0: {"ch": _DeltaSnapshot(["seed"])}}, ())
+        configs = await chain(saver, f"order-{kind}", 3, {0: {"ch": _DeltaSnapshot(["seed"])}}, ())
         await saver.aput_writes(configs[1], [("ch", "third"), ("ch", "fourth")], "0", "~pull, 02")
         await saver.aput_writes(configs[1], [("ch", "second")], "f", "~pull, 01")
         await saver.aput_writes(configs[1], [("ch", "first")], "z")

@@ -71,7 +71,7 @@ VALUES = {
         dt.date(2026, 11, 21),
         {1, 2},
     ],
-    "send": [Send("node", {"a": 1}), Interrupt("why", id="i")],
+    "send": [Send("node", {"a": 1}), Interrupt("why", id="i"), Command(resume="yes", goto=Send("n", {"a": 1}))],
     "nested": {"deep": [{"list": [{"n": number, "text": f"entry {number} " * 20} for number in range(30)]}]},
     "numbers": [*range(3000), 1e300, -1, 2**63 - 1],
     "unicode": "é\n\0\u2028😀" * 300,
@@ -242,20 +242,6 @@ def test_a_checkpoint_without_values_is_kept_as_it_is(saver: TapeSaver) -> None:
     for it in (bare, more):
         saver.put(place(), it, {}, {})
     assert [found.checkpoint for found in saver.list(place())] == [more, bare]
-
-
-def test_a_command_may_be_a_value(saver: TapeSaver) -> None:
-    """Writes hold the values of LangGraph: commands, interrupts, sends."""
-    config = saver.put(place(), checkpoint(1, {}), {}, {})
-    writes = [
-        ("__resume__", ["yes"]),
-        ("x", Command(goto=Send("n", {"a": 1}))),
-        ("__interrupt__", [Interrupt("?", id="1")]),
-    ]
-    saver.put_writes(config, writes, "t")
-    plain = InMemorySaver()
-    plain.put_writes(plain.put(place(), checkpoint(1, {}), {}, {}), writes, "t")
-    assert saver.get_tuple(place()) == plain.get_tuple(place())
 
 
 def test_what_is_listed(saver: TapeSaver) -> None:

@@ -98,28 +98,6 @@ def test_a_thread_is_what_it_is_with_langgraphs_saver(around: bool, path: Path) 
         assert facts(graph(again)) == expected[-1]
 
 
-@pytest.mark.parametrize("around", [False, True])
-async def test_it_is_so_async_as_well(around: bool, path: Path) -> None:
-    """Async runs have the same history as with LangGraph's saver."""
-
-    async def adrive(app: Any) -> list[Any]:
-        """Do the same async."""
-        await app.ainvoke({"messages": [HumanMessage("hello", id="h")], "found": []}, CONFIG)
-        await app.ainvoke(Command(resume="yes"), CONFIG)
-        past = [state async for state in app.aget_state_history(CONFIG) if "talk" in state.next][-1]
-        forked = await app.aupdate_state(past.config, {"found": ["edited"]}, as_node="look")
-        await app.ainvoke(None, forked)
-        await app.ainvoke(Command(resume="no"), CONFIG)
-        history = [state._replace(created_at=None) async for state in app.aget_state_history(CONFIG)]
-        return [history, (await app.aget_state(CONFIG)).values]
-
-    with same_ids():
-        expected = await adrive(graph(InMemorySaver()))
-    async with TapeSaver(path, inner=InMemorySaver() if around else None) as saver:
-        with same_ids():
-            assert await adrive(graph(saver)) == expected
-
-
 def test_equal_runs_make_equal_checkpoints(tmp_path: Path) -> None:
     """Two runs with the same ids have the same versions of channels: nothing random is in a checkpoint."""
     found = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -37,28 +37,13 @@ def overridden(saver: BaseCheckpointSaver[Any]) -> set[str]:
     return {name for name in names if getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name)}
 
 
-@pytest.fixture
-def sync_sqlite() -> Iterator[SqliteSaver]:
-    """LangGraph's saver that has no async methods but overrides them."""
-    with SqliteSaver.from_conn_string(":memory:") as saver:
-        yield saver
-
-
 @pytest.mark.parametrize("kind", [*INNERS, "full", "bare"])
-async def test_it_overrides_what_the_inner_one_overrides(kind: str, path: Path, request: pytest.FixtureRequest) -> None:
+async def test_it_overrides_what_the_inner_one_overrides(kind: str, path: Path, address: str) -> None:
     """Class and instance look like those of the inner saver."""
-    if kind in {"full", "bare"}:
-        inner: BaseCheckpointSaver[Any] = FullSaver() if kind == "full" else BaseCheckpointSaver()
-        with TapeSaver(path, inner=inner) as saver:
-            assert overridden(saver) == overridden(inner)
-            assert isinstance(saver, TapeSaver)
-        return
-    address = request.getfixturevalue("postgres") if kind == "postgres" else ""
-    async with inner_saver(kind, address) as inner:
-        with TapeSaver(path, inner=inner) as saver:
-            assert overridden(saver) == overridden(inner)
-            assert isinstance(saver, TapeSaver)
-            assert type(saver) is type(TapeSaver(path, inner=inner))
+    async with inner_saver(kind, address) as inner, TapeSaver(path, inner=inner) as saver:
+        assert overridden(saver) == overridden(inner)
+        assert isinstance(saver, TapeSaver)
+        assert type(saver) is type(TapeSaver(path, inner=inner))
 
 
 def test_alone_it_overrides_everything(saver: TapeSaver) -> None:
@@ -66,14 +51,14 @@ def test_alone_it_overrides_everything(saver: TapeSaver) -> None:
     assert overridden(saver) == {*METHODS, "get_next_version"} - {"get", "aget"}
 
 
-def test_a_saver_without_async_methods_has_none_here(sync_sqlite: SqliteSaver, path: Path) -> None:
+def test_a_saver_without_async_methods_has_none_here(path: Path) -> None:
     """Methods that the inner saver does not have raise its errors."""
-    with TapeSaver(path, inner=sync_sqlite) as saver:
+    with SqliteSaver.from_conn_string(":memory:") as inner, TapeSaver(path, inner=inner) as saver:
         coroutine = saver.aget_tuple(place())
         with pytest.raises(NotImplementedError, match="AsyncSqliteSaver"):
             coroutine.send(None)
         put_thread(saver, growing(3))
-        assert list(saver.list(place())) == list(sync_sqlite.list(place())) == list(saver.local.list(place()))
+        assert list(saver.list(place())) == list(inner.list(place())) == list(saver.local.list(place()))
 
 
 class Own(InMemorySaver):

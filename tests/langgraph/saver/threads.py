@@ -17,6 +17,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from agenttape_langgraph import TapeSaver
 
+from .extended import FullSaver
+
 CONTENT = ("contents", "links", "pieces", "uses")
 """The tables of values that are stored once."""
 
@@ -87,8 +89,9 @@ INNERS = ["memory", "sqlite", "postgres"]
 @asynccontextmanager
 async def inner_saver(kind: str, address: str = "") -> AsyncIterator[BaseCheckpointSaver[Any]]:
     """One of LangGraph's savers, ready to be used."""
-    if kind == "memory":
-        yield InMemorySaver()
+    in_memory = {"memory": InMemorySaver, "full": FullSaver, "bare": BaseCheckpointSaver}
+    if kind in in_memory:
+        yield in_memory[kind]()
     elif kind == "sqlite":
         async with AsyncSqliteSaver.from_conn_string(":memory:") as sqlite:
             yield sqlite
