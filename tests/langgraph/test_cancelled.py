@@ -135,73 +135,58 @@ async def timeout_and_fallback(world: World) -> Any:
         return await said_by(world, "quick")
 
 
-async def in_a_thread(world: World) -> Any:
-    """Give up a model that has no coroutine of its own; its thread goes on."""
+async def given_up(world: World, ask: Callable[[Gate], Awaitable[Any]]) -> Any:
+    """Give up a call whose thread is held by a gate, and goes on; ask another model."""
     gate = Gate()
     try:
         async with gate.timeout():
-            return (await Threaded(world=world, gate=gate).ainvoke("Hi")).text
+            return await ask(gate)
     except TimeoutError:
         return await said_by(world, "quick")
     finally:
         gate.open()
+
+
+async def in_a_thread(world: World) -> Any:
+    """Give up a model that has no coroutine of its own."""
+    return await given_up(world, lambda gate: Threaded(world=world, gate=gate).ainvoke("Hi"))
 
 
 async def tool_in_a_thread(world: World) -> Any:
     """Give up a tool that has no coroutine."""
-    gate = Gate()
 
-    @tool
-    def search(query: str) -> str:
-        """Search."""
-        world.reach("search")
-        gate.hold()
-        return query
+    def searching(gate: Gate) -> Awaitable[Any]:
+        @tool
+        def search(query: str) -> str:
+            """Search."""
+            world.reach("search")
+            gate.hold()
+            return query
 
-    try:
-        async with gate.timeout():
-            return await search.ainvoke({"query": "x"})
-    except TimeoutError:
-        return await said_by(world, "quick")
-    finally:
-        gate.open()
+        return search.ainvoke({"query": "x"})
+
+    return await given_up(world, searching)
 
 
 async def retriever_in_a_thread(world: World) -> Any:
     """Give up a retriever that has no coroutine."""
-    gate = Gate()
-    try:
-        async with gate.timeout():
-            return await Library(world=world, gate=gate).ainvoke("x")
-    except TimeoutError:
-        return await said_by(world, "quick")
-    finally:
-        gate.open()
+    return await given_up(world, lambda gate: Library(world=world, gate=gate).ainvoke("x"))
 
 
 async def text_in_a_thread(world: World) -> Any:
     """Give up a text model that has no coroutine."""
-    gate = Gate()
-    try:
-        async with gate.timeout():
-            return await Writer(world=world, gate=gate).ainvoke("x")
-    except TimeoutError:
-        return await said_by(world, "quick")
-    finally:
-        gate.open()
+    return await given_up(world, lambda gate: Writer(world=world, gate=gate).ainvoke("x"))
 
 
 async def stream_in_threads(world: World) -> Any:
     """Give up a stream that has no coroutine, each of whose chunks comes from a thread of its own."""
-    gate, read = Gate(), []
-    try:
-        async with gate.timeout():
-            async for chunk in Streaming(world=world, gate=gate).astream("x"):
-                read.append(chunk.text)  # noqa: PERF401 - a comprehension that is cancelled leaves nothing
-    except TimeoutError:
-        return [*read, *await said_by(world, "quick")]
-    finally:
-        gate.open()
+    read: list[str] = []
+
+    async def reading(gate: Gate) -> None:
+        async for chunk in Streaming(world=world, gate=gate).astream("x"):
+            read.append(chunk.text)  # noqa: PERF401 - a comprehension that is cancelled leaves nothing
+
+    return await given_up(world, reading), read
 
 
 async def hedged(world: World) -> Any:

@@ -76,36 +76,24 @@ def a_graph(ask: Callable[[str], str]) -> Any:
     return list(builder.compile().stream({"said": []}, stream_mode="updates"))
 
 
+@pytest.mark.parametrize("where", ["in the loop", "in a thread"])
 @pytest.mark.parametrize("program", [a_pool, a_batch, branches, a_graph], ids=lambda program: program.__name__)
 def test_threads_of_synchronous_code_in_a_coroutine_keep_their_order(
-    program: Callable[[Callable[[str], str]], Any], tmp_path: Path
+    program: Callable[[Callable[[str], str]], Any], where: str, tmp_path: Path
 ) -> None:
-    """Threads for which a coroutine blocks its loop do the same in the same order."""
+    """Threads for which a coroutine blocks its loop, or waits by `to_thread`, do the same in the same order."""
     world = World()
 
     async def run(**options: Any) -> tuple[Any, tuple[str, ...]]:
         with use_cassette(tmp_path / "c.yaml", **options) as session:
-            return program(world.ask), session.report.nondeterminism
-
-    recorded, _ = asyncio.run(run(mode="once"))
-    world.gone = True
-    for _ in range(2):
-        assert asyncio.run(run()) == (recorded, ())
-
-
-@pytest.mark.parametrize("program", [a_pool, a_batch, branches, a_graph], ids=lambda program: program.__name__)
-def test_threads_of_synchronous_code_in_a_thread_keep_their_order(
-    program: Callable[[Callable[[str], str]], Any], tmp_path: Path
-) -> None:
-    """The same code, called by `asyncio.to_thread`, does the same in the same order."""
-    world = World()
-
-    async def run(**options: Any) -> tuple[Any, tuple[str, ...]]:
-        with use_cassette(tmp_path / "c.yaml", **options) as session:
-            return await asyncio.to_thread(program, world.ask), session.report.nondeterminism
+            ended = program(world.ask) if where == "in the loop" else await asyncio.to_thread(program, world.ask)
+            return ended, session.report.nondeterminism
 
     recorded, _ = asyncio.run(run(mode="once"))
     world.gone = True
     for _ in range(2):
         replayed, told = asyncio.run(run())
-        assert replayed == recorded or told  # a machine that stands still is told
+        if where == "in the loop":
+            assert (replayed, told) == (recorded, ())
+        else:
+            assert replayed == recorded or told  # a machine that stands still is told
