@@ -1,4 +1,4 @@
-"""Calls of models and tools that a program cancels are cancelled again in a replay, in graphs and outside of them."""
+"""Calls that a program cancels, and nodes and steps that run out of time, do so again in a replay."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.language_models import LLM, BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.language_models import LLM, BaseChatModel, FakeListChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import NodeTimeoutError
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import RetryPolicy
+from langgraph.types import RetryPolicy, TimeoutPolicy
 from tests.kit.gate import Gate, hang
+from tests.kit.times import took
 from tests.kit.world import World
 
 from agenttape_core import use_cassette
+
+from .fakes import AsyncChat, PlainChat
+
+# -- Calls of models and tools that a program cancels are cancelled again in a replay, in graphs and outside of --------
 
 SOON = 0.5
 """Seconds; no test waits for so long, see `hang`."""
@@ -279,3 +284,125 @@ def test_the_same_call_is_cancelled_again(program: Callable[[World], Awaitable[A
     replayed, replay = run(world, "none")
     assert replayed == live
     assert (world.trespasses, len(replay.report.replayed)) == ([], len(recording.interactions))
+
+
+# -- Virtual time of graphs: the time limit of a step ------------------------------------------------------------------
+
+
+class Answers(TypedDict, total=False):
+    """An answer of each node."""
+
+    quick: str
+    slow: str
+
+
+@pytest.mark.parametrize(
+    ("limit", "result"), [(None, (20, ["quick", "slow"])), (30, (20, ["quick", "slow"])), (10, 10)]
+)
+def test_the_time_limit_of_a_step_is_virtual(tmp_path: Path, limit: float | None, result: Any) -> None:
+    """Nodes take their recorded time, in threads too, and a step that takes too long is ended."""
+
+    def graph(limit: float | None = None) -> Any:
+        """Return a graph of two nodes that ask at once, one of them in a thread."""
+        model, plain = AsyncChat(world=World()), PlainChat(world=World())
+
+        async def slow(_: Answers) -> Answers:
+            return {"slow": (await model.ainvoke("slow")).text}
+
+        def quick(_: Answers) -> Answers:
+            return {"quick": plain.invoke("quick").text}
+
+        builder = StateGraph(Answers).add_node("a", slow).add_node("b", quick).add_edge(START, "a").add_edge(START, "b")
+        compiled = builder.compile()
+        compiled.step_timeout = limit
+        return compiled
+
+    def run(path: Path, *, limit: float | None = None, **options: Any) -> Any:
+        """Run the graph, and return the seconds that it took in its loop, and what it answered."""
+
+        async def runs() -> Any:
+            loop = asyncio.get_running_loop()
+            async with use_cassette(path, on_unused="ignore", **options):
+                began = loop.time()
+                try:
+                    answers = await graph(limit).ainvoke({})
+                except TimeoutError:
+                    return round(loop.time() - began, 3)
+                return round(loop.time() - began, 3), sorted(answers)
+
+        return asyncio.run(runs())
+
+    run(tmp_path / "run.yaml", mode="all")
+    took(tmp_path / "run.yaml", {1: 20, 2: 20})
+    assert run(tmp_path / "run.yaml", limit=limit, pace="virtual") == result
+
+
+# -- Nodes that time out, and are tried again: LangGraph watches their time by the loop and by another clock -----------
+
+
+LIMIT = 0.05
+
+
+class SlowAtFirst(FakeListChatModel):
+    """A model whose first answer takes too long."""
+
+    asked: int = 0
+
+    async def _agenerate(self, messages: list[BaseMessage], *args: object, **kwargs: object) -> ChatResult:
+        self.asked += 1
+        await asyncio.sleep(10 if self.asked == 1 else 0)
+        return self._generate(messages)
+
+
+class Heard(TypedDict, total=False):
+    said: str
+
+
+def asking_twice(model: SlowAtFirst, **limits: float) -> Any:
+    """Return a graph of one node that asks a model, within time limits in seconds, and is tried twice."""
+
+    async def ask(state: Heard) -> Heard:
+        return {"said": (await model.ainvoke("hi")).text}
+
+    retries = RetryPolicy(max_attempts=2, initial_interval=0, jitter=False, retry_on=NodeTimeoutError)
+    builder = StateGraph(Heard).add_node("ask", ask, retry_policy=retries, timeout=TimeoutPolicy(**limits))
+    return builder.add_edge(START, "ask").compile()
+
+
+@pytest.mark.parametrize("kind", ["idle_timeout", "run_timeout"])
+def test_a_node_times_out_again(kind: str, tmp_path: Path) -> None:
+    """A replay cancels the call that was cancelled, and tries again, however often the watchdog slept in between."""
+
+    def run() -> Any:
+        graph = asking_twice(SlowAtFirst(responses=["late", "in time"]), **{kind: LIMIT})
+        return asyncio.run(graph.ainvoke({}))
+
+    for _ in range(3):  # a recording may sleep once or twice
+        with use_cassette(tmp_path / "c.yaml", mode="record") as recording:
+            recorded = run()
+        assert len(recording.report.recorded) == 2
+        for _ in range(3):
+            with use_cassette(tmp_path / "c.yaml") as replay:
+                assert run() == recorded
+            assert replay.report.nondeterminism == ()
+
+
+def test_a_replay_passes_the_time_of_an_idle_node(tmp_path: Path) -> None:
+    """The watchdog sleeps as often as in the recording, and not again and again until its own clock has come there."""
+
+    class Counting(asyncio.SelectorEventLoop):
+        """A loop that counts its timers."""
+
+        timers = 0
+
+        def call_at(self, *args: Any, **kwargs: Any) -> asyncio.TimerHandle:
+            self.timers += 1
+            return super().call_at(*args, **kwargs)
+
+    counts = []
+    for mode in ("record", "replay"):
+        model = SlowAtFirst(responses=["late", "in time"])
+        with use_cassette(tmp_path / "c.yaml", mode=mode), asyncio.Runner(loop_factory=Counting) as runner:
+            runner.run(asking_twice(model, idle_timeout=1).ainvoke({}))
+            counts.append(runner.get_loop().timers)
+    assert counts[1] <= counts[0] + 2

@@ -1,26 +1,31 @@
-"""The ids of messages are those of the recording, wherever a graph draws them."""
+"""Ids, times and the order of checkpoints are those of the recording, wherever a graph draws them."""
 
 # ruff: noqa: D103 - what is no test says by its name what it does
+# ruff: noqa: D103 - what is no test says by its name what it is
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import operator
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
 from langchain_core.callbacks.manager import CallbackManagerForChainGroup
-from langchain_core.messages import HumanMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.tracers.base import BaseTracer
+from langchain_core.tracers.schemas import Run
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 
 from agenttape_core import use_cassette
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+# -- The ids of messages are those of the recording, wherever a graph draws them ---------------------------------------
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
 GIVEN: Any = {"messages": [("user", "Good?")]}
@@ -129,3 +134,120 @@ def test_merged_handlers_and_tags_keep_their_order(tmp_path: Path) -> None:
         group = CallbackManagerForChainGroup([], None, parent_run_manager=None, tags=names[6:]).merge(other)  # type: ignore[arg-type]
     assert turns == names[6:] + names[:6]
     assert merged.tags == merged.inheritable_tags == group.tags == names[6:] + names[:6]
+
+
+# -- The times that a tracer notes are those of the recording, also of events that a model tells while it is -----------
+
+Graph = Any
+_INPUT = {"messages": [("user", "Hi.")]}
+
+
+def _graph() -> Graph:
+    model = GenericFakeChatModel(messages=iter([AIMessage("Hello there you.")]))
+
+    async def aanswer(state: Any) -> Any:
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    def answer(state: Any) -> Any:
+        return {"messages": [model.invoke(state["messages"])]}
+
+    return StateGraph(MessagesState).add_node("n", RunnableLambda(answer, aanswer)).add_edge(START, "n").compile()
+
+
+async def _v2(config: Any) -> None:
+    [event async for event in _graph().astream_events(_INPUT, config, version="v2")]
+
+
+async def _v3(config: Any) -> None:
+    [event async for event in await _graph().astream_events(_INPUT, config, version="v3")]
+
+
+async def _v3_in_threads(config: Any) -> None:
+    list(_graph().stream_events(_INPUT, config, version="v3"))
+
+
+async def _stream(config: Any) -> None:
+    list(_graph().stream(_INPUT, config, stream_mode="messages"))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("drive", [_v2, _v3, _v3_in_threads, _stream])
+async def test_times_of_a_tracer(drive: Callable[[Any], Any], tmp_path: Path) -> None:
+    """Beginnings, ends and each event in between."""
+
+    class Times(BaseTracer):
+        """Keeps all times of all runs."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.runs: list[Run] = []
+
+        def _persist_run(self, run: Run) -> None:
+            pass
+
+        def _start_trace(self, run: Run) -> None:
+            super()._start_trace(run)
+            self.runs.append(run)
+
+        def noted(self) -> list[Any]:
+            return [(run.name, run.start_time, run.end_time, run.events) for run in self.runs]
+
+    noted = []
+    for mode in ("all", "none"):
+        tracer = Times()
+        with use_cassette(tmp_path / "a.yaml", mode=mode):
+            await drive({"callbacks": [tracer]})
+        noted.append(tracer.noted())
+    assert noted[0] == noted[1]
+    assert any(name == "GenericFakeChatModel" and len(events) > 2 for name, _, _, events in noted[0])
+
+
+# -- Checkpoints of a session are in the order in which they were made, across namespaces too, as they are without -----
+
+
+class State(TypedDict):
+    value: Annotated[list[str], operator.add]
+
+
+def chain(*nodes: tuple[str, Any], checkpointer: Any = None) -> Any:
+    builder: Any = StateGraph(State)
+    for (name, node), before in zip(nodes, [START, *(name for name, _ in nodes)], strict=False):
+        builder.add_node(name, node).add_edge(before, name)
+    return builder.compile(checkpointer=checkpointer)
+
+
+def replayed_outer_graph() -> Any:
+    """Run a graph with a subgraph that remembers twice, then its second run again from before the subgraph."""
+    seen: list[Any] = []
+
+    def look(state: State) -> Any:
+        seen.append(list(state["value"]))
+        return {"value": ["s"]}
+
+    inner = chain(("deep", chain(("look", look), checkpointer=True)), checkpointer=True)
+    graph = chain(("before", lambda _: {"value": []}), ("inner", inner), checkpointer=InMemorySaver())
+    for _ in range(2):
+        graph.invoke({"value": []}, CONFIG)
+    history = list(graph.get_state_history(CONFIG))
+    for state in [each for each in history if each.next == ("inner",)]:
+        graph.invoke(None, state.config)
+    return seen
+
+
+def branch_by_time() -> Any:
+    """Run a graph again from the middle, and return its states as they are sorted by the time of their creation."""
+    graph = chain(*((name, lambda _, n=name: {"value": [n]}) for name in "abc"), checkpointer=InMemorySaver())
+    graph.invoke({"value": []}, CONFIG)
+    middle = next(state for state in graph.get_state_history(CONFIG) if state.next == ("b",))
+    graph.invoke(None, middle.config)
+    states = sorted(graph.get_state_history(CONFIG), key=lambda state: str(state.created_at))
+    return [(state.next, state.values) for state in states]
+
+
+@pytest.mark.parametrize("program", [replayed_outer_graph, branch_by_time])
+def test_time_travel_in_a_session_is_that_of_a_plain_run(program: Callable[[], Any], tmp_path: Path) -> None:
+    """A subgraph begins with the state that it had then, and the newest checkpoint is the newest."""
+    plain = program()
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "run.yaml", mode=mode):
+            assert program() == plain

@@ -1,25 +1,28 @@
-"""A graph whose code has changed is found out: by node and superstep, and nowhere else."""
+"""A graph whose code has changed is found out, and updated."""
 
 # ruff: noqa: D103 - what is no test says by its name what it does
 
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
 
 import pytest
-from langchain_core.tools import tool
-from langgraph.graph import END, START, StateGraph
-from langgraph.types import RetryPolicy, Send
+from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
+from langchain_core.tools import BaseTool, InjectedToolCallId, tool
+from langgraph.config import get_stream_writer
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command, RetryPolicy, Send
 
 from agenttape_core import use_cassette
 from agenttape_core.errors import CassetteMissError, UnrecordedCallError
 from agenttape_langgraph import tape
 
-from .fakes import AsyncChat, World
+from .fakes import AsyncChat, PlainChat, StreamingChat, World
 
-if TYPE_CHECKING:
-    from pathlib import Path
+# -- A graph whose code has changed is found out: by node and superstep, and nowhere else ------------------------------
 
 
 class State(TypedDict):
@@ -103,3 +106,128 @@ def test_an_edited_branch(world: World, tmp_path: Path) -> None:
     assert unrecorded.address == "LangGraph/branch@2[1]/AsyncChat"
     (unused,) = session.report.unused
     assert unused.address == "LangGraph/branch@2[1]/AsyncChat"
+
+
+# -- The mode `update` of a parallel graph: exactly the calls of the edited branch are executed ------------------------
+
+
+class Notes(TypedDict):
+    """The notes on topics."""
+
+    notes: Annotated[list[str], operator.add]
+
+
+class Topic(TypedDict):
+    """One topic."""
+
+    topic: str
+
+
+def records(path: Path) -> list[str]:
+    """Return the records of a cassette as they stand in the file."""
+    return path.read_text().split("\n---\n")[1:]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+async def test_one_of_eight_branches(tmp_path: Path, is_async: bool) -> None:
+    """Two calls of eighteen are executed, every record of the others stays byte for byte, and the run replays."""
+
+    def desk(world: World, edited: str = "") -> Any:
+        """A plan, eight branches that each look something up and ask a model, and a model that writes."""
+        model = StreamingChat(world=world)
+
+        @tool
+        def look_up(topic: str) -> str:
+            """Look a topic up."""
+            return f"{topic} {world.reach('look_up')}"
+
+        def plan(_: Notes) -> dict[str, Any]:
+            return {"notes": [model.invoke("plan").text]}
+
+        def work(state: Topic) -> dict[str, Any]:
+            topic = state["topic"]
+            found = look_up.invoke({"topic": topic + edited if topic == "t3" else topic})
+            model.invoke(f"What of {topic}? {found}")
+            return {"notes": [topic]}
+
+        def write(state: Notes) -> dict[str, Any]:
+            return {"notes": [model.invoke(" ".join(state["notes"][1:])).text]}
+
+        builder = StateGraph(Notes).add_node("plan", plan).add_node("work", work).add_node("write", write)
+        builder.add_edge(START, "plan").add_edge("work", "write")
+        builder.add_conditional_edges("plan", lambda _: [Send("work", {"topic": f"t{n}"}) for n in range(8)], ["work"])
+        return builder.compile()
+
+    async def run(world: World, edited: str, **options: Any) -> tuple[Any, Any]:
+        async with use_cassette(tmp_path / "desk.yaml", **options) as session:
+            graph = desk(world, edited)
+            result = await graph.ainvoke({"notes": []}) if is_async else graph.invoke({"notes": []})
+        return result, session.report
+
+    await run(World(), "", mode="all")
+    before = records(tmp_path / "desk.yaml")
+    world = World()
+    updated, report = await run(world, " edited", mode="update")
+    assert (len(report.replayed), len(report.recorded), len(report.unused)) == (16, 2, 2)
+    after = records(tmp_path / "desk.yaml")
+    assert len(before) == len(after)
+    assert sum(old != new for old, new in zip(before, after, strict=True)) == 2
+    replayed, report = await run(World(), " edited")
+    assert (replayed, len(report.replayed)) == (updated, 18)
+
+
+@tool
+def plain(topic: str) -> str:
+    """Look a topic up."""
+    return f"about {topic}"
+
+
+@tool
+def echoing(topic: str, call: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Look a topic up, and write the id of the call into the state."""
+    get_stream_writer()({"of": call})
+    return Command(update={"messages": [ToolMessage(f"about {topic}", tool_call_id=call)]})
+
+
+@tool
+def failing(topic: str, call: Annotated[str, InjectedToolCallId]) -> str:
+    """Fail, with the id of the call."""
+    raise ValueError(call)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("form", ["call-{}", "00000000-0000-4000-8000-00000000000{}"])
+@pytest.mark.parametrize("used", [plain, echoing, failing], ids=lambda used: used.name)
+def test_replayed_calls_have_the_ids_of_the_new_answer(tmp_path: Path, used: BaseTool, form: str) -> None:
+    """A call that is replayed below an executed one is kept as a whole new recording would have it, ids included."""
+
+    def run(mode: Any, prompt: str, number: int) -> str:
+        asks = [{"name": used.name, "args": {"topic": "rain"}, "id": form.format(number)}]
+        planner = PlainChat(world=World(), reply=lambda *_: AIMessage("", tool_calls=asks))
+        judge = PlainChat(world=World(), reply=lambda *_: AIMessage("Fine."))
+
+        def plan(state: MessagesState) -> dict[str, Any]:
+            return {"messages": [planner.invoke([SystemMessage(prompt), *state["messages"]])]}
+
+        def conclude(state: MessagesState) -> dict[str, Any]:
+            return {"messages": [judge.invoke(state["messages"][-2:])]}
+
+        tools = ToolNode([used], handle_tool_errors=True)
+        builder = StateGraph(MessagesState).add_node("plan", plan).add_node("tools", tools).add_node("judge", conclude)
+        builder.add_edge(START, "plan").add_edge("plan", "tools").add_edge("tools", "judge")
+        with use_cassette(tmp_path / "desk.yaml", mode=mode) as session:
+            builder.compile().invoke({"messages": [("user", "hi")]})
+        return str(session.report)
+
+    def written() -> list[str]:
+        path = tmp_path / "desk.yaml"
+        stamps = path.read_text().partition("  stamps: |\n")[2].partition("  steps:")[0]
+        return [stamps, *records(path)]
+
+    run("all", "Be brief.", 1)
+    # A request that holds an id which cannot be told from a word is another request: the judge is asked again.
+    assert run("update", "Be kind.", 2).startswith("1 replayed, 2" if form == "call-{}" else "2 replayed, 1")
+    healed = written()
+    assert run("none", "Be kind.", 2) == "3 replayed, 0 recorded"
+    run("all", "Be kind.", 2)
+    assert healed == written()

@@ -124,7 +124,9 @@ DEFECTS: dict[str, Defect] = {
     ),
     "added runs have no steps": Defect(_no_steps_of_added_runs, "tests/langgraph/time_travel/test_added_runs.py"),
     "tracers read the clock of the call that tells them": Defect(
-        _put("agenttape_langchain.automatic", "notified_outside", nullcontext), "tests/langgraph/test_tracer_times.py"
+        _put("agenttape_langchain.automatic", "notified_outside", nullcontext),
+        "tests/langgraph/test_message_ids.py",
+        "times_of_a_tracer",
     ),
     "tracers read the frozen clock": Defect(
         _put("agenttape_core.freeze.frozen_function", "is_tracer", lambda _: False), "tests/core/freeze/test_tracers.py"

@@ -1,4 +1,4 @@
-"""A recorded run is forked at any step: calls that do not depend on the change are replayed, others are executed."""
+"""A recorded run is forked at any step, or by one of its messages."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
-from langgraph.graph import START, StateGraph
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy
 
-from agenttape_core import compare_cassettes, open_cassette
+from agenttape_core import compare_cassettes, open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_langgraph import atime_travel, replay_thread, steps_of, time_travel
 
-from ..fakes import World
+from ..fakes import PlainChat, World
 from .conftest import Record
 from .threads import ANSWERED, STEPS, Log, approval, fan, loop
+
+# -- A recorded run is forked at any step: calls that do not depend on the change are replayed, others are executed ----
 
 HELLO: Any = [{"log": ["hello"]}]
 
@@ -338,3 +341,40 @@ def test_signatures_show_every_argument() -> None:
     assert inspect.signature(atime_travel) == shown
     assert inspect.iscoroutinefunction(atime_travel)
     assert set(inspect.signature(replay_thread).parameters) < set(shown.parameters)
+
+
+# -- A conversation is forked by editing one of its messages -----------------------------------------------------------
+
+ANSWERS = 20
+
+
+def test_message_is_edited_by_its_id(world: World, tmp_path: Path) -> None:
+    """Before an edited message nothing is executed; each answer that follows it is, and is listed."""
+
+    def talking(world: World) -> Any:
+        """Two nodes that take turns, until there are twenty answers."""
+        model = PlainChat(world=world, reply=lambda messages, n: AIMessage(f"answer {n} to {len(messages)}"))
+
+        def say(state: MessagesState) -> dict[str, Any]:
+            return {"messages": [model.invoke(state["messages"])]}
+
+        builder = StateGraph(MessagesState).add_node("think", say).add_node("act", say)
+        builder.add_edge(START, "think").add_edge("think", "act")
+        return builder.add_conditional_edges("act", lambda state: END if len(state["messages"]) > ANSWERS else "think")
+
+    path, thread = tmp_path / "talk.yaml", {"configurable": {"thread_id": "1"}}
+    with use_cassette(path, mode="all"):
+        recorded = talking(world).compile(checkpointer=InMemorySaver()).invoke({"messages": [("user", "Hi")]}, thread)
+    before = len(world.reached)
+    assert (before, len(steps_of(path))) == (ANSWERS, ANSWERS + 1)
+    edited = AIMessage("EDITED", id=recorded["messages"][7].id)
+
+    fork = time_travel(
+        path, talking(world).compile(), step=8, state_update={"messages": [edited]}, to=tmp_path / "other.yaml"
+    )
+
+    messages = fork.values["messages"]
+    assert messages[7] == edited
+    assert messages[:7] == recorded["messages"][:7]
+    assert len(fork.prefix) == 7
+    assert len(fork.live) == len(world.reached) - before == len(messages) - 8 == ANSWERS - 7

@@ -1,25 +1,35 @@
-"""Threads of all sorts: several in one cassette, ones that failed, ones that asked several questions."""
+"""Threads of all sorts, their questions, and threads that begin again from their recordings."""
 
 from __future__ import annotations
 
+import asyncio
 import operator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
 from langgraph.graph import START, StateGraph
-from langgraph.types import Command, interrupt
+from langgraph.types import Command, Interrupt, interrupt
 
-from agenttape_core import use_cassette
+from agenttape_core import open_cassette, replay_source, use_cassette
 from agenttape_core.errors import ConfigurationError
 from agenttape_langchain import TapeCallbackHandler
 from agenttape_langgraph import areplay_thread, replay_thread, steps_of, time_travel
+from agenttape_langgraph.time_travel.plan import Question, answers_readdressed
 
-from ..fakes import PlainChat, World
+from ...kit.world import gone
+from ..fakes import CONFIG, AsyncChat, PlainChat, World, calling
 from .conftest import Record
 from .threads import ANSWERED, Log, approval, asking, loop, observed, taped
+
+# -- Threads of all sorts: several in one cassette, ones that failed, ones that asked several questions ----------------
 
 
 @pytest.mark.parametrize("thread", ["42", "7"])
@@ -213,3 +223,180 @@ def test_cassette_that_says_nothing_of_graphs(tmp_path: Path) -> None:
         pass
     with pytest.raises(ConfigurationError, match="holds no run of a graph"):
         steps_of(tmp_path / "empty.yaml")
+
+
+# -- Calls that depend on the answer of a human, and calls before the question -----------------------------------------
+
+
+def test_tool_that_asks_depends_on_the_answer(world: World, record: Record, path: Path) -> None:
+    """A tool that asked the question is executed with another answer; one that came before it is replayed."""
+
+    def asking_tool(world: World) -> StateGraph[Any]:
+        """A tool that asks a human itself, after one that does not."""
+
+        @tool
+        def look(what: str) -> str:
+            """Look something up."""
+            return f"look {world.reach('look')} at {what}"
+
+        @tool
+        def confirm(what: str) -> str:
+            """Ask a human."""
+            return f"confirm {world.reach('confirm')} {what}: {interrupt('sure?')}"
+
+        def node(_: Log) -> Log:
+            return {"log": [look.invoke({"what": "it"}), confirm.invoke({"what": "it"})]}
+
+        builder = StateGraph(Log)
+        builder.add_node("node", node)
+        builder.add_edge(START, "node")
+        return builder
+
+    values = record(path, asking_tool(world), [{"log": ["hello"]}, Command(resume="yes")])
+    before = len(world.reached)
+    assert replay_thread(path, asking_tool(world).compile()).values == values
+    assert world.reached[before:] == []
+    fork = time_travel(path, asking_tool(world).compile(), resume="no", live={"tool"})
+    assert world.reached[before:] == ["confirm"]
+    assert fork.values["log"][1] == values["log"][1]
+    assert fork.values["log"][2].endswith("it: no")
+
+
+def test_an_answer_to_one_of_several_questions_names_it(path: Path) -> None:
+    """Of parallel questions each is answered by the id that `steps_of` shows; without ids the error lists them."""
+
+    def two_questions(*_: World) -> StateGraph[Any]:
+        """Two nodes that ask at the same time."""
+        builder = StateGraph(Log)
+        for name in ("first", "second"):
+            builder.add_node(name, lambda _, name=name: {"log": [f"{name}: {interrupt(f'{name}?')}"]})  # type: ignore[misc]
+            builder.add_edge(START, name)
+        return builder
+
+    graph, config = two_questions().compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
+    with use_cassette(path, mode="all"):
+        asked = graph.invoke({"log": []}, config)["__interrupt__"]
+        graph.invoke(Command(resume={one.id: "yes" for one in asked}), config)
+    (step,) = (step for step in steps_of(path) if step.interrupts)
+    first, second = step.interrupts
+    with pytest.raises(ConfigurationError, match=f"step 2 asks 2 questions.*\n  {first.id}  'first\\?'\n  {second.id}"):
+        time_travel(path, two_questions().compile(), resume="no")
+    fork = time_travel(path, two_questions().compile(), resume={second.id: "no", first.id: "maybe"})
+    assert fork.values == {"log": ["first: maybe", "second: no"]}
+    part = time_travel(path, two_questions().compile(), resume={second.id: "no"})
+    assert part.values == {"log": ["second: no"]}
+    assert part.interrupts[0].value == "first?"  # LangGraph 1.2.0 also lists the answered one
+
+
+def test_what_is_around_a_subgraph_is_replayed_again(world: World, record: Record, path: Path) -> None:
+    """A changed state of a subgraph runs the node around it again, and serves the calls of that node again."""
+
+    def around(world: World) -> StateGraph[Any]:
+        """A node that asks a model before it calls a subgraph, beside another one that asks a model."""
+        inner = StateGraph(Log)
+        inner.add_node("draft", asking(world, "draft", "draft"))
+        inner.add_node("polish", asking(world, "polish", "polish"))
+        inner.add_edge(START, "draft")
+        inner.add_edge("draft", "polish")
+        subgraph = inner.compile()
+        model = PlainChat(world=world)
+
+        def outer(_: Log) -> Log:
+            said = model.invoke([HumanMessage("outer")]).text
+            return {"log": subgraph.invoke({"log": [said]})["log"]}
+
+        builder = StateGraph(Log)
+        builder.add_node("outer", outer)
+        builder.add_node("beside", asking(world, "beside", "beside"))
+        builder.add_edge(START, "outer")
+        builder.add_edge(START, "beside")
+        return builder
+
+    record(path, around(world), [{"log": ["hello"]}])
+    draft = next(step for step in steps_of(path) if step.nodes == ("draft",))
+    before = len(world.reached)
+    fork = time_travel(path, around(world).compile(), step=draft, state_update={"log": ["edited"]})
+    assert world.reached[before:] == ["model"]
+    assert [call_record.address for call_record in fork.live] == [f"{draft.graph}/polish@3/PlainChat"]
+    assert "edited" in fork.values["log"]
+    numbers = {call_record.number for call_record in (*fork.prefix, *fork.replayed)}
+    assert len(numbers) == 3
+    assert replay_thread(fork.cassette, around(world).compile()).values == fork.values
+    assert len(world.reached) == before + 1
+
+
+@given(order=st.permutations(range(4)), nodes=st.lists(st.sampled_from("ab"), min_size=4, max_size=4))
+def test_answers_find_their_questions(order: list[int], nodes: list[str]) -> None:
+    """An answer goes to the question that the same node asks, in whatever order the questions come and are numbered."""
+    recorded = [Question(node, f"[{n}]", Interrupt(f"question {n}", id=f"old{n}")) for n, node in enumerate(nodes)]
+    asked = [
+        Question(nodes[n], f"[{place}]", Interrupt(f"question {n}", id=f"new{n}")) for place, n in enumerate(order)
+    ]
+    answers = {f"old{n}": n for n in range(4)}
+    assert answers_readdressed(answers, recorded, asked) == {f"new{n}": n for n in range(4)}
+
+
+def test_equal_questions_are_told_apart_by_their_order() -> None:
+    """Of questions that are equal, the numbers in their places decide, and numbers are no texts."""
+    recorded = [Question("a", f"a@1[{n}]", Interrupt("same", id=f"old{n}")) for n in (10, 9, 1)]
+    asked = [Question("a", f"('push', {n})", Interrupt("same", id=f"new{n}")) for n in (1, 10, 9)]
+    answers = {"old1": "x", "old9": "y", "old10": "z", "none": "w"}
+    assert answers_readdressed(answers, recorded, asked) == {"new1": "x", "new9": "y", "new10": "z", "none": "w"}
+
+
+# -- Threads of graphs begun again from their recordings, without the tests that recorded them -------------------------
+
+
+def test_an_agent_runs_again(tmp_path: Path) -> None:
+    """An agent with a tool that can only be awaited runs again as it ran: its tools and models are replayed."""
+
+    def assistant(world: World) -> Any:
+        """An agent that looks something up."""
+
+        @tool
+        async def look_up(city: str) -> str:
+            """Look up the weather."""
+            return f"{city} {world.reach('tool')}"
+
+        def reply(messages: Any, number: int) -> AIMessage:
+            return AIMessage(f"done {number}") if number > 1 else calling(("look_up", {"city": "Paris"}), number=number)
+
+        return create_agent(AsyncChat(world=world, reply=reply), [look_up])
+
+    with use_cassette(tmp_path / "run.yaml", mode="all"):
+        live = asyncio.run(assistant(World()).ainvoke({"messages": [("user", "Weather?")]}))
+    again = replay_source(tmp_path / "run.yaml", assistant(gone()))
+    assert (again.answer, again.report.recorded) == (live, ())
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "awaited"])
+def test_an_interrupted_thread_resumes(tmp_path: Path, is_async: bool) -> None:
+    """All invocations of a thread run again, interrupts with the recorded answers; the header has the first input."""
+    path = tmp_path / "run.yaml"
+
+    async def both(graph: Any) -> Any:
+        await graph.ainvoke({"log": ["start"]}, CONFIG)
+        return await graph.ainvoke(Command(resume="yes"), CONFIG)
+
+    graph = approval(World()).compile(checkpointer=InMemorySaver())
+    with use_cassette(path, mode="all"):
+        if is_async:
+            live = asyncio.run(both(graph))
+        else:
+            graph.invoke({"log": ["start"]}, CONFIG)
+            live = graph.invoke(Command(resume="yes"), CONFIG)
+    assert open_cassette(path).header.input == {"log": ["start"]}
+    again = replay_source(path, approval(gone()).compile())
+    assert (again.answer, again.report.recorded) == (live, ())
+
+
+def test_one_of_several_threads_begins_again(tmp_path: Path) -> None:
+    """Of several threads one is chosen; without a choice the error names them."""
+    graph = approval(World()).compile(checkpointer=InMemorySaver())
+    with use_cassette(tmp_path / "run.yaml", mode="all"):
+        for thread in ("a", "b"):
+            graph.invoke({"log": [thread]}, {"configurable": {"thread_id": thread}})
+    with pytest.raises(ConfigurationError, match="'a', 'b': choose one"):
+        replay_source(tmp_path / "run.yaml", approval(gone()).compile())
+    again = replay_source(tmp_path / "run.yaml", approval(gone()).compile(), thread_id="b", on_unused="ignore")
+    assert again.answer["log"][0] == "b"

@@ -1,0 +1,582 @@
+"""Parallel branches, threads and events of a graph come in the recorded order in a replay."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import random
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler, dispatch_custom_event
+from langchain_core.language_models import BaseChatModel, GenericFakeChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langchain_core.tools import tool
+from langchain_core.tracers.base import BaseTracer
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.config import get_stream_writer
+from langgraph.func import entrypoint, task
+from langgraph.graph import END, START, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command, Send, interrupt
+
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.testing import raw
+
+from ..kit.replaying import recorded_as_replayed
+from .fakes import MODES, StreamingChat, World
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*(is in beta|is experimental)"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+# -- What parallel branches of a synchronous graph do comes in the recorded order in every replay, without sorting -----
+
+REPLAYS = 4
+CONFIG: Any = {"configurable": {"thread_id": "1"}}
+
+
+class SlowChat(StreamingChat):
+    """A model whose chunks take up to a millisecond each, and whose answers say how many were asked before."""
+
+    random: Any
+
+    def chunks(self, messages: Sequence[BaseMessage]) -> Iterator[Any]:
+        """Stream slowly."""
+        for chunk in super().chunks(messages):
+            time.sleep(self.random.random() * 0.001)
+            yield chunk
+
+    def result(self, messages: Sequence[BaseMessage]) -> Any:
+        """Answer slowly."""
+        time.sleep(self.random.random() * 0.003)
+        return super().result(messages)
+
+
+class State(TypedDict, total=False):
+    """What branches write to together."""
+
+    names: list[str]
+    name: str
+    said: Annotated[list[Any], operator.add]
+
+
+class Said(TypedDict, total=False):
+    """What a subgraph gives to the graph around it."""
+
+    said: Annotated[list[Any], operator.add]
+
+
+Program = Callable[[SlowChat], Any]
+
+
+def map_reduce(model: SlowChat) -> Any:
+    """Many tasks of one node, each with a call."""
+
+    def answer(state: State) -> State:
+        get_stream_writer()(f"begin {state['name']}")
+        said = model.invoke(f"Tell of {state['name']}")
+        get_stream_writer()(f"end {state['name']}")
+        return {"said": [said]}
+
+    graph = (
+        StateGraph(State).add_node("answer", answer).add_node("join", lambda state: {"name": str(len(state["said"]))})
+    )
+    graph.add_conditional_edges(START, lambda state: [Send("answer", {"name": name}) for name in state["names"]])
+    return graph.add_edge("answer", "join").compile(checkpointer=InMemorySaver())
+
+
+def agents(model: SlowChat) -> Any:
+    """Three subgraphs beside each other, one with a checkpointer of its own."""
+
+    def agent(name: str, saver: Any) -> Any:
+        def think(state: State) -> State:
+            return {"said": [model.invoke(f"{name} thinks of {state['names']}")]}
+
+        def act(state: State) -> State:
+            get_stream_writer()(name)
+            return {"said": ["".join(str(part.content) for part in model.stream(f"{name} acts"))]}
+
+        inner = StateGraph(State, output_schema=Said).add_node("think", think).add_node("act", act)
+        return inner.add_edge(START, "think").add_edge("think", "act").compile(checkpointer=saver)
+
+    graph = StateGraph(State)
+    for name, saver in (("a", None), ("b", True), ("c", None)):
+        graph.add_node(name, agent(name, saver)).add_edge(START, name)
+    return (
+        graph.add_node("join", lambda _: {"name": "done"})
+        .add_edge(["a", "b", "c"], "join")
+        .compile(checkpointer=InMemorySaver())
+    )
+
+
+def asking(model: SlowChat) -> Any:
+    """Two branches that ask a human after a call each."""
+
+    def ask(name: str) -> Callable[[State], State]:
+        def node(state: State) -> State:
+            said = model.invoke(f"What does {name} ask?")
+            return {"said": [said, interrupt(f"{name}: {said.content}")]}
+
+        return node
+
+    graph = StateGraph(State)
+    for name in "abc":
+        graph.add_node(name, ask(name)).add_edge(START, name).add_edge(name, END)
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+def tools(model: SlowChat) -> Any:
+    """A node that runs the tools of one message in threads."""
+
+    @tool
+    def look(name: str) -> str:
+        """Look at something."""
+        get_stream_writer()(f"looks at {name}")
+        return str(model.invoke(f"look at {name}").content)
+
+    def call(state: State) -> Any:
+        calls = [{"name": "look", "args": {"name": name}, "id": name, "type": "tool_call"} for name in state["names"]]
+        return {"messages": [AIMessage("", tool_calls=calls)]}
+
+    class Messages(State):
+        messages: Annotated[list[Any], operator.add]
+
+    graph = StateGraph(Messages).add_node("call", call).add_node("tools", ToolNode([look]))
+    return graph.add_edge(START, "call").add_edge("call", "tools").compile(checkpointer=InMemorySaver())
+
+
+def functional(model: SlowChat) -> Any:
+    """What is asked next depends on which task is first."""
+
+    @task
+    def ask(name: str) -> Any:
+        return model.invoke(f"first {name}")
+
+    @entrypoint(checkpointer=InMemorySaver())
+    def flow(given: State) -> Any:
+        asked = [ask(name) for name in given["names"]]
+        return [ask(f"then {future.result().content}").result() for future in as_completed(asked)]
+
+    return flow
+
+
+def parallel(model: SlowChat) -> Any:
+    """LangChain's own parallel branches, and a batch inside of each."""
+    each = {
+        name: RunnableLambda(lambda state, name=name: model.batch([f"{name} {other}" for other in state["names"]]))
+        for name in "abc"
+    }
+    return RunnableParallel(each)
+
+
+class Heard(BaseCallbackHandler):
+    """Notes every callback with its ids."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("on_"):
+            return super().__getattribute__(name)
+        events = self.events
+
+        def note(*args: Any, **kwargs: Any) -> None:
+            ids = {key: kwargs.get(key) for key in ("run_id", "parent_run_id", "name", "tags")}
+            events.append((name, repr(args[-1:])[:200] if name != "on_chat_model_start" else "", ids))
+
+        return note
+
+
+class Traced(BaseTracer):
+    """Notes the runs of a tracer, as they end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: list[Any] = []
+
+    def _persist_run(self, run: Any) -> None:
+        self.ended.append(_tree(run))
+
+
+def _tree(run: Any) -> Any:
+    return run.name, run.id, run.dotted_order, [event["name"] for event in run.events], list(map(_tree, run.child_runs))
+
+
+PROGRAMS = [map_reduce, agents, asking, tools, functional, parallel]
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("streams", [False, True], ids=["invoke", "stream"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_all_that_can_be_seen_comes_in_the_recorded_order(
+    world: World, tmp_path: Path, program: Program, *, streams: bool
+) -> None:
+    """Results, parts of streams, callbacks, traces and the saver's bytes are raw equal in each replay."""
+
+    def _plain(value: Any) -> Any:
+        """Return mappings of any kind as lists of their items: the order counts."""
+        return [(key, _plain(item)) for key, item in value.items()] if isinstance(value, dict) else value
+
+    def drive(program: Program, model: SlowChat, *, streams: bool) -> list[Any]:
+        """Run a program and return all that can be seen of it."""
+        heard, traced, graph = Heard(), Traced(), program(model)
+        config = {**CONFIG, "callbacks": [heard, traced]}
+        given: Any = {"names": ["x", "y", "z"]}
+        facts: list[Any] = []
+        for given_next in (given, None) if program is asking else (given,):
+            if given_next is None:
+                given_next = Command(resume={each.id: each.value for each in graph.get_state(CONFIG).interrupts})  # noqa: PLW2901
+            if streams and program is not parallel:
+                facts.append(list(graph.stream(given_next, config, stream_mode=MODES, subgraphs=True)))
+            else:
+                facts.append(graph.invoke(given_next, config))
+        saver = getattr(graph, "checkpointer", None)
+        kept = [_plain(saver.storage), _plain(saver.blobs), _plain(saver.writes)] if saver is not None else []
+        return [facts, heard.events, traced.ended, *kept]
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = drive(program, SlowChat(world=world, random=random.Random(1)), streams=streams)
+    world.gone = True
+    for seed in range(REPLAYS):
+        with use_cassette(tmp_path / "c.yaml", mode="none") as session:
+            replayed = drive(program, SlowChat(world=world, random=random.Random(seed)), streams=streams)
+        assert session.report.nondeterminism == ()
+        for one, other in zip(replayed, recorded, strict=True):
+            assert repr(one) == repr(other)
+
+
+# -- What parallel branches of an async graph stream, and the events of it, come in the recorded order in a replay -----
+
+LATENCIES = (0, 0, 0.001, 0.002)
+"""Seconds: few and short, so that chunks collide."""
+GIVEN: Any = {"said": [], "n": 0}
+
+
+class Words(BaseChatModel):
+    """Says three words, each after a random time."""
+
+    random: Any
+    gone: bool = False
+    model: str = "words-1"
+
+    @property
+    def _llm_type(self) -> str:
+        return "words"
+
+    def _generate(self, messages: Any, *_: Any, **__: Any) -> ChatResult:
+        raise NotImplementedError
+
+    async def _agenerate(self, messages: Any, *_: Any, **__: Any) -> ChatResult:
+        await self.wait()
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(f"re {messages[-1].text}"))])
+
+    async def _astream(self, messages: Any, *_: Any, **__: Any) -> AsyncIterator[ChatGenerationChunk]:
+        for number in range(3):
+            await self.wait()
+            yield ChatGenerationChunk(message=AIMessageChunk(f"{messages[-1].text}{number} "))
+
+    async def wait(self) -> None:
+        """Wait for a random time."""
+        assert not self.gone, "was reached"
+        await asyncio.sleep(self.random.choice(LATENCIES))
+
+
+class Asked(TypedDict):
+    """What was said."""
+
+    said: Annotated[list[str], operator.add]
+    n: int
+
+
+def graph(model: Words, *, beside: int = 0) -> Any:
+    """Return a graph that asks twice in each of three branches, beside nodes that run in threads."""
+
+    async def asks(state: Asked) -> dict[str, Any]:
+        first = await model.ainvoke(f"a{state['n']}")
+        return {"said": [first.text, (await model.ainvoke(f"b{state['n']}")).text]}
+
+    def computes(state: Asked) -> dict[str, Any]:
+        return {"said": [f"computed {state['n']}"]}
+
+    builder = StateGraph(Asked).add_node("asks", asks).add_node("computes", computes)
+    sends = [Send("asks", {"n": n, "said": []}) for n in range(3)]
+    sends += [Send("computes", {"n": n, "said": []}) for n in range(beside)]
+    return builder.add_conditional_edges(START, lambda _: sends, ["asks", "computes"]).compile()
+
+
+async def streamed(graph: Any) -> list[Any]:
+    """Stream in all modes."""
+    return [raw(part) async for part in graph.astream(GIVEN, stream_mode=MODES, subgraphs=True)]
+
+
+def events(version: str) -> Callable[[Any], Awaitable[list[Any]]]:
+    """Return a function that takes down events."""
+
+    async def run(graph: Any) -> list[Any]:
+        found = graph.astream_events(GIVEN, version=version)
+        return [raw(event) async for event in (found if version != "v3" else await found)]
+
+    return run
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("run", [streamed, events("v1"), events("v2"), events("v3")], ids=["astream", "v1", "v2", "v3"])
+@pytest.mark.parametrize("beside", [0, 2], ids=["in tasks", "and in threads"])
+def test_branches_that_stream_at_once_stream_in_the_recorded_order(run: Any, beside: int, tmp_path: Path) -> None:
+    """Chunks of models that answer at the same times come in the same order, twice in a row."""
+    model = Words(random=random.Random(7))
+    for number in range(2):
+        path = tmp_path / f"{number}.yaml"
+        model.gone = False
+        with use_cassette(path, mode="all"):
+            recorded = asyncio.run(run(graph(model, beside=beside)))
+        model.gone = True
+        for _ in range(2):
+            with use_cassette(path) as session:
+                replayed = asyncio.run(run(graph(model, beside=beside)))
+            assert replayed == recorded
+            assert session.report.nondeterminism == ()
+
+
+def test_calls_of_a_node_that_are_streamed_to_others_have_addresses_of_their_own(tmp_path: Path) -> None:
+    """The second call of a model in a node is not at the address of the first, whoever listens."""
+    with use_cassette(tmp_path / "run.yaml", mode="all"):
+        asyncio.run(streamed(graph(Words(random=random.Random(1)))))
+    addresses = [call.address for call in open_cassette(tmp_path / "run.yaml").interactions()]
+    assert len(addresses) == 6
+    assert len(set(addresses)) == 6
+
+
+# -- Orders of events, threads and loops at once: a replay keeps them --------------------------------------------------
+
+MANY_REPLAYS = 6
+
+
+class Model(GenericFakeChatModel):
+    """A chat model that says its lines."""
+
+    model: str = "scripted"
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        return self
+
+
+class Seen:
+    """Keeps the names of events in order."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+
+class Sync(Seen, BaseCallbackHandler):
+    """A handler that runs in the context of the run."""
+
+    run_inline = True
+
+    def on_tool_start(self, *_: Any, **__: Any) -> None:
+        self.names.append("start")
+
+    def on_tool_end(self, *_: Any, **__: Any) -> None:
+        self.names.append("end")
+
+    def on_custom_event(self, name: str, data: Any, **__: Any) -> None:
+        self.names.append(name)
+
+
+class Async(Seen, AsyncCallbackHandler):
+    """A handler of coroutines."""
+
+    async def on_tool_start(self, *_: Any, **__: Any) -> None:
+        self.names.append("start")
+
+    async def on_tool_end(self, *_: Any, **__: Any) -> None:
+        self.names.append("end")
+
+    async def on_custom_event(self, name: str, data: Any, **__: Any) -> None:
+        self.names.append(name)
+
+
+@tool
+def announce(text: str) -> str:
+    """Announce."""
+    dispatch_custom_event("event", {})
+    return text
+
+
+@pytest.mark.parametrize("handler", [Sync, Async])
+def test_custom_events_of_parallel_tools(handler: Any, tmp_path: Path) -> None:
+    """Events that two replayed tools dispatch come in the recorded order, between the starts and ends of both."""
+
+    def run() -> list[str]:
+        seen = handler()
+        calls: Any = [{"name": "announce", "args": {"text": str(n)}, "id": str(n)} for n in range(2)]
+        model = Model(messages=iter([AIMessage("", tool_calls=calls), AIMessage("done")]))
+        agent = create_agent(model, [announce])
+        inputs: Any = {"messages": [("user", "go")]}
+        asyncio.run(agent.ainvoke(inputs, {"callbacks": [seen]}))
+        return seen.names  # type: ignore[no-any-return]
+
+    recorded_as_replayed(tmp_path / "c.yaml", run, MANY_REPLAYS)
+
+
+DELAYS = [0.01, 0.0102, 0.02, 0.0202]
+
+
+@boundary
+async def look(number: int) -> int:
+    """Answer after a while; two of four answers come almost together."""
+    await asyncio.sleep(DELAYS[number])
+    return number
+
+
+def test_loop_and_threads_write_to_one_list(tmp_path: Path) -> None:
+    """What a loop and its threads append to one list comes in the recorded order."""
+
+    def run() -> list[Any]:
+        out: list[Any] = []
+
+        async def one(number: int) -> None:
+            await asyncio.to_thread(int, number)
+            await look(number)
+            out.append(("loop", number))
+            await asyncio.to_thread(out.append, number)
+
+        async def main() -> None:
+            await asyncio.gather(*map(one, range(4)))
+
+        asyncio.run(main())
+        return out
+
+    recorded_as_replayed(tmp_path / "c.yaml", run, MANY_REPLAYS)
+
+
+def test_agents_on_uvloop(tmp_path: Path) -> None:
+    """Three agents with a sync and an async tool on uvloop replay in the recorded order."""
+    uvloop = pytest.importorskip("uvloop")
+
+    @tool
+    def here(text: str) -> str:
+        """Look here."""
+        return text
+
+    @tool
+    async def there(text: str) -> str:
+        """Look there."""
+        await asyncio.sleep(0.001)
+        return text
+
+    def run() -> Any:
+        seen = Sync()
+
+        async def one(number: int) -> str:
+            calls: Any = [
+                {"name": name, "args": {"text": f"{name} {number}"}, "id": f"{name}{number}"}
+                for name in ("here", "there")
+            ]
+            agent = create_agent(
+                Model(messages=iter([AIMessage("", tool_calls=calls), AIMessage("done")])), [here, there]
+            )
+            inputs: Any = {"messages": [("user", f"go {number}")]}
+            end = await agent.ainvoke(inputs, {"callbacks": [seen]})
+            return str(end["messages"][-1].text)
+
+        async def main() -> list[str]:
+            return await asyncio.gather(*map(one, range(3)))
+
+        return uvloop.run(main()), seen.names
+
+    recorded_as_replayed(tmp_path / "c.yaml", run, MANY_REPLAYS)
+
+
+# -- Synchronous code that uses threads, in a coroutine: its threads have no recorded order, and each replay says ------
+
+NAMES = ("a", "b", "c")
+
+
+class Together:
+    """The outside: answers the calls of all threads together, in an order of its own."""
+
+    def __init__(self) -> None:
+        self._all = threading.Barrier(len(NAMES), timeout=30)
+        self._random = random.Random(7)
+        self.gone = False
+
+    @property
+    def ask(self) -> Callable[[str], str]:
+        """Answers once all have asked."""
+
+        @boundary("call")
+        def ask(question: str) -> str:
+            assert not self.gone, "was reached"
+            self._all.wait()
+            time.sleep(self._random.uniform(0, 0.003))
+            return f"{question}!"
+
+        return ask
+
+
+class Written(TypedDict, total=False):
+    """What branches write to together."""
+
+    said: Annotated[list[str], operator.add]
+
+
+def a_pool(ask: Callable[[str], str]) -> Any:
+    """Take what a pool has done as it comes."""
+    with ThreadPoolExecutor(len(NAMES)) as pool:
+        return [done.result() for done in as_completed([pool.submit(ask, name) for name in NAMES])]
+
+
+def a_batch(ask: Callable[[str], str]) -> Any:
+    """Run a chain on several inputs at once, as they come."""
+    return list(RunnableLambda(ask).batch_as_completed(list(NAMES)))
+
+
+def branches(ask: Callable[[str], str]) -> Any:
+    """Run chains at once that write to one list."""
+    log: list[str] = []
+    steps = {name: RunnableLambda(lambda _, name=name: log.append(ask(name))) for name in NAMES}
+    RunnableParallel(steps).invoke("")
+    return log
+
+
+def a_graph(ask: Callable[[str], str]) -> Any:
+    """Stream a graph with parallel nodes."""
+    builder = StateGraph(Written)
+    for name in NAMES:
+        builder.add_node(name, lambda _, name=name: {"said": [ask(name)]}).add_edge(START, name)
+    return list(builder.compile().stream({"said": []}, stream_mode="updates"))
+
+
+@pytest.mark.parametrize("where", ["in the loop", "in a thread"])
+@pytest.mark.parametrize("program", [a_pool, a_batch, branches, a_graph], ids=lambda program: program.__name__)
+def test_threads_of_synchronous_code_in_a_coroutine_keep_their_order(
+    program: Callable[[Callable[[str], str]], Any], where: str, tmp_path: Path
+) -> None:
+    """Threads for which a coroutine blocks its loop, or waits by `to_thread`, do the same in the same order."""
+    world = Together()
+
+    async def run(**options: Any) -> tuple[Any, tuple[str, ...]]:
+        with use_cassette(tmp_path / "c.yaml", **options) as session:
+            ended = program(world.ask) if where == "in the loop" else await asyncio.to_thread(program, world.ask)
+            return ended, session.report.nondeterminism
+
+    recorded, _ = asyncio.run(run(mode="once"))
+    world.gone = True
+    for _ in range(2):
+        replayed, told = asyncio.run(run())
+        if where == "in the loop":
+            assert (replayed, told) == (recorded, ())
+        else:
+            assert replayed == recorded or told  # a machine that stands still is told
