@@ -50,6 +50,16 @@ def world() -> World:
     return World()
 
 
+async def advanced(reading: Any, way: str = "__{}next__", *given: Any) -> Any:
+    """Read from a generator of either shape, send to it, throw into it or close it; say what one that ends returns."""
+    try:
+        if isinstance(reading, AsyncIterator):
+            return await getattr(reading, way.format("a"))(*given)
+        return getattr(reading, way.format(""))(*given)
+    except (StopIteration, StopAsyncIteration) as stop:
+        return f"returned {getattr(stop, 'value', None)}"
+
+
 def recorded() -> Any:
     """Return the only recorded outcome."""
     (interaction,) = open_cassette("cassettes/c.yaml").interactions()
@@ -170,30 +180,21 @@ def test_a_chunk_that_looks_like_a_returned_value() -> None:
             assert list(stream()) == [{"$return": 1}]
 
 
-def test_sending_is_refused(world: World) -> None:
+@pytest.mark.parametrize("name", ["stream", "astream"])
+async def test_sending_is_refused(world: World, name: str) -> None:
     """What is sent into a stream would be part of the request: it is refused, in a replay too, and not swallowed."""
-    stream = boundary("chat", name="talk")(world.stream)
+    stream = boundary("chat", name="talk")(getattr(world, name))
     with use_cassette("c", mode="once"):
-        list(stream())
+        await advanced(stream())
     for mode in ("all", "none"):
         with (
             pytest.raises(UnrecordableValueError, match="talk is recorded in one direction"),
             use_cassette("c", mode=mode),
         ):
             reading = stream()
-            next(reading)
+            await advanced(reading)
             with pytest.raises(UnrecordableValueError):
-                reading.send("more")
-
-
-async def test_asending_is_refused(world: World) -> None:
-    """The same for an async generator."""
-    reading = boundary("chat", name="talk")(world.astream)()
-    with pytest.raises(UnrecordableValueError, match="talk is recorded in one direction"):
-        async with use_cassette("c", mode="once"):
-            await anext(reading)
-            with pytest.raises(UnrecordableValueError):
-                await reading.asend("more")
+                await advanced(reading, "{}send", "more")
 
 
 def test_error_of_the_reader(world: World) -> None:
@@ -210,65 +211,49 @@ def test_error_of_the_reader(world: World) -> None:
 # -- outside a session -----------------------------------------------------------------------------------------
 
 
-def test_untouched_outside_a_session() -> None:
+def echo(log: list[str]) -> Generator[str, str, str]:
+    """Answer what is sent and what is thrown."""
+    heard = "nothing"
+    while heard != "stop":
+        try:
+            heard = yield f"heard {heard}"
+        except ValueError as error:
+            heard = f"error {error}"
+        except GeneratorExit:
+            log.append("closed")
+            raise
+    return "stopped"
+
+
+async def aecho(log: list[str]) -> AsyncGenerator[str, str]:
+    """Answer likewise; it has no value to return."""
+    heard = "nothing"
+    while heard != "stop":
+        try:
+            heard = yield f"heard {heard}"
+        except ValueError as error:
+            heard = f"error {error}"
+        except GeneratorExit:
+            log.append("closed")
+            raise
+
+
+@pytest.mark.parametrize(("function", "end"), [(echo, "returned stopped"), (aecho, "returned None")])
+async def test_untouched_outside_a_session(function: Callable[[list[str]], Any], end: str) -> None:
     """Without a session a generator can be sent to, thrown into and closed, and returns its value."""
-
-    def echo(log: list[str]) -> Generator[str, str, str]:
-        """Answer what is sent and what is thrown."""
-        heard = "nothing"
-        while heard != "stop":
-            try:
-                heard = yield f"heard {heard}"
-            except ValueError as error:
-                heard = f"error {error}"
-            except GeneratorExit:
-                log.append("closed")
-                raise
-        return "stopped"
-
     log: list[str] = []
-    reading: Any = boundary(echo)(log)
-    assert (next(reading), reading.send("one"), reading.throw(ValueError("two"))) == (
-        "heard nothing",
-        "heard one",
-        "heard error two",
-    )
-    with pytest.raises(StopIteration, match="stopped"):
-        reading.send("stop")
-    reading = boundary(echo)(log)
-    next(reading)
-    reading.close()
-    assert log == ["closed"]
-
-
-async def test_async_generator_untouched_outside_a_session() -> None:
-    """The same for an async generator."""
-
-    async def aecho(log: list[str]) -> AsyncGenerator[str, str]:
-        """Answer likewise."""
-        heard = "nothing"
-        while heard != "stop":
-            try:
-                heard = yield f"heard {heard}"
-            except ValueError as error:
-                heard = f"error {error}"
-            except GeneratorExit:
-                log.append("closed")
-                raise
-
-    log: list[str] = []
-    reading: Any = boundary(aecho)(log)
-    answers = (await anext(reading), await reading.asend("one"), await reading.athrow(ValueError("two")))
-    assert answers == ("heard nothing", "heard one", "heard error two")
-    with pytest.raises(StopAsyncIteration):
-        await reading.asend("stop")
-    reading = boundary(aecho)(log)
-    await anext(reading)
+    reading = boundary(function)(log)
+    assert await advanced(reading) == "heard nothing"
+    assert await advanced(reading, "{}send", "one") == "heard one"
+    assert await advanced(reading, "{}throw", ValueError("two")) == "heard error two"
+    assert await advanced(reading, "{}send", "stop") == end
+    reading = boundary(function)(log)
+    await advanced(reading)
     with pytest.raises(KeyError):
-        await reading.athrow(KeyError("mine"))
-    reading = boundary(aecho)(log)
-    await anext(reading)
-    await reading.aclose()
+        await advanced(reading, "{}throw", KeyError("mine"))
+    reading = boundary(function)(log)
+    await advanced(reading)
+    await advanced(reading, "{}close")
     assert log == ["closed"]
 
 
