@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import time
 import urllib.request
@@ -328,27 +329,35 @@ def test_all_settings_of_sessions_are_listed() -> None:
     assert {len(row) for row in LISTED.values()} == {len(KINDS)}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("setting", PROBES)
-def test_holds_where_it_is_listed(setting: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A setting changes what its probe observes of the kinds of sessions that it is listed for, and of no others."""
+def configured(setting: str) -> None:
+    """Write the file of a project with one setting."""
+    Path("pyproject.toml").write_text(f"[tool.agenttape]\n{setting} = {PROBES[setting][1]}\n", encoding="utf-8")
 
-    def configured(setting: str) -> None:
-        """Write the file of a project with one setting."""
-        Path("pyproject.toml").write_text(f"[tool.agenttape]\n{setting} = {PROBES[setting][1]}\n", encoding="utf-8")
 
-    def observed(probe: Callable[[str], Any], kind: str, patch: pytest.MonkeyPatch, setting: str = "") -> Any:
-        """Return what a probe observes in a project of its own, with a setting or without any."""
-        folder = Path(setting or "none")
-        (folder / "tapes").mkdir(parents=True)
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a cassette, one with a key of its own, and one with a rule, which the tests copy."""
+    folder = tmp_path_factory.mktemp("recordings")
+    (folder / "tapes").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         recorded(facts=CallFacts(duration_ms=10_000), x=1)
-        patch.setenv("AGENTTAPE_REDACTION_KEY", KEY)
-        recorded("keyed", x=1)
-        patch.delenv("AGENTTAPE_REDACTION_KEY")
         configured("redaction_rules")
         recorded("ruled", x=1)
         Path("pyproject.toml").unlink()
+        patch.setenv("AGENTTAPE_REDACTION_KEY", KEY)
+        recorded("keyed", x=1)
+    return folder
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("setting", PROBES)
+def test_holds_where_it_is_listed(setting: str, kind: str, recordings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A setting changes what its probe observes of the kinds of sessions that it is listed for, and of no others."""
+
+    def observed(probe: Callable[[str], Any], kind: str, patch: pytest.MonkeyPatch, setting: str = "") -> Any:
+        """Return what a probe observes in a project of its own, with a setting or without any."""
+        patch.chdir(shutil.copytree(recordings, setting or "none"))
         if setting == "redaction_key":
             patch.setenv("AGENTTAPE_REDACTION_KEY", KEY)
         elif setting:
