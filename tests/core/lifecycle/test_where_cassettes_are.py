@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,14 +27,20 @@ def where() -> str:
     return "live"
 
 
-@pytest.fixture(autouse=True)
-def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cassette `x` in each of the folders, which says in which."""
-    monkeypatch.chdir(tmp_path)
-    Path("pyproject.toml").write_text("[tool.agenttape]\n")
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a cassette `x` in each of the folders, which says in which."""
+    project = tmp_path_factory.mktemp("recordings")
+    (project / "pyproject.toml").write_text("[tool.agenttape]\n")
     for folder in FOLDERS.values():
-        with use_cassette(Path(folder) / "x.yaml", mode="all"):
+        with use_cassette(project / folder / "x.yaml", mode="all"):
             boundary("tool", name="where")(lambda: folder)()  # noqa: B023 - called at once
+    return project
+
+
+@pytest.fixture(autouse=True)
+def _recorded(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shutil.copytree(recordings, tmp_path, dirs_exist_ok=True))
 
 
 def _in_block(options: dict[str, Any]) -> str:
