@@ -7,8 +7,10 @@ import re
 import signal
 import subprocess
 import sys
-import textwrap
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,12 +36,12 @@ PROVEN = [
 ]
 
 
-def demo(temporary: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+def demo(temporary: Path, **variables: str) -> subprocess.Popen[str]:
     """The demonstration, started in a process of its own with a folder for temporary files."""
     environment = {**os.environ, "PYTHONPATH": str(EXAMPLES), "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
     environment.pop("PYTEST_CURRENT_TEST", None)  # else the command to run would be this test's
     return subprocess.Popen(
-        [sys.executable, *(arguments or ("-m", "weather_agent.demo"))],
+        [sys.executable, "-m", "weather_agent.demo"],
         env={**environment, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -104,28 +106,28 @@ def test_miss_is_explained(told: str) -> None:
     assert "cassettes/weather.yaml (21 calls" in miss
 
 
-def test_wrong_replay_fails_and_shows_where(tmp_path: Path) -> None:
+def test_wrong_replay_fails_and_shows_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A proof that does not hold is shown with its first difference, and the exit code is 1."""
-    cheat = """
-        import sys
-        from functools import partial
-        from weather_agent import demo, evidence
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    story, evidence = import_module("weather_agent.demo"), import_module("weather_agent.evidence")
+    runs: list[Any] = []
 
-        def perform(agent, prompt):
-            run = evidence.perform(agent, prompt)
-            if perform.calls:
-                run.messages[0]["content"] = "something else"
-            perform.calls += 1
-            return run
+    def perform(agent: Any, prompt: str) -> Any:
+        run = evidence.perform(agent, prompt)
+        if runs:
+            run.messages[0]["content"] = "something else"
+        runs.append(run)
+        return run
 
-        perform.calls = 0
-        demo.perform = perform
-        demo.build_agent = partial(demo.build_agent, thinking_s=0)
-        sys.exit(demo.main())
-    """
-    with demo(tmp_path, "-c", textwrap.dedent(cheat)) as process:
-        output, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (1, "")
+    monkeypatch.setattr(story, "perform", perform)
+    monkeypatch.setattr(story, "build_agent", partial(story.build_agent, thinking_s=0))
+    code = story.main()
+    output, errors = capsys.readouterr()
+    assert (code, errors) == (1, "")
     assert re.search(r"messages of invoke\(\), with their ids .* WRONG$", output, re.MULTILINE)
     assert "first difference at [0].content" in output
     assert "replayed: 'something else'" in output
