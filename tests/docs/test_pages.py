@@ -1,17 +1,29 @@
-"""What the pages say besides Python: commands of `make` that exist, links that lead somewhere, words that are ours."""
+"""What the pages say besides Python: commands that exist, links that lead somewhere, tables of what there is."""
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
+import json
 import re
+import sys
 import tomllib
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import agenttape_core.errors
+from agenttape_core import use_cassette
 from agenttape_core.matching.run_ids import RUN_SPECIFIC_ID
+from agenttape_core.settings import Settings
+
+from ..frameworks.run import BEGIN, END, FRAMEWORKS, PAGE, RESULTS, table
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -154,3 +166,140 @@ def test_every_layer_is_explained() -> None:
     floor_of = {room: number for number, floor in enumerate(layers) for room in floor.split(" : ")}
     assert [floor_of[room] for room in rooms] == sorted(floor_of[room] for room in rooms)
     assert set(rooms) == set(floor_of)
+
+
+# -- the page about the API -----------------------------------------------------------------------------------
+
+
+MODULES = re.findall(r"^## (agenttape\S+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
+SAME = {"agenttape_core.transports.httpx2": "agenttape_core.transports.httpx"}
+IMPORT = re.compile(r"^\s*from (agenttape_\w+(?:\.\w+)*) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "page",
+    sorted({ROOT / "README.md", *(ROOT / "docs").glob("*.md")} - {ROOT / "docs" / "experiments.md"}),  # of contributors
+    ids=lambda page: page.name,
+)
+def test_pages_import_what_is_public(page: Path) -> None:
+    """Every name that a page imports is exported by a module of the page about the API."""
+    for module, several, one in IMPORT.findall(page.read_text(encoding="utf-8")):
+        names = {name.split(" as ")[0].strip() for name in (several or one).partition("#")[0].split(",")} - {""}
+        named = {name for name in names if f"{module}.{name}" not in MODULES}
+        assert SAME.get(module, module) in MODULES, f"{module} is not on the page"
+        assert named <= set(import_module(module).__all__), module
+
+
+# -- the changelog --------------------------------------------------------------------------------------------
+
+
+MOST = 25
+"""The most words of a fragment."""
+
+
+def test_fragments_are_short_and_of_a_known_type() -> None:
+    """Each file in `changelog.d` is named `NAME.TYPE.md`, and has at most 25 words."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]
+    types = {each["directory"] for each in settings["type"]}
+    fragments = [path for path in (ROOT / settings["directory"]).iterdir() if path.name != ".gitignore"]
+    named = [path.name.split(".") for path in fragments]
+    assert [parts for parts in named if len(parts) != 3 or parts[1] not in types or parts[2] != "md"] == []
+    long = {path.name: len(path.read_text(encoding="utf-8").split()) for path in fragments}
+    assert {name: words for name, words in long.items() if not 0 < words <= MOST} == {}
+
+
+def test_the_changelog_begins_where_fragments_are_inserted() -> None:
+    """The changelog has the line below which a release inserts its notes, and the latest notes begin there."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    head, _, notes = text.partition("<!-- towncrier release notes start -->\n")
+    assert head.startswith("# Changelog\n")
+    assert notes.lstrip().startswith("## 0.1.0")
+
+
+# -- the page about settings ----------------------------------------------------------------------------------
+
+
+CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+SETTINGS = CONFIGURATION.partition("## Settings\n")[2].partition("\n## ")[0]
+LISTED = re.findall(r"^\| `(\w+)` \| (.*?) \|", SETTINGS, re.MULTILINE)
+ROWS = dict(LISTED)
+CALLS_ONLY = {"self", "name_or_path", "redact", "auto", "vary", "fakes", "to"}
+SETTINGS_ONLY = {"redaction_key", "redaction_rules", "run_id", "prices", "retirements"}
+
+
+def test_every_setting_is_listed() -> None:
+    """The table has the settings, each once, in their order, and no others."""
+    assert [name for name, _ in LISTED if not name.isupper()] == list(Settings._fields)
+
+
+def test_defaults_are_those_of_the_settings() -> None:
+    """A default that is a value is shown as it is written into the file."""
+    shown = {name: re.match("`([^`]*)`", default) for name, default in ROWS.items()}
+    values = {name: json.loads(default[1]) for name, default in shown.items() if default and not name.isupper()}
+    settings = json.loads(json.dumps(Settings()._asdict()))
+    assert values == {"on_unused": "fail"} | {name: settings[name] for name in values if name != "on_unused"}
+    assert {name for name in settings if settings[name] is None} == settings.keys() - values.keys() | {"on_unused"}
+
+
+def test_settings_are_options_of_calls() -> None:
+    """What is a setting is an option of `use_cassette`, and the other way round, but for those that the page names."""
+    options = set(inspect.signature(use_cassette.__init__).parameters)
+    assert options - CALLS_ONLY == set(Settings._fields) - SETTINGS_ONLY
+
+
+# -- the page about other frameworks --------------------------------------------------------------------------
+
+
+def test_the_page_has_the_results() -> None:
+    """The table is made of the committed results, which have all frameworks."""
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    text = PAGE.read_text(encoding="utf-8")
+    assert sorted(results) == sorted(FRAMEWORKS)
+    assert text.partition(BEGIN)[2].partition(END)[0] == table(results)
+
+
+# -- the page about what is outside ---------------------------------------------------------------------------
+
+
+@functools.cache
+def functions_of(path: Path) -> frozenset[str]:
+    """Return the names of the functions of a module."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def test_each_row_is_a_test() -> None:
+    """Every row of the tables ends with the name of a test that exists."""
+
+    def is_a_test(row: str) -> bool:
+        """Return whether a row ends with the name of a test that exists."""
+        match = re.search(r"\| `(\S+)::(test_\w+)` \|$", row)
+        return match is not None and match[2] in functions_of(ROOT / "tests" / match[1])
+
+    lines = (ROOT / "docs" / "outside.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if line.startswith("| ") and not line.startswith("| the program |")]
+    assert rows
+    assert [row for row in rows if not is_a_test(row)] == []
+
+
+# -- English --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def words() -> Iterator[Any]:
+    """The script of `make words`, which reads all pages and docstrings once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs")
+        for name in ("english", "words"):
+            patch.delitem(sys.modules, name, raising=False)
+        yield import_module("words")
+
+
+def test_no_budget_is_exceeded(words: Any) -> None:
+    """Each pattern is found at most as often as its budget in `docs/words.toml` allows."""
+    assert words.exceeded() == []
+
+
+def test_every_goal_is_reached(words: Any) -> None:
+    """Pages, docstrings, the command, pytest's options, `use_cassette` and messages are as `make words` wants them."""
+    assert words.missed() == []

@@ -1,14 +1,17 @@
-"""The supported versions of a framework are written in one place, and the page about it says the same."""
+"""Versions, dependencies, entry points and files of our distributions are those that the pages and projects name."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 from tests.matrix.run import PAGE, table_of
 from tests.matrix.upgrade import PINNED, moved, pins, with_newest
@@ -138,3 +141,136 @@ def test_badges_show_what_holds() -> None:
     assert f">{' | '.join(named)}<" in badges["badge-python"]
     assert f">≥ {settings['coverage']['report']['fail_under']} %<" in badges["badge-coverage"]
     assert f">{project('core')['project']['license']}<" in badges["badge-license"]
+
+
+# -- dependencies ---------------------------------------------------------------------------------------------
+
+
+PACKAGES = ROOT / "packages"
+CORE = {"pydantic", "pyyaml"}
+NEEDED = {
+    "core": CORE,
+    "langchain": {"agenttape-core", "langchain-core"},
+    "langgraph": {"agenttape-core", "agenttape-langchain", "langgraph"},
+    "llamaindex": {"agenttape-core", "llama-index-core", "llama-index-workflows"},
+}
+"""The run-time dependencies of each package; an integration adds its framework, and our core."""
+
+
+def requirements(package: str) -> list[Requirement]:
+    """Return what a package declares."""
+    dependencies = project(package)["project"]["dependencies"]
+    return [Requirement(text) for text in dependencies]
+
+
+def test_every_package_is_listed() -> None:
+    """The table of these tests knows every package."""
+    assert {path.parent.name for path in PACKAGES.glob("*/pyproject.toml")} == set(NEEDED)
+
+
+@pytest.mark.parametrize("package", NEEDED)
+def test_declared(package: str) -> None:
+    """A package declares exactly its dependencies, each with the oldest version that it works with."""
+    declared = requirements(package)
+    assert {canonicalize_name(requirement.name) for requirement in declared} == NEEDED[package]
+    assert all(re.search(">=|==", str(requirement.specifier)) for requirement in declared)
+
+
+@pytest.mark.parametrize("package", NEEDED)
+def test_installed_as_declared(package: str) -> None:
+    """What is installed here, and tested, is what the file declares."""
+    required = map(Requirement, distribution(f"agenttape-{package}").requires or ())
+    installed = {canonicalize_name(requirement.name) for requirement in required if requirement.marker is None}
+    assert installed == NEEDED[package]
+
+
+@pytest.mark.parametrize("package", FRAMEWORKS)
+def test_nothing_new(package: str) -> None:
+    """Installing an integration beside its framework adds no third-party distribution."""
+
+    def closure(name: str) -> set[str]:
+        """Return everything that installing a distribution brings along, itself included."""
+        found: set[str] = set()
+        waiting = [Requirement(name)]
+        while waiting:
+            requirement = waiting.pop()
+            found.add(canonicalize_name(requirement.name))
+            for text in distribution(requirement.name).requires or ():
+                inner = Requirement(text)
+                wanted = inner.marker is None or any(
+                    inner.marker.evaluate({"extra": extra}) for extra in ("", *requirement.extras)
+                )
+                if wanted and canonicalize_name(inner.name) not in found:
+                    waiting.append(inner)
+        return found
+
+    added = closure(f"agenttape-{package}") - closure(FRAMEWORKS[package])
+    assert added == {name for name in closure(f"agenttape-{package}") if name.startswith("agenttape-")}
+
+
+@pytest.mark.parametrize("package", FRAMEWORKS)
+def test_extras_of_core_are_handed_on(package: str) -> None:
+    """`pip install "agenttape-langchain[cli]"` brings core's command, and so do the other everyday extras."""
+    extras, of_core = (project(name)["project"]["optional-dependencies"] for name in (package, "core"))
+    for name in ("checks", "cli", "otel", "prices"):
+        assert name in of_core
+        assert extras[name] == [f"agenttape-core[{name}]"]
+
+
+# -- entry points ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("package", ["core", "langchain", "langgraph", "llamaindex"])
+def test_entry_points_are_installed(package: str) -> None:
+    """Each entry point is installed, as an environment that's older would record less, and what it names is there."""
+    project = tomllib.loads((ROOT / "packages" / package / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = {"console_scripts": project.get("scripts", {}), **project.get("entry-points", {})}
+    expected = {(group, name, value) for group, points in groups.items() for name, value in points.items()}
+    points = distribution(project["name"]).entry_points
+    found = {(point.group, point.name, point.value) for point in points}
+    assert found == expected, f"install it again: python -m pip install --no-deps -e packages/{package}"
+    for point in points:
+        point.load()
+
+
+# -- wheels ---------------------------------------------------------------------------------------------------
+
+
+NAMES = sorted(path.parent.name for path in PACKAGES.glob("*/pyproject.toml"))
+
+
+@pytest.mark.parametrize("package", NAMES)
+def test_the_whole_folder_is_packed(package: str) -> None:
+    """A wheel is the package's folder, and the module beside it that reads its streams, if it has one."""
+    modules = [f"src/{path.name}" for path in (PACKAGES / package / "src").glob("*.py")]
+    build = tomllib.loads((PACKAGES / package / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    assert build == {"targets": {"wheel": {"packages": [f"src/agenttape_{package}", *modules]}}}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("package", NAMES)
+def test_nothing_that_is_packed_is_ignored(package: str) -> None:
+    """The build takes what git does not ignore: no file of a package is ignored, and none is a link to elsewhere."""
+    folder = PACKAGES / package / "src" / f"agenttape_{package}"
+    files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    asked = "\n".join(map(str, files))
+    done = subprocess.run(
+        ["git", "check-ignore", "--no-index", "--stdin"],
+        input=asked,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "not a git repository" in done.stderr:
+        pytest.skip("this copy of the sources is in no git repository")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+    assert [path for path in files if path.is_symlink()] == []
+
+
+def test_what_core_reads_is_in_its_folder() -> None:
+    """The page's script and styles, the tables, and what child processes start with lie in the packed folder."""
+    folder = PACKAGES / "core" / "src" / "agenttape_core"
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert {f"tools/processes/startup/{name}.py" for name in ("agenttape_startup", "sitecustomize")} <= found
+    assert {"tools/viewer/assets/viewer.js", "tools/viewer/assets/viewer.css"} <= found

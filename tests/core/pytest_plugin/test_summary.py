@@ -173,3 +173,23 @@ def test_beside_the_module() -> None:
     """The cassette of a test is in a folder of its module's name, beside the module."""
     expected = Path("a/cassettes/test_b/TestC.test_d[1].yaml")
     assert cassette_of(folder_of(Path("a/test_b.py"), None, Path("a")), ("TestC", "test_d[1]")) == expected
+
+
+# -- answers to other requests --------------------------------------------------------------------------------
+
+
+def test_the_summary_counts_them(project: Project) -> None:
+    """A test that passes by a looser match is replayed, and its line says how many answers were to another request."""
+    suite = """
+@pytest.mark.cassette(match_on=("exact", "ordered"))
+def test_it():
+    assert [ask("a"), ask("{second}")] == ["a! 1", "b! 2"]
+"""
+    project.tests(suite.replace("{second}", "b"))
+    project.record()
+    project.tests(suite.replace("{second}", "c"))
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["replayed * 2 replayed, 1 of 2 in order, to another request"])
+    project.tests(suite.replace("{second}", "b"))
+    project.run().stdout.no_fnmatch_line("*to another request*")

@@ -1,4 +1,4 @@
-"""Writing a cassette: the layout of the text, and what happens when the disk does not cooperate."""
+"""Writing a cassette: the layout of the text, its size, and what happens when the disk does not cooperate."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from agenttape_core.errors import CassetteWriteError, UnrecordableValueError
-from agenttape_core.format import limits
+from agenttape_core.format import limits, volatile_values
+from agenttape_core.format.written_steps import Stored, WrittenStep
 from agenttape_core.schema import Header, Interaction, Outcome, Timing, Volatile
-from agenttape_core.storage import open_cassette, write_cassette
+from agenttape_core.storage import Journal, convert, open_cassette, write_cassette, writer
+from agenttape_core.storage.writer import Shelf
 
 MakeInteraction = Callable[..., Interaction]
 as_user = pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="permissions do not bind this user")
@@ -181,3 +183,91 @@ def test_nothing_is_written_that_could_not_be_read(
         write_cassette(path, Header(name="x"), [make(1)])
 
     assert not path.exists()
+
+
+# -- files grow with what is new ------------------------------------------------------------------------------
+
+
+MakeAgent = Callable[[int], list[Interaction]]
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".jsonl"])
+def test_an_agent_of_200_turns_fits_in_600_kilobytes(tmp_path: Path, agent: MakeAgent, suffix: str) -> None:
+    """400 interactions over a growing history stay small and come back whole."""
+    path = tmp_path / f"agent{suffix}"
+    recorded = agent(200)
+
+    write_cassette(path, Header(name="agent"), recorded)
+
+    assert path.stat().st_size <= 600_000
+    assert list(open_cassette(path).interactions()) == recorded
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".jsonl"])
+def test_files_grow_linearly(tmp_path: Path, agent: MakeAgent, suffix: str) -> None:
+    """Twice the turns make twice the file."""
+    sizes = []
+    for turns in (20, 40):
+        path = tmp_path / f"agent{turns}{suffix}"
+        write_cassette(path, Header(name="agent"), agent(turns))
+        sizes.append(path.stat().st_size)
+
+    assert sizes[1] < 2.1 * sizes[0]
+
+
+def test_the_journal_grows_linearly_too(tmp_path: Path, agent: MakeAgent) -> None:
+    """A recording in progress needs no more room on disk than its cassette."""
+    journal = Journal(tmp_path / "agent.yaml", Header(name="agent"))
+    for interaction in agent(100):
+        journal.append(interaction, Timing(duration_ms=1.0), (interaction.number,))
+    size = journal.path.stat().st_size
+    journal.commit(Header(name="agent"))
+
+    assert size < 1.5 * (tmp_path / "agent.yaml").stat().st_size
+
+
+# -- large cassettes are written from packed records ----------------------------------------------------------
+
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "v1/weather.yaml",
+        "v1/weather.jsonl",
+        "v2/picture.yaml",
+        "v2/stamps.yaml",
+        "v2/stamps.jsonl",
+        "v2/steps.yaml",
+    ],
+)
+@pytest.mark.parametrize("most", [0, 1 << 20])
+def test_packed_records_give_the_same_file(
+    name: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All records packed or none: the file, its stamps and its assets are the same, also where there are too many."""
+    monkeypatch.setattr(volatile_values, "MAX_TEXT", most)
+    written = []
+    for first in (1_000, 0):
+        monkeypatch.setattr(writer, "_AS_THEY_ARE", first)
+        monkeypatch.setattr(volatile_values, "_MANY", first)
+        target = tmp_path / str(first) / Path(name).name
+        convert(GOLDEN / name, target)
+        files = [path for path in target.parent.rglob("*") if path.is_file()]
+        written.append({path.relative_to(target.parent): path.read_bytes() for path in files})
+    assert written[0] == written[1]
+
+
+@pytest.mark.parametrize("together", [1, 2, 200])
+def test_what_is_packed_comes_back(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record of a class of its own, and a step as it was written, come back as they were, and in their order."""
+    monkeypatch.setattr(writer, "_AS_THEY_ARE", 1)
+    monkeypatch.setattr(writer, "_TOGETHER", together)
+    odd = {"value": type("Text", (str,), {})("text")}
+    step = WrittenStep(1, "a", '"text"}')
+    records: list[Stored] = [{"first": 1}, {"second": [1.5, None, "x"]}, step, odd, step.numbered(2)]
+    found = Shelf(records)
+    assert (list(found), list(found), len(found), odd in found, {} in found) == (records, records, 5, True, False)
+    assert [type(record) for record in found] == [dict, dict, WrittenStep, dict, WrittenStep]
