@@ -26,25 +26,10 @@ def test_an_unknown_kind_is_refused() -> None:
         Frozen(kinds=["clock", "weather"], seed="s", clock=0.0, scope=str)
 
 
-def test_the_same_seed_gives_the_same_ids() -> None:
-    """Two sessions with equal values make equal ids, which differ among each other."""
-    first = [frozen_.next_uuid("m", 4) for frozen_ in [frozen()] for _ in range(5)]
-    second = [frozen_.next_uuid("m", 4) for frozen_ in [frozen()] for _ in range(5)]
-    assert first == second
-    assert len(set(first)) == 5
-
-
 @pytest.mark.parametrize("other", [frozen(seed="other"), frozen(scope="other")])
 def test_seed_and_scope_make_other_ids(other: Frozen) -> None:
     """Another seed or another scope gives other ids."""
     assert frozen().next_uuid("m", 4) != other.next_uuid("m", 4)
-
-
-def test_a_maker_does_not_disturb_another() -> None:
-    """Each maker of a scope has a count of its own."""
-    alone, shared = frozen(), frozen()
-    shared.next_bits("other", 3)
-    assert alone.next_bits("m", 64) == shared.next_bits("m", 64) != shared.next_bits("m", 64)
 
 
 def test_scopes_are_counted_apart() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from agenttape_core.schema import Header, Interaction, Outcome, Step, StepTiming
 from agenttape_core.storage import open_cassette, write_cassette
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "v2"
-MakeInteraction = Callable[..., Interaction]
 NAMES = pytest.mark.parametrize("name", ["stamps.yaml", "stamps.jsonl"])
 CALL, ANSWER = "call_8ASPM4g7vMsuFoOd6v1VRorC", "chatcmpl-K1xeMsYvzemeHeMtYiX1qRWzXF6bE"
 
