@@ -9,7 +9,7 @@ import pytest
 from agenttape_core import use_cassette
 from agenttape_core.errors import CassetteMissError, UnreadableValueError
 
-from .faces import FACES, WAYS, Face, settled
+from .faces import WAYS, Face, settled
 from .service import ANSWERS, SSE, Answer, Service
 
 READABLE = [path for path, answer in ANSWERS.items() if not (answer.cut or answer.waits or path == "/broken-gzip")]
@@ -171,17 +171,6 @@ async def test_open_when_the_session_ends(face: Face, service: Service) -> None:
         assert [piece async for piece in pieces] == [b"two ", b"three"]
     (interaction,) = session.interactions
     assert (interaction.outcome.ended, len(interaction.outcome.chunks or ())) == ("closed", 2)
-
-
-async def test_recorded_by_another_face(face: Face, service: Service) -> None:
-    """What one client recorded, sync or async, serves every other one."""
-    other = FACES[FACES.index(face) - 1]
-    with use_cassette("c", mode="once", redact=False):
-        async with other.client() as client:
-            recorded = [await observe(other, client, service.url + path, "raw") for path in READABLE]
-    with use_cassette("c", redact=False):
-        async with face.client(face.no_network()) as client:
-            assert [await observe(face, client, service.url + path, "raw") for path in READABLE] == recorded
 
 
 @pytest.mark.parametrize(

@@ -95,21 +95,6 @@ async def test_canaries(face: Face, service: Service, project: Path) -> None:
     assert len(session.interactions) == 10
 
 
-async def test_other_credentials_on_replay(face: Face, service: Service) -> None:
-    """Whoever replays needs no credentials, or has other ones."""
-    answers = []
-    for mode, headers in (
-        ("once", {"Authorization": "Bearer one"}),
-        ("none", {"Authorization": "Bearer two"}),
-        ("none", {}),
-    ):
-        with use_cassette("c", mode=mode):
-            async with face.client(auth=None) as client:
-                answers.append((await settled(client.get(service.url + "/guarded", headers=headers))).json())
-    assert answers == [answers[0]] * 3
-    assert len(service.asked) == 1
-
-
 async def test_cookies_on_replay(face: Face, service: Service) -> None:
     """A cookie keeps its name and attributes, so a client finds it and sends it back."""
     for mode in ("once", "none"):
