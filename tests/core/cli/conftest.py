@@ -71,6 +71,16 @@ def command(folder: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     return command
 
 
+@pytest.fixture
+def taped(folder: Path, forked_tests: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose tests pytest runs with our plugin alone, as the others take longer than the runs."""
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    return folder
+
+
 @pytest.fixture(scope="session")
 def kinds(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Mapping[str, Path]:
     """A cassette of each kind: `functions`, `langchain`, `langgraph`, `llamaindex`. They are shared: copy them."""

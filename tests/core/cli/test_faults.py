@@ -17,8 +17,7 @@ from .conftest import Ended
 
 
 @pytest.mark.process
-@pytest.mark.usefixtures("forked_tests")
-def test_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults(taped: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of tests is a target: its result is data, a report, and an exit code, without the key of pseudonyms."""
     agent = dedent("""
         from agenttape_core import boundary
@@ -39,15 +38,11 @@ def test_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> 
                 pass
     """)
 
-    monkeypatch.syspath_prepend(folder)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take longer than the runs
-    monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin")
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    (folder / "agent.py").write_text(agent)
-    (folder / "test_it.py").write_text(test)
+    (taped / "agent.py").write_text(agent)
+    (taped / "test_it.py").write_text(test)
     namespace: dict[str, Any] = {}
     exec(agent.replace("raise AssertionError", "return str"), namespace)
-    cassette = folder / "cassettes" / "test_it" / "test_a.yaml"
+    cassette = taped / "cassettes" / "test_it" / "test_a.yaml"
     with use_cassette(cassette, mode="all"):
         namespace["ask"]("same")
     found: Ended = command("lab", "faults", "--json", "--kinds=timeout,tool_error", "--report=faults.xml", "test_it.py")
@@ -64,12 +59,12 @@ def test_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> 
     looked: Ended = command("lab", "why", "--json", "--text=really", "--report=why.xml", "test_it.py")
     (one,) = looked.json["results"]
     assert (looked.code, one["name"], one["test"], one["ok"]) == (0, "why", "test_it.py::test_a", True)
-    assert "testsuite" in (folder / "why.xml").read_text()
+    assert "testsuite" in (taped / "why.xml").read_text()
     missed: Ended = command("lab", "why", "--text=other", "test_it.py")
     assert (missed.code, "why shows nothing: no recorded answer of" in missed.out) == (1, True)
     for name in ("agent", "test_it"):  # others have modules of these names
         sys.modules.pop(name, None)
-    assert not [text for text in (found.out, (folder / "faults.xml").read_text()) if key in text]
+    assert not [text for text in (found.out, (taped / "faults.xml").read_text()) if key in text]
 
 
 @pytest.mark.parametrize(

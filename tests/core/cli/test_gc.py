@@ -44,7 +44,7 @@ def pictured(folder: Path) -> Path:
 
 
 def test_assets(command: Any, folder: Path, pictured: Path) -> None:
-    """An asset that a cassette refers to stays, also when others go; a file that is no asset stays."""
+    """An asset that a cassette refers to stays, also when others go, as long as its cassette; so do other files."""
     assert command("cassette", "prune", "--dry-run") == (0, "no unneeded files\n", "")
     assert command("cassette", "prune", "--json").json == {"deleted": True, "found": [], "problems": []}
     assets = folder / "pictured.yaml.assets"
@@ -57,15 +57,12 @@ def test_assets(command: Any, folder: Path, pictured: Path) -> None:
     assert command("cassette", "prune").code == 0
     assert files(assets) == {needed, "notes.txt"}
     assert open_cassette(pictured).interaction(1).outcome.value == PICTURE
-
-
-def test_assets_of_a_cassette_that_is_gone(command: Any, folder: Path, pictured: Path) -> None:
-    """Without its cassette, an asset belongs to nobody, and its folder goes with the last one."""
     pictured.unlink()
+    (assets / "notes.txt").unlink()
     (found,) = command("cassette", "prune", "--dry-run", "--json").json["found"]
     assert found["why"] == "its cassette is gone"
     assert command("cassette", "prune").code == 0
-    assert not (folder / "pictured.yaml.assets").exists()
+    assert not assets.exists()
 
 
 def test_a_cassette_that_cannot_be_read(command: Any, folder: Path, pictured: Path) -> None:
@@ -183,20 +180,15 @@ def test_links(command: Any, folder: Path, tmp_path_factory: pytest.TempPathFact
     assert (files(outside), files(folder)) == before
 
 
-@pytest.fixture
-def tests(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file for tests, which are collected without the plugins of this machine."""
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    return folder / "test_it.py"
-
-
 @pytest.mark.process
-@pytest.mark.usefixtures("forked_tests")
-def test_cassettes_of_no_test(command: Any, folder: Path, tests: Path) -> None:
-    """The tests are asked which cassettes belong to none of them; those go with their assets, named ones stay."""
+def test_cassettes_of_no_test(command: Any, taped: Path) -> None:
+    """The tests are asked which cassettes belong to none of them; those go with their assets, named ones stay.
+
+    Where the tests cannot be collected, nothing is removed, and it ends with 2 and says what pytest said.
+    """
+    tests = taped / "test_it.py"
     tests.write_text("import pytest\n\n@pytest.mark.parametrize('n', [1])\ndef test_kept(n): ...\n")
-    cassettes = folder / "cassettes"
+    cassettes = taped / "cassettes"
     (cassettes / "test_it").mkdir()
     for name in ("test_kept[1]", "test_gone"):
         (cassettes / "test_it" / f"{name}.yaml").write_bytes((cassettes / "weather.yaml").read_bytes())
@@ -209,32 +201,26 @@ def test_cassettes_of_no_test(command: Any, folder: Path, tests: Path) -> None:
     assert ended.out.startswith("found cassette cassettes/test_it/test_gone.yaml: it belongs to no test\n")
     old(cassettes / "test_it" / "test_gone.yaml.assets" / HASH)
     assert command("cassette", "prune", "--tests", ".").code == 0
-    assert files(cassettes) == {"weather.yaml", "weather.snapshot.yaml", "test_it", "test_it/test_kept[1].yaml"}
+    kept = {"weather.yaml", "weather.snapshot.yaml", "test_it", "test_it/test_kept[1].yaml"}
+    assert files(cassettes) == kept
+    tests.write_text("import nothing_of_that_name\n")
+    ended = command("cassette", "prune", "--tests", ".")
+    assert (ended.code, "nothing_of_that_name" in ended.err, files(cassettes)) == (2, True, kept)
 
 
 @pytest.mark.process
-@pytest.mark.usefixtures("forked_tests")
 def test_tests_of_a_project_in_which_warnings_are_errors(
-    command: Any, folder: Path, tests: Path, monkeypatch: pytest.MonkeyPatch
+    command: Any, taped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That AgentTape is imported before pytest is, is no reason not to collect such a project's tests."""
     monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
-    (folder / "pytest.ini").write_text(
+    monkeypatch.delenv("PYTEST_PLUGINS")
+    (taped / "pytest.ini").write_text(
         "[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n"
         "addopts = -p no:langsmith_plugin\n"  # it warns when it is imported, on Python 3.14
     )
-    tests.write_text("def test_kept(): ...\n")
+    (taped / "test_it.py").write_text("def test_kept(): ...\n")
     assert command("cassette", "prune", "--dry-run", "--tests", ".").code == 0
-
-
-@pytest.mark.process
-@pytest.mark.usefixtures("forked_tests")
-def test_tests_that_cannot_be_collected(command: Any, tests: Path) -> None:
-    """Where the tests cannot be collected, nothing is removed, and it ends with 2 and says what pytest said."""
-    tests.write_text("import nothing_of_that_name\n")
-    ended = command("cassette", "prune", "--tests", ".")
-    assert ended.code == 2
-    assert "nothing_of_that_name" in ended.err
 
 
 @pytest.mark.parametrize(("path", "code"), [("gone", 3), ("-", 2), ("s3://bucket/a.yaml", 2)])

@@ -136,7 +136,10 @@ def test_what_is_there_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_coding_agents(folder: Path, command: Any) -> None:
-    """`--agents` writes a skill and a section of AGENTS.md; a second run updates these alone, byte for byte."""
+    """`--agents` writes a skill and a section of AGENTS.md; a second run updates these alone, byte for byte.
+
+    If the second marker is gone, the file stays as it is, and the lines are printed.
+    """
     skill, agents = folder / ".claude/skills/agenttape/SKILL.md", folder / "AGENTS.md"
     agents.write_bytes(b"# Ours\r\n\r\nUse tabs.  \r\n\r\n\r\n")
     states = {Path(one["what"]).name: one["state"] for one in command("init", "--agents", "--json").json["changes"]}
@@ -160,15 +163,10 @@ def test_coding_agents(folder: Path, command: Any) -> None:
     assert command("init", "--agents").code == 0
     assert agents.read_bytes() == before
 
-
-def test_a_section_without_its_end(folder: Path, command: Any) -> None:
-    """If the second marker is gone, the file stays as it is, and the lines are printed."""
-    cut = "# Ours\n<!-- agenttape: begin -->\nmine\n"
-    (folder / "AGENTS.md").write_text(cut)
+    agents.write_text(cut := "# Ours\n<!-- agenttape: begin -->\nmine\n")
     ended = command("init", "--agents")
-    assert ended.code == 1
-    assert "AGENTS.md: kept as it is; add these lines" in ended.out
-    assert (folder / "AGENTS.md").read_text() == cut
+    assert (ended.code, "AGENTS.md: kept as it is; add these lines" in ended.out) == (1, True)
+    assert agents.read_text() == cut
 
 
 def test_files_stay_links_and_whole(folder: Path, command: Any) -> None:
@@ -303,13 +301,22 @@ def test_one_side_adds_and_the_other_records_again(repository: Repository) -> No
 
 
 def test_a_merge_of_another_layout(repository: Repository) -> None:
-    """Cassettes of any layout and packing are merged, into the same layout and packing."""
+    """Cassettes are merged into the same layout and packing; a packed file with both sides in it is refused."""
     path = "cassettes/run.jsonl.gz"
     record("Paris", path=path)
     forked(repository, lambda: record("Rome", path=path), lambda: record("Paris", question="Snow?", path=path))
     repository.git("merge", "-q", "theirs")
     first, second = open_cassette(path).interactions()
     assert (first.request["messages"][0]["content"], second.request["arguments"]) == ("Snow?", asked("Rome"))
+    repository.git("checkout", "-q", "-B", "other", "theirs")
+    record("Lima", path=path)
+    repository.commit()
+    assert "unpacked" in repository.git("merge", "main", fails=True)
+    assert b"<<<<<<< ours" in Path(path).read_bytes()
+    with pytest.raises(CassetteFormatError):
+        open_cassette(path)
+    repository.git("checkout", "--theirs", path)
+    assert len(open_cassette(path).entries) == 2
 
 
 def test_both_sides_change_the_same(repository: Repository, capfd: pytest.CaptureFixture[str]) -> None:
@@ -328,19 +335,6 @@ def test_both_sides_change_the_same(repository: Repository, capfd: pytest.Captur
         chosen = re.sub(r"<<<<<<< ours\n(.*?)=======\n(.*?)>>>>>>> theirs\n", sides, text, flags=re.DOTALL)
         Path(RUN).write_text(chosen)
         assert requests()[1:] == [asked(city), asked("Oslo")]
-
-
-def test_a_conflict_in_a_packed_cassette(repository: Repository) -> None:
-    """Also a packed file with both sides in it is refused."""
-    path = "cassettes/run.yaml.gz"
-    record("Paris", path=path)
-    forked(repository, lambda: record("Rome", path=path), lambda: record("Lima", path=path))
-    assert "unpacked" in repository.git("merge", "theirs", fails=True)
-    assert b"<<<<<<< ours" in Path(path).read_bytes()
-    with pytest.raises(CassetteFormatError):
-        open_cassette(path)
-    repository.git("checkout", "--theirs", path)
-    assert len(open_cassette(path).entries) == 2
 
 
 def test_a_side_that_cannot_be_read(repository: Repository) -> None:
@@ -563,65 +557,43 @@ def test_a_workflow_of_the_projects_own(repository: Repository, command: Any) ->
         assert line in ended.out
 
 
-PROJECT = {"name": "a", "version": "1"}
+def needs(*dependencies: Any, **more: Any) -> dict[str, Any]:
+    """Return the configuration of a project with these dependencies."""
+    return {"project": {"name": "a", "version": "1", "dependencies": dependencies, **more}}
+
+
+GROUPS = {
+    "dev": ["pytest", {"include-group": "agent"}, {"include-group": "dev"}],
+    "agent": ["langgraph", {"include-group": "gone"}],
+    "docs": ["llama-index"],
+}
+OPTIONAL = {"gpu": ["langgraph"], "test": ["pytest<9", "langchain"]}
+REQUIREMENTS = {
+    "requirements.txt": "# ours\n-r base.txt\nlangchain-openai==1\n",
+    "requirements-dev.txt": "agenttape_langchain",
+}
+POETRY = {"build-system": {}, "tool": {"poetry": {"dependencies": {"langchain": "^1"}}}}
+MALFORMED = {"project": {"dependencies": 1, "optional-dependencies": []}, "dependency-groups": {"dev": 1}}
+OURS = 'pytest "agenttape-core[cli]"'
 
 
 @pytest.mark.parametrize(
     ("declared", "files", "installed"),
     [
-        ({}, {}, 'pytest "agenttape-core[cli]"'),
-        ({}, {"setup.py": ""}, '-e . pytest "agenttape-core[cli]"'),
+        ({}, {}, OURS),
+        ({}, {"setup.py": ""}, f"-e . {OURS}"),
+        ({}, REQUIREMENTS, f"-r requirements.txt -r requirements-dev.txt {OURS}"),
+        ({}, {"requirements.txt": "LangChain"}, f"-r requirements.txt agenttape-langchain {OURS}"),
+        (needs("LangGraph>=1", "llama_index.core"), {}, f"-e . agenttape-langgraph agenttape-llamaindex {OURS}"),
+        (needs("langchainer", "langgraph-sdk"), {}, f"-e . agenttape-langgraph {OURS}"),
+        (needs(**{"optional-dependencies": OPTIONAL}), {}, '-e ".[test]" agenttape-langchain "agenttape-core[cli]"'),
         (
-            {"project": {**PROJECT, "dependencies": ["LangGraph>=1", "llama_index.core"]}},
-            {},
-            '-e . agenttape-langgraph agenttape-llamaindex pytest "agenttape-core[cli]"',
-        ),
-        (
-            {"project": {**PROJECT, "dependencies": ["langchainer", "langgraph-sdk"]}},
-            {},
-            '-e . agenttape-langgraph pytest "agenttape-core[cli]"',
-        ),
-        (
-            {
-                "project": {
-                    **PROJECT,
-                    "optional-dependencies": {"gpu": ["langgraph"], "test": ["pytest<9", "langchain"]},
-                }
-            },
-            {},
-            '-e ".[test]" agenttape-langchain "agenttape-core[cli]"',
-        ),
-        (
-            {
-                "project": PROJECT,
-                "dependency-groups": {
-                    "dev": ["pytest", {"include-group": "agent"}, {"include-group": "dev"}],
-                    "agent": ["langgraph", {"include-group": "gone"}],
-                    "docs": ["llama-index"],
-                },
-            },
+            {**needs(), "dependency-groups": GROUPS},
             {},
             '-e . --group dev agenttape-langgraph "agenttape-core[cli]"',
         ),
-        (
-            {},
-            {
-                "requirements.txt": "# ours\n-r base.txt\nlangchain-openai==1\n",
-                "requirements-dev.txt": "agenttape_langchain",
-            },
-            '-r requirements.txt -r requirements-dev.txt pytest "agenttape-core[cli]"',
-        ),
-        ({}, {"requirements.txt": "LangChain"}, '-r requirements.txt agenttape-langchain pytest "agenttape-core[cli]"'),
-        (
-            {"build-system": {}, "tool": {"poetry": {"dependencies": {"langchain": "^1"}}}},
-            {},
-            '-e . agenttape-langchain pytest "agenttape-core[cli]"',
-        ),
-        (
-            {"project": {"dependencies": 1, "optional-dependencies": []}, "dependency-groups": {"dev": 1}},
-            {},
-            '-e . --group dev pytest "agenttape-core[cli]"',
-        ),
+        (POETRY, {}, f"-e . agenttape-langchain {OURS}"),
+        (MALFORMED, {}, f"-e . --group dev {OURS}"),
     ],
 )
 def test_a_workflow_installs_what_the_project_needs(declared: Any, files: Any, installed: str) -> None:

@@ -11,7 +11,7 @@ from agenttape_core import use_cassette
 
 from .conftest import Ended
 
-pytestmark = [pytest.mark.process, pytest.mark.usefixtures("forked_tests")]
+pytestmark = pytest.mark.process
 
 AGENT = """
 from agenttape_core import boundary
@@ -33,25 +33,21 @@ def test_a():
 
 
 @pytest.fixture
-def edited(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def edited(taped: Path) -> Path:
     """A project with a recorded test that was edited since, and what was asked for real so far."""
-    monkeypatch.syspath_prepend(folder)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take longer than the runs
-    monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin")
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    (folder / "agent.py").write_text(AGENT)
-    (folder / "test_it.py").write_text(TEST.replace("WORD", "two"))
+    (taped / "agent.py").write_text(AGENT)
+    (taped / "test_it.py").write_text(TEST.replace("WORD", "two"))
     namespace: dict[str, Any] = {}
     exec(AGENT, namespace)
-    with use_cassette(folder / "cassettes" / "test_it" / "test_a.yaml", mode="all"):
+    with use_cassette(taped / "cassettes" / "test_it" / "test_a.yaml", mode="all"):
         namespace["ask"]("same")
         namespace["ask"]("one")
-    (folder / "asked").write_text("")
-    return folder
+    (taped / "asked").write_text("")
+    return taped
 
 
 def test_tests(edited: Path, command: Any) -> None:
-    """Without a yes nothing is executed; with one only what has changed is, and the tests replay."""
+    """Without a yes nothing is executed; with one only what has changed is, and the tests replay, if there are any."""
     cassette = edited / "cassettes" / "test_it" / "test_a.yaml"
     before = cassette.read_bytes()
     asked: Ended = command("update", "test_it.py")
@@ -64,6 +60,11 @@ def test_tests(edited: Path, command: Any) -> None:
     assert list(healed.json["plans"]) == ["test_it.py::test_a"]
     assert list(healed.json["changes"]) == ["cassettes/test_it/test_a.yaml"]
     assert (edited / "asked").read_text() == "two"
+    (edited / "test_it.py").write_text("import nothing_like_it\n")
+    ended: Ended = command("update", "--yes", "test_it.py")
+    assert ended.code == 2
+    assert "pytest ended with 2" in ended.err
+    assert "nothing_like_it" in ended.err
 
 
 def test_a_command(edited: Path, command: Any) -> None:
@@ -77,15 +78,6 @@ def test_a_command(edited: Path, command: Any) -> None:
     assert (healed.code, (edited / "asked").read_text()) == (0, "two")
     assert "outcome.value" in healed.out
     assert "request" not in healed.out, "the question was just edited"
-
-
-def test_no_tests(edited: Path, command: Any) -> None:
-    """Where pytest finds no test, or cannot collect, that is said, and nothing is done."""
-    (edited / "test_it.py").write_text("import nothing_like_it\n")
-    ended: Ended = command("update", "--yes", "test_it.py")
-    assert ended.code == 2
-    assert "pytest ended with 2" in ended.err
-    assert "nothing_like_it" in ended.err
 
 
 @pytest.mark.parametrize("subcommand", ["update", "replay", "record"])

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socketserver
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,11 +33,12 @@ if __name__ == "__main__":
     weather("Paris")
 """
 
-INNER = """
+URL = "slow://any"
+INNER = f"""
 import program
 from agenttape_core import use_cassette
 
-with use_cassette("inner", mode="all", events=EVENTS):
+with use_cassette("inner", mode="all", events={URL!r}):
     program.weather("Rome")
 """
 
@@ -73,93 +71,46 @@ class Sink:
 HEAVY = "import xml.dom.minidom, wave, mailbox  # nothing else imports these\n"
 
 
-class Nats(socketserver.StreamRequestHandler):
-    """As much of a NATS server as a client that publishes needs."""
-
-    published: list[dict[str, Any]]
-
-    def handle(self) -> None:
-        """Greet a client, answer its pings, and keep what it publishes."""
-        info = {"server_id": "x", "version": "2.9.10", "proto": 1, "max_payload": 1_000_000, "headers": True}
-        self.wfile.write(f"INFO {json.dumps(info)}\r\n".encode())
-        for line in self.rfile:
-            verb, *rest = line.decode().split()
-            if verb == "PING":
-                self.wfile.write(b"PONG\r\n")
-            elif verb == "PUB":
-                body = self.rfile.read(int(rest[-1]) + 2)
-                self.published.append({"subject": rest[0], **json.loads(body)})
-
-
 @pytest.fixture
-def nats(folder: Path) -> Iterator[tuple[str, Callable[[], list[dict[str, Any]]]]]:
-    """The URL of a NATS server, and what was published there."""
-    pytest.importorskip("nats")
-    published: list[dict[str, Any]] = []
-    handler = type("Keeping", (Nats,), {"published": published})
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"nats://127.0.0.1:{server.server_address[1]}", lambda: published
-        server.shutdown()
-        thread.join()
-
-
-@pytest.fixture
-def third_party(folder: Path) -> tuple[str, Callable[[], list[dict[str, Any]]]]:
-    """The URL of a sink that another distribution brings, and what it was given."""
+def told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """A sink that another distribution brings, beside the programs; returns what names the events so far."""
     metadata = folder / "slow_sink-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: slow-sink\nVersion: 1.0\n", encoding="utf-8")
     (metadata / "entry_points.txt").write_text("[agenttape.sinks]\nslow = slow_sink:Sink\n", encoding="utf-8")
-    (folder / "slow_sink.py").write_text(SINK, encoding="utf-8")
-    (folder / "heavy.py").write_text(HEAVY, encoding="utf-8")
-    told = folder / "told.jsonl"
-    return "slow://any", lambda: [json.loads(line) for line in told.read_text(encoding="utf-8").splitlines()]
-
-
-@pytest.fixture(params=[pytest.param("nats", marks=pytest.mark.night), "third_party"])
-def sink(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Each sink in turn, as the setting of events, beside the programs."""
-    url, told = request.getfixturevalue(request.param)
-    (folder / "program.py").write_text(PROGRAM, encoding="utf-8")
-    (folder / "inner.py").write_text(INNER.replace("EVENTS", repr(url)), encoding="utf-8")
+    for name, text in {"slow_sink": SINK, "heavy": HEAVY, "program": PROGRAM, "inner": INNER}.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "program", raising=False)
-    return url, told
+    file = folder / "told.jsonl"
+    return lambda: [json.loads(line)["event"] for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def names(told: Callable[[], list[dict[str, Any]]]) -> list[str]:
-    """Return the names of the events so far."""
-    return [event["event"] for event in told()]
-
-
-def test_events_of_commands(sink: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_of_commands(told: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     """A recorded command, its replay, and a session of a module that is being imported pass their events on."""
-    url, told = sink
-    monkeypatch.setenv("AGENTTAPE_EVENTS", url)
+    monkeypatch.setenv("AGENTTAPE_EVENTS", URL)
     wanted = ["session.started", "call.recorded", "session.ended"]
     assert run(["record", "--cassette", "app", "--", sys.executable, "program.py"]) == 0
-    assert names(told) == wanted
+    assert told() == wanted
     wanted += ["session.started", "call.replayed", "session.ended"]
     assert run(["replay", "--cassette", "app", "--", sys.executable, "program.py"]) == 0
-    assert names(told) == wanted
+    assert told() == wanted
     monkeypatch.delenv("AGENTTAPE_EVENTS")
     assert run(["record", "--cassette", "outer", "--", sys.executable, "-c", "import inner"]) == 0
-    assert names(told) == [*wanted, "session.started", "call.recorded", "session.ended"]
+    assert told() == [*wanted, "session.started", "call.recorded", "session.ended"]
 
 
-def test_events_of_a_run_that_begins_again(sink: Any, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_events_of_a_run_that_begins_again(
+    told: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
     """`agenttape replay --run` passes its events on: its session opens in the midst of an import."""
-    url, told = sink
     import program  # type: ignore[import-not-found]
 
     with use_cassette("run", mode="all") as cassette:
         cassette.note_input({"city": "Paris"})
         program.weather("Paris")
     shutil.rmtree(folder / "__pycache__", ignore_errors=True)
-    monkeypatch.setenv("AGENTTAPE_EVENTS", url)
+    monkeypatch.setenv("AGENTTAPE_EVENTS", URL)
     assert run(["replay", "--run", "run", "--app", "program:weather"]) == 0
-    assert names(told) == ["session.started", "call.replayed", "session.ended"]
+    assert told() == ["session.started", "call.replayed", "session.ended"]

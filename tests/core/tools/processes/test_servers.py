@@ -97,7 +97,7 @@ asyncio.run(main())
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals and files")
 @pytest.mark.parametrize(
     ("text", "ending", "code"),
-    [(THREADED, signal.SIGTERM, 143), (LANGGRAPH, signal.SIGINT, 130)],
+    [(THREADED, signal.SIGTERM, 143), pytest.param(LANGGRAPH, signal.SIGINT, 130, marks=pytest.mark.night)],
     ids=["threads", "loop"],
 )
 @pytest.mark.usefixtures("interruptible")

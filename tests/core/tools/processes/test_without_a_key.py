@@ -84,7 +84,11 @@ def shop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [*(each for each in PROGRAMS if each != "spawn"), "function", pytest.param("spawn", marks=pytest.mark.night)],
+    [
+        *(pytest.param(each, marks=pytest.mark.night) for each in ("child", "spawn")),
+        *(each for each in PROGRAMS if each not in {"child", "spawn"}),
+        "function",
+    ],
 )
 def test_a_command_says_so(
     kind: str, program: Callable[..., str], agenttape: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
