@@ -559,7 +559,7 @@ def test_a_workflow_of_the_projects_own(repository: Repository, command: Any) ->
 
 def needs(*dependencies: Any, **more: Any) -> dict[str, Any]:
     """Return the configuration of a project with these dependencies."""
-    return {"project": {"name": "a", "version": "1", "dependencies": dependencies, **more}}
+    return {"project": {"name": "a", "version": "1", "dependencies": [*dependencies], **more}}
 
 
 GROUPS = {

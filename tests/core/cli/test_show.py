@@ -127,38 +127,29 @@ def test_starts_outlive_the_way_into_the_file(folder: Path) -> None:
     assert open_cassette(path).header.volatile.timings == timings
 
 
-def test_added_calls_have_no_start(folder: Path) -> None:
-    """A call that is added to an earlier recording began in another run: its start would mean nothing."""
-    ask = boundary(abs)
+def test_calls_of_other_runs_have_no_start(folder: Path) -> None:
+    """A call that is added to a recording, carried into a derived one, or imported keeps its duration alone."""
+    ask, live = boundary("chat")(abs), boundary("tool")(abs)
     with use_cassette("grown", mode="once"):
         ask(1)
     with use_cassette("grown", mode="new_episodes"):
         ask(1)
         ask(2)
-    first, added = open_cassette(folder / "cassettes" / "grown.yaml").header.volatile.timings.values()
-    assert first.start_ms is not None
-    assert added.start_ms is None
-
-
-def test_carried_calls_have_no_start(folder: Path) -> None:
-    """In a derived cassette, what was replayed keeps its duration and loses the start that it had in another run."""
-    ask, live = boundary("chat")(abs), boundary("tool")(abs)
     with use_cassette("first", mode="once"):
         ask(1)
         live(1)
     with use_cassette("first", live={"tool"}):
         ask(1)
         live(1)
-    timings = open_cassette(folder / "cassettes" / "first.derived.yaml").header.volatile.timings
-    assert [timings[number].start_ms is None for number in (1, 2)] == [True, False]
-
-
-def test_imported_calls_have_no_start(folder: Path) -> None:
-    """When another tool's recording is read says nothing of when its calls began."""
-    with Importing("imported.yaml") as importing:
+    with Importing("cassettes/imported.yaml") as importing:
         importing.session_call(Boundary("call"), "f", {}, CallFacts(duration_ms=7.0)).returned(1)
-    (timing,) = open_cassette(folder / "imported.yaml").header.volatile.timings.values()
-    assert timing == Timing(duration_ms=7.0)
+
+    def timings(name: str) -> list[Timing]:
+        return [*open_cassette(folder / "cassettes" / name).header.volatile.timings.values()]
+
+    assert [timing.start_ms is None for timing in timings("grown.yaml")] == [False, True]
+    assert [timing.start_ms is None for timing in timings("first.derived.yaml")] == [True, False]
+    assert timings("imported.yaml") == [Timing(duration_ms=7.0)]
 
 
 @pytest.mark.parametrize("timings", ["1 5.0+", "1 +5.0", "1 1.0+2.0+3.0", "1 5.0 1.0+2.0"])

@@ -31,15 +31,14 @@ HUNDRED = [
 
 
 def test_order_of_items() -> None:
-    """A plan has the same bytes whatever the order of its items, and however often one is named."""
-    assert plan_of(HUNDRED, RULES).text() == plan_of([*reversed(HUNDRED), HUNDRED[3]], RULES).text()
-
-
-def test_read_again() -> None:
-    """A plan that is read again is the same one, with its settings."""
+    """A plan has the same bytes whatever the order of its items, and however often one is named; so it's read again."""
     plan = plan_of(HUNDRED, RULES)
+    assert plan.text() == plan_of([*reversed(HUNDRED), HUNDRED[3]], RULES).text()
     assert read_plan(plan.text(), "items.jsonl") == plan
     assert json.loads(plan.text().splitlines()[0])["items"] == 100
+    runs = runs_of(a=30, b=20)
+    first = plan_of(sampled(runs, 10, COMMON, {}, {})).text()
+    assert plan_of(sampled(runs[::-1], 10, COMMON, {}, {})).text() == first
 
 
 def test_id_of_an_item() -> None:
@@ -126,22 +125,20 @@ def test_shards_of_engines(environment: dict[str, str], shard: tuple[int, int]) 
     assert shard_named("env", environment) == shard
 
 
-@pytest.mark.parametrize("text", ["9/8", "0/8", "8", "1/0", "-1/8", "a/b", ""])
-def test_shards_that_do_not_exist(text: str) -> None:
-    """A shard that doesn't exist is refused with the ones that do."""
-    with pytest.raises(ConfigurationError, match="no such shard"):
-        shard_named(text, {})
+@pytest.mark.parametrize(
+    ("text", "environment", "said"),
+    [
+        *((text, {}, "no such shard") for text in ("9/8", "0/8", "8", "1/0", "-1/8", "a/b", "")),
+        ("env", {"JOB_COMPLETION_INDEX": "3"}, "JOB_COMPLETIONS isn't set"),
+        ("env", {}, "CI_NODE_INDEX and CI_NODE_TOTAL"),
+        ("env", {"CIRCLE_NODE_INDEX": "8", "CIRCLE_NODE_TOTAL": "8"}, "expected 0 to 7"),
+    ],
+)
+def test_shards_that_do_not_exist(text: str, environment: dict[str, str], said: str) -> None:
+    """A shard that doesn't exist, or that no variables of an engine name, is refused with what is needed."""
+    with pytest.raises(ConfigurationError, match=said):
+        shard_named(text, environment)
     assert shard_named("8/8", {}) == (8, 8)
-
-
-def test_variables_that_are_missing() -> None:
-    """Without the variables of an engine, or with half of them, the error names those that are needed."""
-    with pytest.raises(ConfigurationError, match="JOB_COMPLETIONS isn't set"):
-        shard_named("env", {"JOB_COMPLETION_INDEX": "3"})
-    with pytest.raises(ConfigurationError, match="CI_NODE_INDEX and CI_NODE_TOTAL"):
-        shard_named("env", {})
-    with pytest.raises(ConfigurationError, match="expected 0 to 7"):
-        shard_named("env", {"CIRCLE_NODE_INDEX": "8", "CIRCLE_NODE_TOTAL": "8"})
 
 
 def test_outcomes_read_again() -> None:
@@ -190,41 +187,29 @@ def pairs_by_class(items: list[Item]) -> Counter[str]:
 
 
 def test_pairs_of_both_models() -> None:
-    """Each sample of the candidate has one of the program's own model with the same recording and number."""
+    """Each sample of the candidate has one of the program's own model with the same recording and number.
+
+    Runs are sampled several times if there are fewer of them than pairs.
+    """
     items = sampled(runs_of(a=5, b=3), 6, COMMON, {}, {})
     both = Counter((item.cassette, item.sample) for item in items)
     assert set(both.values()) == {2}
     assert len(both) == 6
+    items = sampled(runs_of(a=2), 5, COMMON, {}, {})
+    assert sorted(item.sample for item in items if item.candidate != OWN) == [1, 1, 2, 2, 3]
 
 
 @pytest.mark.parametrize(
     ("pairs", "shares"), [(20, (16, 3, 1)), (None, (800, 150, 50)), (3, (1, 1, 1)), (1, (1, 0, 0))]
 )
 def test_classes_in_proportion(pairs: int | None, shares: tuple[int, ...]) -> None:
-    """Each class gets a pair, and then in proportion to its runs."""
-    found = pairs_by_class(sampled(runs_of(a=800, b=150, c=50), pairs, COMMON, {}, {}))
+    """Each class gets a pair, and then in proportion to its runs; its pairs represent all of its runs."""
+    items = sampled(runs_of(a=800, b=150, c=50), pairs, COMMON, {}, {})
+    found = pairs_by_class(items)
     assert tuple(found[name] for name in "abc") == shares
-
-
-def test_weights_are_recorded_frequencies() -> None:
-    """The pairs of a class represent all of its runs."""
-    items = sampled(runs_of(a=800, b=150, c=50), 21, COMMON, {}, {})
     for name, count in {"a": 800, "b": 150, "c": 50}.items():
         mine = [item.weight for item in items if item.trajectory == name and item.candidate != OWN]
-        assert sum(mine) == pytest.approx(count)
-
-
-def test_same_plan_in_any_order() -> None:
-    """The order in which recordings are listed doesn't change which ones are drawn."""
-    runs = runs_of(a=30, b=20)
-    first = plan_of(sampled(runs, 10, COMMON, {}, {})).text()
-    assert plan_of(sampled(runs[::-1], 10, COMMON, {}, {})).text() == first
-
-
-def test_more_pairs_than_runs() -> None:
-    """Runs are sampled several times if there are fewer of them than pairs."""
-    items = sampled(runs_of(a=2), 5, COMMON, {}, {})
-    assert sorted(item.sample for item in items if item.candidate != OWN) == [1, 1, 2, 2, 3]
+        assert sum(mine) == pytest.approx(count if mine else 0)
 
 
 @pytest.mark.slow

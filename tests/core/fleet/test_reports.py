@@ -165,21 +165,17 @@ def test_few_causes() -> None:
     assert [len(each) for _, each in report.trajectories()] == [47, 47, 46]
 
 
-def test_not_done() -> None:
-    """The report names each item without an outcome, and fails."""
+def test_sums_and_what_is_missing() -> None:
+    """Tokens and dollars are summed up, runs of unknown cost counted apart; an item without an outcome fails."""
+    plain = part(OUTCOMES).to_dict()
+    assert plain["tokens"] == sum(100 + number for number in range(140))
+    assert plain["dollars"] == pytest.approx(sum(number for number in range(140) if number % 50 != 1) / 7000)
+    assert plain["unpriced"] == 3
     report = part(OUTCOMES[2:])
     assert report.headline().endswith("2 not done")
     assert report.to_dict()["missing"] == ["runs/0000.yaml", "runs/0001.yaml"]
     assert report.has_failed
     assert not Report(ITEMS, {each.item: replace(each, verdict="same") for each in OUTCOMES}).has_failed
-
-
-def test_sums() -> None:
-    """Tokens, dollars and seconds are summed up, and runs of unknown cost are counted apart."""
-    plain = part(OUTCOMES).to_dict()
-    assert plain["tokens"] == sum(100 + number for number in range(140))
-    assert plain["dollars"] == pytest.approx(sum(number for number in range(140) if number % 50 != 1) / 7000)
-    assert plain["unpriced"] == 3
 
 
 def test_versions_that_do_not_fit() -> None:
@@ -190,34 +186,23 @@ def test_versions_that_do_not_fit() -> None:
 
 
 def test_two_plans_in_a_store(tmp_path: Path, fleet: Command) -> None:
-    """With two plans in a store, `merge` names both and asks for one, and its results are those of that plan alone."""
-    other = plan_of([replace(item, program="desk:other") for item in PLAN.items[:9]])
-    store(tmp_path, PLAN, OUTCOMES)
-    store(tmp_path, other, [])
-    ended = fleet("merge", tmp_path)
-    told = ended.err
-    assert ended.code == 2
-    assert f"--plan {PLAN.id}  replay, 140 items" in told
-    assert f"--plan {other.id}  replay, 9 items" in told
-    ended = fleet("merge", tmp_path, "--plan", other.id[:6])
-    assert (ended.code, ended.out.partition("\n")[0]) == (1, "9 runs: 9 not done")
-    assert "no plan none" in fleet("merge", tmp_path, "--plan", "none").err
-
-
-def test_a_prefix_of_two_plans(tmp_path: Path, fleet: Command) -> None:
-    """The beginning of the ids of two plans isn't enough, and both are named."""
-    others = (plan_of([replace(PLAN.items[0], program=f"desk:{number}")]) for number in range(1000))
-    store(tmp_path, PLAN, OUTCOMES)
-    store(tmp_path, next(one for one in others if one.id[0] == PLAN.id[0]), [])
-    ended = fleet("merge", tmp_path, "--plan", PLAN.id[0])
-    assert (ended.code, "there are results of 2 plans; choose one" in ended.err) == (2, True)
-
-
-def test_no_plan(tmp_path: Path, fleet: Command) -> None:
-    """A folder without a plan isn't a store of results."""
+    """`merge` asks for one of two plans, by more than the beginning of both ids; a folder without any is refused."""
     ended = fleet("merge", tmp_path)
     assert ended.code == 2
     assert ": no plan\n  name the --output of agenttape fleet work" in ended.err
+    others = (plan_of([replace(item, program=f"desk:{n}") for item in PLAN.items[:9]]) for n in range(1000))
+    other = next(one for one in others if one.id[0] == PLAN.id[0])
+    store(tmp_path, PLAN, OUTCOMES)
+    store(tmp_path, other, [])
+    for words in ((), ("--plan", PLAN.id[0])):
+        ended = fleet("merge", tmp_path, *words)
+        assert ended.code == 2
+        assert "there are results of 2 plans; choose one" in ended.err
+        assert f"--plan {PLAN.id}  replay, 140 items" in ended.err
+        assert f"--plan {other.id}  replay, 9 items" in ended.err
+    ended = fleet("merge", tmp_path, "--plan", other.id[:20])
+    assert (ended.code, ended.out.partition("\n")[0]) == (1, "9 runs: 9 not done")
+    assert "no plan none" in fleet("merge", tmp_path, "--plan", "none").err
 
 
 def test_forms(tmp_path: Path, fleet: Command) -> None:

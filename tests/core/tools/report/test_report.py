@@ -49,21 +49,17 @@ def test_another_path(recorded: Callable[..., Callable[[], Cassette]]) -> None:
     assert changed(recorded("Paris", "Rome"), recorded("Paris")).calls[-1] == '- look(city="Rome")'
 
 
-def test_other_words(recorded: Callable[..., Callable[[], Cassette]]) -> None:
-    """The same calls with other answers are the same path."""
+def test_the_same_path(recorded: Callable[..., Callable[[], Cassette]]) -> None:
+    """The same calls with other answers are the same path; a run that was recorded again is the same.
+
+    A recording that only one side has is new or gone.
+    """
     change = changed(recorded("Paris"), recorded("Paris", answer="rainy"))
     assert (change.state, change.calls, change.changed) == ("words", (), 1)
     assert change.words == (("tool look at look", "outcome.value", "[-sunny-]", "{+rainy+}"),)
-
-
-def test_the_same(recorded: Callable[..., Callable[[], Cassette]]) -> None:
-    """A run that was recorded again is the same."""
-    assert changed(recorded("Paris"), recorded("Paris")).state == "same"
-    assert "no recording changed" in markdown([changed(recorded("Paris"), recorded("Paris"))], "HEAD")
-
-
-def test_new_and_gone(recorded: Callable[..., Callable[[], Cassette]]) -> None:
-    """A recording that only one side has is new or gone."""
+    same = changed(recorded("Paris"), recorded("Paris"))
+    assert same.state == "same"
+    assert "no recording changed" in markdown([same], "HEAD")
     assert changed(None, recorded("Paris")).state == "new"
     assert changed(recorded("Paris"), None).state == "gone"
 
