@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from agenttape_core import Session, use_cassette
 
@@ -13,10 +13,25 @@ from .world import World
 T = TypeVar("T")
 
 
-def recorded_as_replayed(path: Path, run: Callable[[], T], times: int = 2) -> T:
-    """Record a program and replay it so often: each replay is equal, and reports nothing; return what it returned."""
+class Outside(Protocol):
+    """The outside of a program."""
+
+    gone: bool
+
+
+def recorded_as_replayed(path: Path, run: Callable[[], T], times: int = 2, outside: Outside | None = None) -> T:
+    """Record a program and replay it so often: each replay is equal, and reports nothing; return what it returned.
+
+    Args:
+        path: The cassette.
+        run: The program.
+        times: How often to replay it.
+        outside: What is gone in the replays.
+    """
     with use_cassette(path, mode="all"):
         recorded = run()
+    if outside is not None:
+        outside.gone = True
     for _ in range(times):
         with use_cassette(path) as replay:
             found = run()

@@ -6,9 +6,10 @@ import pytest
 
 from agenttape_core import use_cassette
 
-from .world import World, look
+from .world import OlderThread, World, look
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -30,3 +31,11 @@ def recorded() -> None:
     """A cassette `c` with one call."""
     with use_cassette("c", mode="all"):
         look("Paris")
+
+
+@pytest.fixture
+def older_thread() -> Iterator[OlderThread]:
+    """A thread that is older than the sessions of the test."""
+    thread = OlderThread()
+    yield thread
+    thread.end()

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -27,7 +27,9 @@ from agenttape_core.scheduling.clock import real_timer
 from agenttape_core.scheduling.handles import owner_of
 from agenttape_core.scheduling.threads import Waits
 
+from ...kit.replaying import recorded_as_replayed
 from ...kit.serving import Hello, serving
+from .world import in_threads
 
 REPLAYS = 4
 LIMIT = 30
@@ -175,35 +177,22 @@ async def of_a_bare_thread(world: World) -> Any:
 
 
 PROGRAMS = [of_an_executor, beside_a_timer, over_a_bridge, of_anyio, of_anyio_alone, reading, of_a_bare_thread]
-Program = Callable[[World], Awaitable[Any]]
-
-
-def run(program: Program, world: World, path: Path, **options: Any) -> tuple[Any, tuple[str, ...]]:
-    """Run a program in a session; return its result, and what it says of the order."""
-
-    async def main() -> Any:
-        return await program(world)
-
-    with use_cassette(path, **options) as session:
-        return asyncio.run(main()), session.report.nondeterminism
+Program = Callable[[World], Coroutine[Any, Any, Any]]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_what_a_thread_and_a_loop_do_to_one_object_comes_in_its_order(program: Program, tmp_path: Path) -> None:
     """A replay gives a loop the turn among threads when it had it in the recording, so each finds what it found."""
     world = World()
-    recorded, _ = run(program, world, tmp_path / "c.yaml", mode="once")
-    world.gone = True
-    for _ in range(REPLAYS):
-        assert run(program, world, tmp_path / "c.yaml") == (recorded, ())
+    recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program(world)), REPLAYS, world)
 
 
 @pytest.mark.parametrize("order", ["1,2,3", "3,1,2", "2,3,1"])
 def test_calls_that_threads_have_the_loop_make_come_in_a_chosen_order(order: str, tmp_path: Path) -> None:
     """A thread that waits for the loop works for nothing that could be chosen: the loop need not wait for it."""
 
-    async def threads(world: World) -> Any:
-        loop, out = asyncio.get_running_loop(), list[str]()
+    async def threads() -> list[str]:
+        loop, out, world = asyncio.get_running_loop(), list[str](), World()
 
         def work(name: str) -> None:
             out.append(asyncio.run_coroutine_threadsafe(world.aask(name), loop).result(LIMIT))
@@ -211,29 +200,32 @@ def test_calls_that_threads_have_the_loop_make_come_in_a_chosen_order(order: str
         await asyncio.gather(*(asyncio.to_thread(work, name) for name in "123"))
         return out
 
-    run(threads, World(), tmp_path / "c.yaml", mode="once")
-    replayed, disorder = run(threads, World(), tmp_path / "c.yaml", vary=Variation(order=order))
-    assert (replayed, disorder) == ([f"{name}!" for name in order.split(",")], ())
+    with use_cassette(tmp_path / "c.yaml", mode="once"):
+        asyncio.run(threads())
+    with use_cassette(tmp_path / "c.yaml", vary=Variation(order=order)) as session:
+        assert asyncio.run(threads()) == [f"{name}!" for name in order.split(",")]
+    assert session.report.nondeterminism == ()
 
 
 def test_a_replay_says_that_the_loop_watches_a_file(tmp_path: Path) -> None:
     """When a file is ready is in no order; a function that the loop calls then may do anything to the program."""
 
-    async def watching(world: World) -> Any:
-        loop, out, over = asyncio.get_running_loop(), list[str](), asyncio.Event()
+    async def watching() -> None:
+        loop, over, world = asyncio.get_running_loop(), asyncio.Event(), World()
         reads, writes = os.pipe()
-        loop.add_reader(reads, lambda: (out.append(os.read(reads, 1).decode()), over.set()))
+        loop.add_reader(reads, lambda: (os.read(reads, 1), over.set()))
         os.write(writes, b"x")
         await world.aask("who?")
         await asyncio.wait_for(over.wait(), LIMIT)
         assert loop.remove_reader(reads)
         os.close(reads)
         os.close(writes)
-        return out
 
-    run(watching, World(), tmp_path / "c.yaml", mode="once")
-    _, disorder = run(watching, World(), tmp_path / "c.yaml")
-    assert disorder == ("the event loop told the program that a file or a socket was ready, in no recorded order",)
+    for mode in ("record", "replay"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
+            asyncio.run(watching())
+    (told,) = session.report.nondeterminism
+    assert told == "the event loop told the program that a file or a socket was ready, in no recorded order"
 
 
 async def test_a_timer_of_ours_is_no_step_of_the_program(tmp_path: Path) -> None:
@@ -260,17 +252,12 @@ def test_calls_that_connect_as_they_begin(tmp_path: Path) -> None:
         async def program() -> list[str]:
             return [await each for each in asyncio.as_completed([fetch(number) for number in range(4)])]
 
-        with use_cassette(tmp_path / "c.yaml", mode="all"):
-            recorded = asyncio.run(program())
-    with use_cassette(tmp_path / "c.yaml") as replay:
-        assert asyncio.run(program()) == recorded
-    assert replay.report.nondeterminism == ()
+        recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program()), 1)
 
 
 def test_reentrant_locks_of_calls(tmp_path: Path) -> None:
     """A thread that waits for a lock that code of a call took twice, and released once, is in no other order."""
     lock = threading.RLock()
-    out: list[str] = []
 
     @boundary("call")
     def ask_long(question: str) -> str:
@@ -285,25 +272,21 @@ def test_reentrant_locks_of_calls(tmp_path: Path) -> None:
         time.sleep(0.01)
         return f"{question}?"
 
-    def waits() -> None:
-        out.append(ask_short("b"))
-        with lock:
-            out.append("b")
-
     def program() -> list[str]:
-        out.clear()
-        threads = [threading.Thread(target=lambda: out.append(ask_long("a"))), threading.Thread(target=waits)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return out[:]
+        out: list[str] = []
 
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = program()
-    with use_cassette(tmp_path / "c.yaml") as replay:
-        assert program() == recorded
-    assert replay.report.nondeterminism == ()
+        def one(name: str) -> None:
+            if name == "a":
+                out.append(ask_long(name))
+                return
+            out.append(ask_short(name))
+            with lock:
+                out.append(name)
+
+        in_threads(one, "ab")
+        return out
+
+    recorded_as_replayed(tmp_path / "c.yaml", program, 1)
 
 
 @pytest.mark.parametrize("kind", [threading.Lock, threading.RLock])
@@ -370,11 +353,7 @@ def test_executors_of_calls(tmp_path: Path, kind: str) -> None:
             others = list(pool.map(lambda name: run(both(name)), "bc"))
         return [first, *others, run(both("d"))]
 
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = program()
-    with use_cassette(tmp_path / "c.yaml") as replay:
-        assert program() == recorded
-    assert replay.report.nondeterminism == ()
+    recorded_as_replayed(tmp_path / "c.yaml", program, 1)
 
 
 IMPORTS_UVLOOP = """

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -14,6 +15,8 @@ import uvloop
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.scheduling import python_parts
+
+from ...kit.replaying import recorded_as_replayed
 
 LIMIT = 0.05
 """Seconds that each timer takes. The machine is held up for longer in the replay, and not in the recording."""
@@ -120,7 +123,6 @@ PROGRAMS = [
     due_before_a_scope_with_a_new_deadline_is_entered,
     due_within_a_scope,
 ]
-RUNS = [asyncio.run, uvloop.run]
 
 
 async def outcome(program: Callable[[World], Awaitable[list[str]]], world: World) -> list[str]:
@@ -132,23 +134,22 @@ async def outcome(program: Callable[[World], Awaitable[list[str]]], world: World
         return ["timed out"]
 
 
-@pytest.mark.parametrize("run", RUNS, ids=["asyncio", "uvloop"])
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+each_loop = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+
+
+@each_loop
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_a_machine_that_is_held_up_takes_no_other_path(
-    program: Callable[[World], Awaitable[list[str]]], run: Callable[..., list[str]], tmp_path: Path
+    program: Callable[[World], Awaitable[list[str]]], run: Run, tmp_path: Path
 ) -> None:
     """A replay that is held up for longer than a timer takes has the recorded outcome."""
     world = World()
-    with use_cassette(tmp_path / "c.yaml", mode="once"):
-        recorded = run(outcome(program, world))
-    world.gone = True
-    with use_cassette(tmp_path / "c.yaml") as session:
-        assert run(outcome(program, world)) == recorded
-    assert session.report.nondeterminism == ()
+    recorded_as_replayed(tmp_path / "c.yaml", lambda: run(outcome(program, world)), 1, world)
 
 
-@pytest.mark.parametrize("run", RUNS, ids=["asyncio", "uvloop"])
-def test_scopes_of_anyio_that_time_out_do_so_again(run: Callable[..., list[str]], tmp_path: Path) -> None:
+@each_loop
+def test_scopes_of_anyio_that_time_out_do_so_again(run: Run, tmp_path: Path) -> None:
     """Scopes whose deadline passed while a call hung end again, whatever the time of the loop is; those of 0 s, too."""
 
     async def program(world: World) -> list[str]:
@@ -167,13 +168,8 @@ def test_scopes_of_anyio_that_time_out_do_so_again(run: Callable[..., list[str]]
         return log
 
     world = World()
-    with use_cassette(tmp_path / "c.yaml", mode="once"):
-        recorded = run(outcome(program, world))
-    assert recorded == ["moved on True", "timed out"]
-    world.gone = True
-    with use_cassette(tmp_path / "c.yaml") as session:
-        assert run(outcome(program, world)) == recorded
-    assert session.report.nondeterminism == ()
+    found = recorded_as_replayed(tmp_path / "c.yaml", lambda: run(outcome(program, world)), 1, world)
+    assert found == ["moved on True", "timed out"]
 
 
 def test_another_anyio_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,3 +183,87 @@ def test_another_anyio_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ):
         pass
     assert {"__init__", "deadline"}.isdisjoint(vars(scope))
+
+
+class Both:
+    """The outside. It answers two questions at the same moment, and takes its time to end what is cancelled."""
+
+    def __init__(self) -> None:
+        self.gone = False
+        self._asked = 0
+        self._both = asyncio.Event()
+
+    async def at_once(self, question: str) -> str:
+        """Answer when two have asked."""
+        assert not self.gone, "was reached"
+        self._asked += 1
+        if self._asked == 2:
+            asyncio.get_running_loop().call_soon(self._both.set)
+        await self._both.wait()
+        return f"{question}!"
+
+    async def never(self, rounds: str) -> str:
+        """Do not answer; when cancelled, end after some rounds of the loop."""
+        assert not self.gone, "was reached"
+        try:
+            await asyncio.Event().wait()
+        finally:
+            with anyio.CancelScope(shield=True):
+                for _ in range(int(rounds)):
+                    await asyncio.sleep(0)
+        return ""
+
+
+async def answered_at_once(world: Both) -> list[str]:
+    """The first answer cancels the scope; the second is there already, so its task goes on."""
+    ask, log = boundary(world.at_once), list[str]()
+
+    async def first(scope: anyio.CancelScope) -> None:
+        log.append(await ask("first"))
+        scope.cancel()
+
+    async def second() -> None:
+        try:
+            log.append(await ask("second"))
+        except asyncio.CancelledError:
+            log.append("second was cancelled")
+            raise
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(first, tasks.cancel_scope)
+        tasks.start_soon(second)
+    return log
+
+
+async def ends_after_rounds(world: Both) -> list[str]:
+    """Calls that were cancelled end one after the other, while a task outside of the scope counts the rounds."""
+    ask, log = boundary(world.never), list[str]()
+
+    async def asks(rounds: str) -> None:
+        try:
+            await ask(rounds)
+        finally:
+            log.append(f"{rounds} has ended")
+
+    async def counts() -> None:
+        for number in range(8):
+            await asyncio.sleep(0)
+            log.append(f"round {number}")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(asks, "2")
+        tasks.start_soon(asks, "5")
+        counting = asyncio.create_task(counts())
+        await asyncio.sleep(0)
+        tasks.cancel_scope.cancel()
+    await counting
+    return log
+
+
+@pytest.mark.parametrize("program", [answered_at_once, ends_after_rounds], ids=lambda program: program.__name__)
+def test_what_a_scope_cancels_ends_as_it_did(
+    program: Callable[[Both], Coroutine[Any, Any, list[str]]], tmp_path: Path
+) -> None:
+    """What a scope finds answered is not cancelled, and what it cancels ends between the same steps."""
+    world = Both()
+    recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program(world)), 3, world)

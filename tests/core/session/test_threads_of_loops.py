@@ -19,6 +19,9 @@ import pytest
 
 from agenttape_core import boundary, use_cassette
 
+from ...kit.replaying import recorded_as_replayed
+from .world import OlderThread, in_thread
+
 LIMIT = 30
 """Seconds after which a wait that another thread ends is an error."""
 
@@ -180,7 +183,6 @@ async def a_timeout_before_a_call(world: World) -> list[str]:
     return log
 
 
-WITH_DRIVERS = (two_drivers, a_driver_beside_a_call)
 PROGRAMS = [two_drivers, a_driver_beside_a_call, a_thread_that_posts, a_job_before_a_timer, a_timeout_before_a_call]
 
 
@@ -199,15 +201,14 @@ def test_threads_and_timers_come_when_they_came(program: Callable[[World], Await
         replayed, report = asyncio.run(run())
         assert replayed == recorded
         # Whether a thread has to wait for its queue is up to the machine; that it did so otherwise may be told.
-        assert report.nondeterminism == () or program in WITH_DRIVERS
+        assert report.nondeterminism == () or program in (two_drivers, a_driver_beside_a_call)
         assert report.replayed
-        assert not report.unused
 
 
 def test_a_thread_that_posts_beside_nothing_awaited_has_an_order(tmp_path: Path) -> None:
     """Something that a thread puts into a loop while the program goes on, and awaits nothing, comes when it came."""
 
-    async def program(world: World) -> list[str]:
+    async def program() -> list[str]:
         log: list[str] = []
         loop = asyncio.get_running_loop()
         thread = threading.Thread(target=loop.call_soon_threadsafe, args=(log.append, "posted"))
@@ -219,25 +220,15 @@ def test_a_thread_that_posts_beside_nothing_awaited_has_an_order(tmp_path: Path)
 
     world = World()
     world.goes_on.set()
-    with use_cassette(tmp_path / "c.yaml", mode="once"):
-        recorded = asyncio.run(program(world))
-    world.gone = True
-    with use_cassette(tmp_path / "c.yaml") as session:
-        assert asyncio.run(program(world)) == recorded
-    assert session.report.nondeterminism == ()
+    recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program()), 1, world)
 
 
-def test_a_thread_of_before_the_session_is_told(tmp_path: Path) -> None:
+def test_a_thread_of_before_the_session_is_told(tmp_path: Path, older_thread: OlderThread) -> None:
     """What a thread that is older than the session puts into a loop beside a call has no recorded order."""
-    world, work = World(), queue.SimpleQueue[Callable[[], Any] | None]()
-    log: list[str] = []
+    world = World()
 
-    def run() -> None:
-        while (function := work.get()) is not None:
-            function()
-
-    async def program() -> None:
-        loop, posted = asyncio.get_running_loop(), asyncio.Event()
+    async def program() -> list[str]:
+        loop, posted, log = asyncio.get_running_loop(), asyncio.Event(), list[str]()
 
         def come() -> None:
             log.append("posted")
@@ -245,25 +236,18 @@ def test_a_thread_of_before_the_session_is_told(tmp_path: Path) -> None:
             posted.set()
 
         async def beside() -> None:  # in a replay it is a call, too, that is not answered before the thread has come
-            work.put(lambda: loop.call_soon_threadsafe(come))
+            older_thread.begin(lambda: loop.call_soon_threadsafe(come))
             await posted.wait()
             log.append(await world.ask("and then"))
 
         await asyncio.gather(world.ask("who"), beside(), asyncio.to_thread(world.goes_on.wait, LIMIT))
+        return log
 
-    older = threading.Thread(target=run)
-    older.start()
-    try:
-        with use_cassette(tmp_path / "c.yaml", mode="once"):
-            asyncio.run(program())
-        world.gone = True
+    for mode in ("record", "replay"):
         world.goes_on.clear()
-        with use_cassette(tmp_path / "c.yaml") as session:
-            asyncio.run(program())
-    finally:
-        work.put(None)
-        older.join(LIMIT)
-    assert log == ["posted", "and then!"] * 2
+        with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
+            assert asyncio.run(program()) == ["posted", "and then!"]
+        world.gone = True
     assert any("older than the session, went on beside it" in line for line in session.report.nondeterminism)
 
 
@@ -284,15 +268,9 @@ def test_threads_inside_of_a_call_deliver_nothing(tmp_path: Path, way: str) -> N
         return await future
 
     async def program() -> list[str]:
-        answers = await asyncio.gather(ask("a"), ask("b"))
-        return [*answers, await ask("c")]
+        return [*await asyncio.gather(ask("a"), ask("b")), await ask("c")]
 
-    path = tmp_path / "tape.yaml"
-    with use_cassette(path, mode="all"):
-        asyncio.run(program())
-    with use_cassette(path) as cassette:
-        assert asyncio.run(program()) == ["a", "b", "c"]
-    assert cassette.report.nondeterminism == ()
+    assert recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program()), 1) == ["a", "b", "c"]
 
 
 def test_work_that_is_not_awaited_comes_before_the_session_ends(tmp_path: Path) -> None:
@@ -300,11 +278,13 @@ def test_work_that_is_not_awaited_comes_before_the_session_ends(tmp_path: Path) 
 
     async def program(mode: str) -> list[tuple[int, uuid.UUID, datetime]]:
         out: list[tuple[int, uuid.UUID, datetime]] = []
+
+        def draw(number: int) -> None:
+            out.append((number, uuid.uuid4(), datetime.now(UTC)))
+
         async with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
             for number in range(20):
-                asyncio.get_running_loop().run_in_executor(
-                    None, lambda number=number: out.append((number, uuid.uuid4(), datetime.now(UTC)))
-                )
+                asyncio.get_running_loop().run_in_executor(None, draw, number)
         assert session.report.nondeterminism == ()
         return out
 
@@ -326,12 +306,7 @@ def test_a_driver_of_the_program_delivers_nothing_for_a_call(tmp_path: Path, *, 
             before = str(await driver.do(lambda: "before"))
             return [before, *await asyncio.gather(ask("a", driver), ask("b", driver)), await ask("c", driver)]
 
-    path = tmp_path / "tape.yaml"
-    with use_cassette(path, mode="all"):
-        assert asyncio.run(program()) == ["before", "a", "b", "c"]
-    with use_cassette(path) as cassette:
-        assert asyncio.run(program()) == ["before", "a", "b", "c"]
-    assert cassette.report.nondeterminism == ()
+    assert recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program()), 1) == ["before", "a", "b", "c"]
 
 
 def test_a_call_in_a_thread_that_asks_its_loop_delivers_nothing_else(tmp_path: Path) -> None:
@@ -348,10 +323,7 @@ def test_a_call_in_a_thread_that_asks_its_loop_delivers_nothing_else(tmp_path: P
     async def program() -> list[list[str]]:
         return await asyncio.gather(asking("a"), asking("b"))
 
-    for mode in ("all", "none"):
-        with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
-            assert asyncio.run(program()) == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
-        assert session.report.nondeterminism == ()
+    recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program()), 1)
 
 
 async def a_coroutine_of_a_thread() -> str:
@@ -402,45 +374,27 @@ def test_what_a_thread_puts_into_a_loop_comes_before_what_the_step_puts_there_th
 ) -> None:
     """It is called first, as without a session."""
 
-    @boundary("call")
-    async def ask(question: str) -> str:
-        await asyncio.sleep(0)
-        return f"{question}!"
-
     async def program() -> list[str]:
-        loop, order = asyncio.get_running_loop(), [await ask("first")]
+        loop, order = asyncio.get_running_loop(), [await echo("first")]
         with ThreadPoolExecutor(1) as pool:
             pool.submit(loop.call_soon_threadsafe, order.append, "thread").result(LIMIT)
         loop.call_soon(order.append, "step")
-        order.append(await ask("then"))
+        order.append(await echo("then"))
         return order
 
-    for mode in ("record", "replay"):
-        with use_cassette(tmp_path / "c.yaml", mode=mode) as cassette:
-            assert asyncio.run(program()) == ["first!", "thread", "step", "then!"]
-        assert (cassette.report.nondeterminism, cassette.report.unobserved) == ((), ())
+    found = recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program()), 1)
+    assert found == ["first", "thread", "step", "then"]
 
 
 def test_generators_of_a_loop_in_a_thread(tmp_path: Path) -> None:
     """An async generator works in a loop that a thread runs, which has no context of the session."""
 
-    @boundary("call")
-    async def ask(question: str) -> str:
-        await asyncio.sleep(0)
-        return f"{question}!"
+    async def answers() -> AsyncIterator[str]:
+        for question in ("first", "then"):
+            yield await echo(question)
 
     async def program() -> list[str]:
-        return [answer async for answer in _answers(ask)]
+        return [answer async for answer in answers()]
 
-    for mode in ("record", "replay"):
-        found: list[str] = []
-        with use_cassette(tmp_path / "c.yaml", mode=mode):
-            thread = threading.Thread(target=lambda found=found: found.extend(asyncio.run(program())))
-            thread.start()
-            thread.join(LIMIT)
-        assert found == ["first!", "then!"]
-
-
-async def _answers(ask: Callable[[str], Awaitable[str]]) -> AsyncIterator[str]:
-    for question in ("first", "then"):
-        yield await ask(question)
+    found = recorded_as_replayed(tmp_path / "c.yaml", lambda: in_thread(lambda: asyncio.run(program())), 1)
+    assert found == ["first", "then"]

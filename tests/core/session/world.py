@@ -5,13 +5,19 @@ The boundaries are what `agenttape_core.integration` tells integration authors t
 
 from __future__ import annotations
 
+import queue
 import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import pytest
 
 from agenttape_core import Session, boundary, open_cassette, use_cassette
+from agenttape_core.errors import NetworkBlockedError
 from agenttape_core.integration import (
     Boundary,
     SessionCall,
@@ -29,7 +35,69 @@ def look(city: str) -> str:
     return f"{city}!"
 
 
+T = TypeVar("T")
+
+
 CHAT = Boundary("chat", join="".join, split=lambda text: text.split(" "))
+
+
+class OlderThread:
+    """A thread that is older than the sessions of a test, and does what it is given."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+    def begin(self, job: Callable[[], object]) -> None:
+        """Let it do something."""
+        self._jobs.put(job)
+
+    def result(self, action: Callable[[], T]) -> T:
+        """Let it do something, and return what that returns, or raise what it raises."""
+        done: Future[T] = Future()
+        self.begin(lambda: settle(done, action))
+        return done.result()
+
+    def end(self) -> None:
+        """End it."""
+        self._jobs.put(None)
+        self._thread.join()
+
+
+def settle(done: Future[T], action: Callable[[], T]) -> None:
+    """Let a future have what an action returns or raises."""
+    try:
+        done.set_result(action())
+    except BaseException as error:
+        done.set_exception(error)
+
+
+def in_thread(action: Callable[[], T]) -> T:
+    """Do something in a bare thread; return what it returns, or raise what it raises."""
+    done: Future[T] = Future()
+    in_threads(lambda _: settle(done, action), "-")
+    return done.result()
+
+
+def in_threads(one: Callable[[str], object], names: Iterable[str]) -> None:
+    """Do something for each name in a bare thread of its own."""
+    threads = [threading.Thread(target=one, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@contextmanager
+def refused(match: str, **options: Any) -> Iterator[None]:
+    """Replay the cassette `c`: what is done inside is refused in these words, and fails the session."""
+    with pytest.raises(NetworkBlockedError, match=match), use_cassette("c", on_unused="ignore", **options):
+        yield
 
 
 def session_call_for(session: Session, name: str, body: dict[str, Any], boundary: Boundary | str) -> SessionCall:
