@@ -41,6 +41,13 @@ class Service:
 
         return words
 
+    async def ask_on(self, log: Log, when: int | None) -> None:
+        """Read another stream; the collector comes at the moment, if that is one of its words."""
+        collect(0, when)
+        async for word in self.words("next"):
+            log.append(word)
+            collect(int(word[-1]), when)
+
 
 def collect(moment: int, when: int | None) -> None:
     """Let the collector come, if this is its moment."""
@@ -79,30 +86,25 @@ async def beside_one_that_fails(service: Service, log: Log, when: int | None) ->
             log.append(word)
     except ValueError:
         log.append("failed")
-    collect(0, when)
-    async for word in service.words("next"):
+    await service.ask_on(log, when)
+
+
+async def read_in_a_circle(service: Service, question: str, log: Log) -> AsyncIterator[str]:
+    """Read up to the second word of a stream that holds itself, and leave it; return it."""
+    stream = noting(service, question, log)
+    circle: list[Any] = [stream]
+    circle.append(circle)
+    async for word in stream:
         log.append(word)
-        collect(int(word[-1]), when)
-    log.append("done")
+        if word.endswith("1"):
+            break
+    return stream
 
 
 async def in_circles(service: Service, log: Log, when: int | None) -> None:
     """Leaves streams that hold themselves."""
-
-    async def read(question: str) -> None:
-        stream = noting(service, question, log)
-        circle: list[Any] = [stream]
-        circle.append(circle)
-        async for word in stream:
-            log.append(word)
-            if word.endswith("1"):
-                return
-
-    await asyncio.gather(*map(read, "abc"))
-    collect(0, when)
-    async for word in service.words("next"):
-        log.append(word)
-        collect(int(word[-1]), when)
+    await asyncio.gather(*(read_in_a_circle(service, question, log) for question in "abc"))
+    await service.ask_on(log, when)
 
 
 async def one_after_the_other(service: Service, log: Log, when: int | None) -> None:
@@ -114,73 +116,57 @@ async def one_after_the_other(service: Service, log: Log, when: int | None) -> N
         collect(number, when)
 
 
-def run(program: Program, seed: int, when: int | None, **options: Any) -> tuple[Log, tuple[str, ...]]:
-    """Run a program in a session, to the end of its loop; return its log, and what of its order was not kept."""
+def run(program: Program, seed: int, when: int | None, *, is_inside: bool = False, **options: Any) -> tuple[Log, Any]:
+    """Run a program in a session around its loop, or inside of it; return its log, and what of its order is lost."""
     log: Log = []
 
-    async def main() -> None:
-        await program(Service(seed), log, when)
+    async def main() -> tuple[Log, Any]:
+        if not is_inside:
+            await program(Service(seed), log, when)
+            return log, ()
+        async with use_cassette("c", **options) as session:
+            await program(Service(seed), log, when)
+            return log[:], session.report.nondeterminism
 
+    if is_inside:
+        return asyncio.run(main())
     with use_cassette("c", **options) as session:
         asyncio.run(main())
     return log, session.report.nondeterminism
 
 
 @pytest.mark.parametrize("recorded", MOMENTS)
-@pytest.mark.parametrize("program", [beside_one_that_fails, in_circles, one_after_the_other])
-def test_closed_where_they_were(program: Program, recorded: int | None) -> None:
+@pytest.mark.parametrize(
+    ("program", "is_inside"),
+    [(beside_one_that_fails, False), (in_circles, False), (one_after_the_other, False), (beside_one_that_fails, True)],
+)
+def test_closed_where_they_were(program: Program, recorded: int | None, is_inside: bool) -> None:
     """Whenever the collector comes in a replay, abandoned streams are closed where it closed them in the recording."""
-    for seed in range(2):
-        expected = run(program, seed, recorded, mode="all")
-        for when in MOMENTS:
-            assert run(program, seed, when) == expected, (seed, when)
-
-
-@pytest.mark.slow
-def test_session_in_the_loop() -> None:
-    """A session that is entered in a running loop keeps the place likewise, and the collector may come after it."""
-
-    async def main(when: int | None, **options: Any) -> Log:
-        log: Log = []
-        async with use_cassette("c", **options):
-            await beside_one_that_fails(Service(3), log, when)
-            return log[:]
-
-    for recorded in MOMENTS:
-        expected = asyncio.run(main(recorded, mode="all"))
-        for when in MOMENTS:
-            assert asyncio.run(main(when)) == expected, (recorded, when)
+    expected = run(program, 1, recorded, is_inside=is_inside, mode="all")
+    for when in MOMENTS:
+        assert run(program, 1, when, is_inside=is_inside) == expected, when
 
 
 def test_still_in_use() -> None:
     """A replay says so if a stream is still in use that was closed in the recording."""
+    held: list[Any] = []
 
-    async def program(log: Log, *, holds: bool) -> None:
-        service, held = Service(1), []
-
-        async def read() -> None:
-            stream = noting(service, "a", log)
-            circle: list[Any] = [stream]
-            circle.append(circle)
-            held.extend([stream] if holds else [])
-            log.append(await anext(stream))
-
-        await read()
+    async def leaves(service: Service, log: Log, when: int | None) -> None:
+        await read_in_a_circle(service, "a", log)
         gc.collect()
-        async for word in service.words("next"):
-            log.append(word)
+        await service.ask_on(log, when)
 
-    recorded: Log = []
-    replayed: Log = []
-    with use_cassette("c", mode="all"):
-        asyncio.run(program(recorded, holds=False))
-    with use_cassette("c") as session:
-        asyncio.run(program(replayed, holds=True))
+    async def holds(service: Service, log: Log, when: int | None) -> None:
+        held.append(await read_in_a_circle(service, "a", log))
+        await service.ask_on(log, when)
+
+    recorded, _ = run(leaves, 1, None, mode="all")
+    replayed, disorder = run(holds, 1, None)
     assert recorded != replayed
-    assert session.report.nondeterminism
+    assert disorder
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_tasks_that_go_on_when_the_loop_stops(seed: int) -> None:
     """Tasks beside one that fails are cancelled at the same point of their steps at the end, or the replay says so."""
 
@@ -211,6 +197,7 @@ def test_tasks_that_go_on_when_the_loop_stops(seed: int) -> None:
 
 def test_tasks_in_order() -> None:
     """Tasks that are left when a loop ends are cancelled in the order in which they were made."""
+    held: list[asyncio.Task[None]] = []
 
     async def program(service: Service, log: Log, when: int | None) -> None:
         async def wait(number: int) -> None:
@@ -220,12 +207,10 @@ def test_tasks_in_order() -> None:
                 log.append(number)
 
         held.extend(asyncio.create_task(wait(number)) for number in range(20))
-        async for word in service.words("a"):
-            log.append(word)
+        await service.ask_on(log, when)
 
-    held: list[asyncio.Task[None]] = []
     log, _ = run(program, 0, None, mode="all")
-    assert log == ["a0", "a1", "a2", "a3", *range(20)]
+    assert log == ["next0", "next1", "next2", "next3", *range(20)]
     assert run(program, 0, None) == (log, ())
 
 

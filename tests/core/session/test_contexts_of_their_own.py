@@ -14,6 +14,8 @@ import pytest
 
 from agenttape_core import boundary, use_cassette
 
+from ...kit.replaying import recorded_as_replayed
+
 BEFORE: contextvars.ContextVar[int] = contextvars.ContextVar("before", default=0)
 
 
@@ -61,12 +63,7 @@ def test_order_and_ids_are_recorded_there(run: Callable[[asyncio.Runner], Any], 
     """A runner that is older than the session has a context that is, too; what it runs is in the session."""
     with asyncio.Runner() as runner:
         runner.run(asyncio.sleep(0))
-        with use_cassette(tmp_path / "c.yaml", mode="once"):
-            recorded = run(runner)
-        for _ in range(2):
-            with use_cassette(tmp_path / "c.yaml") as session:
-                assert run(runner) == recorded
-            assert session.report.nondeterminism == ()
+        recorded = recorded_as_replayed(tmp_path / "c.yaml", lambda: run(runner))
     assert recorded[0].startswith("3 ")
 
 
@@ -87,23 +84,6 @@ def test_the_context_of_a_runner_is_given_back(tmp_path: Path) -> None:
         assert runner.run(count()) == 4
 
 
-def soon(loop: asyncio.AbstractEventLoop, function: Callable[[], object], context: contextvars.Context) -> None:
-    """Let a loop call a function in its next round."""
-    loop.call_soon(function, context=context)
-
-
-def later(loop: asyncio.AbstractEventLoop, function: Callable[[], object], context: contextvars.Context) -> None:
-    """Let a loop call a function after a time."""
-    loop.call_later(0.001, function, context=context)
-
-
-def from_any_thread(
-    loop: asyncio.AbstractEventLoop, function: Callable[[], object], context: contextvars.Context
-) -> None:
-    """Let a loop call a function, as other threads do."""
-    loop.call_soon_threadsafe(function, context=context)
-
-
 def when_done(loop: asyncio.AbstractEventLoop, function: Callable[[], object], context: contextvars.Context) -> None:
     """Let a loop call a function when a future is done, which the program sees to."""
     future = loop.create_future()
@@ -111,16 +91,19 @@ def when_done(loop: asyncio.AbstractEventLoop, function: Callable[[], object], c
     future.set_result(None)
 
 
-GIVEN = [soon, later, from_any_thread, when_done]
+GIVEN: dict[str, Callable[[asyncio.AbstractEventLoop, Callable[[], object], contextvars.Context], object]] = {
+    "soon": lambda loop, function, context: loop.call_soon(function, context=context),
+    "later": lambda loop, function, context: loop.call_later(0.001, function, context=context),
+    "from any thread": lambda loop, function, context: loop.call_soon_threadsafe(function, context=context),
+    "when done": when_done,
+}
 
 
-@pytest.mark.parametrize("give", GIVEN, ids=lambda give: give.__name__)
-def test_a_callback_of_the_program_belongs_to_its_session(give: Callable[..., None], tmp_path: Path) -> None:
+@pytest.mark.parametrize("give", GIVEN.values(), ids=GIVEN)
+def test_a_callback_of_the_program_belongs_to_its_session(give: Callable[..., object], tmp_path: Path) -> None:
     """Whatever context a loop is given with a callback: it draws what was recorded, and comes when it came."""
 
-    async def with_callback(
-        give: Callable[[Any, Callable[[], object], contextvars.Context], None], context: contextvars.Context
-    ) -> Any:
+    async def with_callback() -> Any:
         """Give a loop a callback together with a context, beside tasks that take answers as they come."""
         made: list[Any] = []
         loop, over = asyncio.get_running_loop(), asyncio.Event()
@@ -136,14 +119,9 @@ def test_a_callback_of_the_program_belongs_to_its_session(give: Callable[..., No
         return made, answers
 
     context = contextvars.Context()
-    with use_cassette(tmp_path / "c.yaml", mode="once"):
-        recorded = asyncio.run(with_callback(give, context))
-    for _ in range(2):
-        with use_cassette(tmp_path / "c.yaml") as session:
-            assert asyncio.run(with_callback(give, context)) == recorded
-        assert session.report.nondeterminism == ()
+    recorded = recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(with_callback()))
     assert context[BEFORE] == 3
-    assert asyncio.run(with_callback(give, context)) != recorded  # the context is in no session any more
+    assert asyncio.run(with_callback()) != recorded  # the context is in no session any more
 
 
 def test_a_callback_in_no_context_that_somebody_else_calls_is_named(tmp_path: Path) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agenttape_core import boundary, use_cassette
+from agenttape_core import boundary
 
 from ...kit.replaying import recorded_as_replayed
 
@@ -37,9 +38,14 @@ def _made(count: int = COUNT) -> list[Future[int]]:
     return futures
 
 
+def results(futures: Iterable[Future[int]]) -> list[int]:
+    """Return their results, in this order."""
+    return [future.result() for future in futures]
+
+
 def completed(futures: list[Future[int]]) -> list[int]:
     """Take them by `as_completed`."""
-    return [future.result() for future in concurrent.futures.as_completed(futures)]
+    return results(concurrent.futures.as_completed(futures))
 
 
 def half_done(futures: list[Future[int]]) -> list[int]:
@@ -57,14 +63,14 @@ def half_done(futures: list[Future[int]]) -> list[int]:
 
 def waited(futures: list[Future[int]]) -> list[int]:
     """Take them by `wait`."""
-    return [future.result() for future in concurrent.futures.wait(futures).done]
+    return results(concurrent.futures.wait(futures).done)
 
 
 def waited_for_first(futures: list[Future[int]]) -> list[int]:
     """Take those that are not done, too."""
     open_ones: list[Future[int]] = [Future() for _ in range(COUNT)]
     done, left = concurrent.futures.wait([*open_ones, *futures], return_when=FIRST_COMPLETED)
-    return [*(future.result() for future in done), *(open_ones.index(future) for future in left)]
+    return [*results(done), *(open_ones.index(future) for future in left)]
 
 
 def waited_for_errors(futures: list[Future[int]]) -> list[int]:
@@ -106,61 +112,42 @@ async def _tasks(late: int = 0) -> list[asyncio.Future[int]]:
     return [*tasks, *(asyncio.ensure_future(answer(-number, number)) for number in range(1, late + 1))]
 
 
-@pytest.mark.parametrize("late", [0, 3])
-def test_done_tasks_come_in_one_order(late: int, tmp_path: Path) -> None:
+async def _awaited(late: int) -> list[int]:
+    """Await them as they come."""
+    return [await each for each in asyncio.as_completed(await _tasks(late))]
+
+
+async def _iterated(late: int) -> list[int]:
+    """Take the tasks themselves in an asynchronous `for`."""
+    tasks = await _tasks(late)
+    came = [each async for each in asyncio.as_completed(tasks)]  # type: ignore[attr-defined,unused-ignore]
+    assert set(came) == set(tasks)
+    return [each.result() for each in came]
+
+
+async def _awaited_with_timeout(late: int) -> list[int]:
+    """Await them, and one that never ends, until a timeout."""
+    came: list[int] = []
+    endless: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    with suppress(TimeoutError):
+        for each in asyncio.as_completed([*await _tasks(late), endless], timeout=0.01):
+            answer = await each
+            came.append(answer)
+    return came
+
+
+@pytest.mark.parametrize(("way", "late"), [(_awaited, 0), (_awaited, 3), (_iterated, 3), (_awaited_with_timeout, 0)])
+def test_done_tasks_come_in_one_order(way: Callable[[int], Awaitable[list[int]]], late: int, tmp_path: Path) -> None:
     """`asyncio.as_completed` gives tasks that are done in the recorded order, and those that end later after them."""
+    if way is _iterated and sys.version_info < (3, 13):
+        pytest.skip("`as_completed` is no asynchronous iterator before Python 3.13")
 
     async def run() -> list[int]:
         chat("a")
-        return [await each for each in asyncio.as_completed(await _tasks(late))]
+        return await way(late)
 
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = asyncio.run(run())
+    recorded = recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(run()), 3)
     assert recorded == [*range(COUNT), *(-number for number in range(1, late + 1))]
-    for _ in range(3):
-        with use_cassette(tmp_path / "c.yaml") as replay:
-            assert asyncio.run(run()) == recorded
-        assert not replay.report.nondeterminism
-
-
-@pytest.mark.skipif(sys.version_info < (3, 13), reason="`as_completed` is no asynchronous iterator before Python 3.13")
-def test_done_tasks_come_as_they_are(tmp_path: Path) -> None:
-    """An asynchronous `for` gets the tasks themselves, in the same order."""
-
-    async def run() -> tuple[list[int], bool]:
-        chat("a")
-        tasks = await _tasks(3)
-        came = [each async for each in asyncio.as_completed(tasks)]  # type: ignore[attr-defined,unused-ignore]
-        return [each.result() for each in came], set(came) == set(tasks)
-
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = asyncio.run(run())
-    assert recorded == ([*range(COUNT), -1, -2, -3], True)
-    with use_cassette(tmp_path / "c.yaml"):
-        assert asyncio.run(run()) == recorded
-
-
-def test_timeout_of_done_and_late_tasks(tmp_path: Path) -> None:
-    """A timeout still ends the wait for a task that never ends, after all that were done."""
-
-    async def run() -> list[int]:
-        chat("a")
-        came: list[int] = []
-        endless: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        tasks = [*await _tasks(), endless]
-        try:
-            for each in asyncio.as_completed(tasks, timeout=0.01):
-                answer = await each
-                came.append(answer)
-        except TimeoutError:
-            came.append(-1)
-        return came
-
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = asyncio.run(run())
-    assert recorded == [*range(COUNT), -1]
-    with use_cassette(tmp_path / "c.yaml"):
-        assert asyncio.run(run()) == recorded
 
 
 def test_outside_of_sessions_sets_are_sets() -> None:
@@ -180,9 +167,4 @@ def test_futures_of_pools_and_others(tmp_path: Path) -> None:
             concurrent.futures.wait(futures)
             return [future.result() for future in concurrent.futures.as_completed([*_made(), *futures])]
 
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = run()
-    assert len(recorded) == COUNT + 4
-    for _ in range(2):
-        with use_cassette(tmp_path / "c.yaml"):
-            assert run() == recorded
+    assert len(recorded_as_replayed(tmp_path / "c.yaml", run)) == COUNT + 4

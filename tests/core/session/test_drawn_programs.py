@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import CassetteMissError
+
+from ...kit.replaying import recorded_as_replayed
 
 OPERATIONS = ("ask", "first", "as they come", "timeout", "sleep", "yield", "thread")
 LATENCIES = (None, 0, 0.001, 0.002, 0.003)
@@ -118,23 +121,16 @@ class Program:
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs(seed: int, tmp_path: Path) -> None:
     """A replay with other latencies does all in the recorded order, and misses nothing of it."""
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = Program(seed, seed).run()
-    for latency in range(2):
-        with use_cassette(tmp_path / "c.yaml") as replay:
-            assert Program(seed, 1000 * seed + latency).run() == recorded
-        assert replay.report.nondeterminism == ()
+    latencies = count(1000 * seed)
+    recorded_as_replayed(tmp_path / "c.yaml", lambda: Program(seed, next(latencies)).run())
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_programs_on_uvloop(seed: int, tmp_path: Path) -> None:
     """A loop whose callbacks can't be looked at does all in the recorded order, too."""
-    uvloop = pytest.importorskip("uvloop")
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = Program(seed, seed).run(uvloop.run)
-    with use_cassette(tmp_path / "c.yaml") as replay:
-        assert Program(seed, 1000 * seed).run(uvloop.run) == recorded
-    assert replay.report.nondeterminism == ()
+    run = pytest.importorskip("uvloop").run
+    latencies = count(1000 * seed)
+    recorded_as_replayed(tmp_path / "c.yaml", lambda: Program(seed, next(latencies)).run(run), 1)
 
 
 @pytest.mark.slow

@@ -1,5 +1,3 @@
-"""Timers that didn't fire in a recording don't fire in a replay on a machine that is held up for longer."""
-
 from __future__ import annotations
 
 import asyncio
