@@ -16,14 +16,15 @@ from tests.kit.gate import Gate, hang
 
 from agenttape_core import boundary, compare_cassettes, convert, open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError
-from agenttape_core.integration import Boundary, aintercept, aintercept_stream, current_session, intercept_stream
+from agenttape_core.integration import aintercept, current_session
 from agenttape_core.scheduling import clock
 from agenttape_core.tools.reading.messages import Answer
 from agenttape_core.tools.reading.prices import NoPrices
 from agenttape_core.tools.reading.summary import overview_of
 from agenttape_core.tools.reading.timeline import timeline_of
 
-CHAT = Boundary("chat", join="".join, split=lambda text: text.split(" "))
+from .world import CHAT, astream, stream
+
 SOON = 0.5
 """Seconds; no test waits for so long, see `hang`."""
 
@@ -35,57 +36,37 @@ class Service:
         self.gone = gone
         self.hung = asyncio.Event()
         self.attempts = 0
+        self.quick = boundary(self._quick, name="quick")
+        self.slow = boundary(self._slow, name="slow")
+        self.second_time = boundary(self._second_time, name="second_time")
+        self.broken = boundary(self._broken, name="broken")
 
-    @property
-    def quick(self) -> Callable[[str], Awaitable[str]]:
-        """Answers at once."""
+    async def _quick(self, question: str) -> str:
+        """Answer at once."""
+        assert not self.gone
+        await asyncio.sleep(0)
+        return f"quick {question}"
 
-        @boundary
-        async def quick(question: str) -> str:
-            assert not self.gone
-            await asyncio.sleep(0)
-            return f"quick {question}"
+    async def _slow(self, question: str) -> str:
+        """Never answer, and do not like to be cancelled."""
+        assert not self.gone
+        self.hung.set()
+        await hang()
+        return question
 
-        return quick
-
-    @property
-    def slow(self) -> Callable[[str], Awaitable[str]]:
-        """Never answers, and does not like to be cancelled."""
-
-        @boundary
-        async def slow(question: str) -> str:
-            assert not self.gone
-            self.hung.set()
+    async def _second_time(self, question: str) -> str:
+        """Answer when asked again."""
+        assert not self.gone
+        self.attempts += 1
+        if self.attempts == 1:
             await hang()
-            return question
+        return f"{question} at last"
 
-        return slow
-
-    @property
-    def second_time(self) -> Callable[[str], Awaitable[str]]:
-        """Answers when it is asked again."""
-
-        @boundary
-        async def second_time(question: str) -> str:
-            assert not self.gone
-            self.attempts += 1
-            if self.attempts == 1:
-                await hang()
-            return f"{question} at last"
-
-        return second_time
-
-    @property
-    def broken(self) -> Callable[[str], Awaitable[str]]:
-        """Raises when the others hang."""
-
-        @boundary
-        async def broken(question: str) -> str:
-            assert not self.gone
-            await self.hung.wait()
-            raise ConnectionError(question)
-
-        return broken
+    async def _broken(self, question: str) -> str:
+        """Raise when the others hang."""
+        assert not self.gone
+        await self.hung.wait()
+        raise ConnectionError(question)
 
     async def pieces(self, *, then_hangs: bool) -> AsyncIterator[str]:
         """Stream two chunks, and perhaps never a third one."""
@@ -97,11 +78,7 @@ class Service:
 
     def stream(self, *, then_hangs: bool = True) -> AsyncIterator[str]:
         """Stream, as a boundary."""
-        session = current_session()
-        assert session is not None
-        return aintercept_stream(
-            session.cross(CHAT, "stream", {"ask": then_hangs}), lambda: self.pieces(then_hangs=then_hangs)
-        )
+        return astream("stream", lambda: self.pieces(then_hangs=then_hangs), ask=then_hangs)
 
 
 async def timeout_and_fallback(service: Service) -> Any:
@@ -123,24 +100,24 @@ async def wait_for_twice(service: Service) -> Any:
     return None
 
 
-async def hedge(service: Service) -> Any:
-    """Take the first answer of two, and cancel the other call."""
-    tasks = [asyncio.create_task(service.slow("who")), asyncio.create_task(service.quick("who"))]
+async def hedged(first: Awaitable[str], second: Awaitable[str]) -> Any:
+    """Take the first answer of two calls, and cancel the other one; return which it was, and the answer."""
+    tasks = [asyncio.ensure_future(first), asyncio.ensure_future(second)]
     done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in pending:
         task.cancel()
     await asyncio.wait(pending)
-    return [task.result() for task in done], len(pending)
+    return [(tasks.index(task), task.result()) for task in done]
+
+
+async def hedge(service: Service) -> Any:
+    """Ask two things at once."""
+    return await hedged(service.slow("who"), service.quick("who"))
 
 
 async def equal_hedge(service: Service) -> Any:
     """Ask the same twice at once; the second one gets the answer."""
-    tasks = [asyncio.create_task(service.second_time("who")) for _ in range(2)]
-    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in pending:
-        task.cancel()
-    await asyncio.wait(pending)
-    return [tasks.index(task) for task in done]
+    return await hedged(service.second_time("who"), service.second_time("who"))
 
 
 async def group(service: Service) -> Any:
@@ -265,41 +242,39 @@ def test_a_cut_stream_that_is_read_on_is_a_miss() -> None:
 def test_a_cancellation_that_nobody_asked_for_is_an_error() -> None:
     """Code that raises `CancelledError` itself does so at once in a replay: there is nothing to wait for."""
 
-    def program(*, gone: bool) -> Callable[[Service], Awaitable[str]]:
+    async def program(service: Service) -> str:
         @boundary
         async def lost() -> None:
-            assert not gone
+            assert not service.gone
             future = asyncio.get_running_loop().create_future()
             future.cancel()
             await future
 
-        async def ask(_: Service) -> str:
-            try:
-                await lost()
-            except asyncio.CancelledError:
-                return "lost"
-            return "found"
+        try:
+            await lost()
+        except asyncio.CancelledError:
+            return "lost"
+        return "found"
 
-        return ask
-
-    live, _ = run(program(gone=False), Service(), mode="once")
+    live, _ = run(program, Service(), mode="once")
     (item,) = open_cassette("cassettes/c.yaml").interactions()
     assert (item.outcome.status, item.outcome.error.type) == ("raised", "asyncio.exceptions:CancelledError")
-    assert run(program(gone=True), Service())[0] == live == "lost"
+    assert run(program, Service(gone=True))[0] == live == "lost"
 
 
 def test_the_effects_of_a_cancelled_call_are_done_again() -> None:
     """Also where it is cancelled before it is its turn."""
-    done: list[str] = []
 
-    def program(*, gone: bool) -> Callable[[Service], Awaitable[Any]]:
+    async def race(service: Service) -> Any:
+        done: list[str] = []
+
         async def one(name: str, *, hangs: bool) -> str:
             session = current_session()
             assert session is not None
             session_call = session.cross(CHAT, name, {})
 
             async def real() -> str:
-                assert not gone
+                assert not service.gone
                 session_call.effected(f"{name} began")  # type: ignore[union-attr]
                 done.append(f"{name} began")
                 await (asyncio.get_running_loop().create_future() if hangs else asyncio.sleep(0))
@@ -311,20 +286,11 @@ def test_the_effects_of_a_cancelled_call_are_done_again() -> None:
             answer: str = await aintercept(session_call, real, again)
             return answer
 
-        async def race(_: Service) -> Any:
-            tasks = [asyncio.create_task(one("a", hangs=True)), asyncio.create_task(one("b", hangs=False))]
-            finished, lost = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in lost:
-                task.cancel()
-            await asyncio.wait(lost)
-            return [task.result() for task in finished]
+        return await hedged(one("a", hangs=True), one("b", hangs=False)), sorted(done)
 
-        return race
-
-    assert run(program(gone=False), Service(), mode="once")[0] == ["b"]
-    recorded, done[:] = sorted(done), []
-    assert run(program(gone=True), Service())[0] == ["b"]
-    assert sorted(done) == recorded
+    recorded, _ = run(race, Service(), mode="once")
+    assert recorded == ([(1, "b")], ["a began", "b began"])
+    assert run(race, Service(gone=True))[0] == recorded
 
 
 def test_reports_name_what_was_cancelled(tmp_path: Path) -> None:
@@ -348,34 +314,22 @@ class Threaded:
     def __init__(self, *, gone: bool = False) -> None:
         self.gone = gone
         self.gate = Gate()
+        self.slow = boundary(self._slow, name="slow")
+        self.quick = boundary(self._quick, name="quick")
 
-    @property
-    def slow(self) -> Callable[[str], str]:
-        """Answers too late."""
+    def _slow(self, question: str) -> str:
+        """Answer too late."""
+        assert not self.gone
+        self.gate.hold()
+        return f"slow {question}"
 
-        @boundary
-        def slow(question: str) -> str:
-            assert not self.gone
-            self.gate.hold()
-            return f"slow {question}"
-
-        return slow
-
-    @property
-    def quick(self) -> Callable[[str], str]:
-        """Answers at once."""
-
-        @boundary
-        def quick(question: str) -> str:
-            assert not self.gone
-            return f"quick {question}"
-
-        return quick
+    def _quick(self, question: str) -> str:
+        """Answer at once."""
+        assert not self.gone
+        return f"quick {question}"
 
     def stream(self) -> Iterator[str]:
         """Stream one chunk in time, and one too late, as a boundary."""
-        session = current_session()
-        assert session is not None
 
         def pieces() -> Iterator[str]:
             assert not self.gone
@@ -383,7 +337,7 @@ class Threaded:
             self.gate.hold()
             yield "two"
 
-        return intercept_stream(session.cross(CHAT, "stream", {}), pieces)
+        return stream("stream", pieces)
 
 
 async def given_up_thread(service: Threaded) -> Any:

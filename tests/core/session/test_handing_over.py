@@ -18,6 +18,8 @@ from tests.kit.asking import ask
 from agenttape_core import use_cassette
 from agenttape_core.scheduling import stalls
 
+from ...kit.replaying import recorded_as_replayed
+
 ITEMS = 5
 
 
@@ -39,12 +41,6 @@ def in_a_loop(work: Callable[[], None]) -> None:
         work()
 
     asyncio.run(run())
-
-
-def run(program: Callable[[], Any], path: Path, **options: Any) -> tuple[Any, tuple[str, ...]]:
-    """Run a program in a session, and return its result, and what it says of the order."""
-    with use_cassette(path, **options) as session:
-        return asyncio.run(program()), session.report.nondeterminism
 
 
 @pytest.mark.parametrize("where", [here, below, in_a_loop], ids=lambda where: where.__name__)
@@ -69,10 +65,8 @@ def test_a_reader_sees_what_a_thread_has_put_there_in_each_run(
         await asyncio.gather(read(), asyncio.to_thread(where, work), ask("who"))
         return [*seen, await ask(str(seen))]
 
-    recorded, _ = run(program, tmp_path / "c.yaml", mode="once")
+    recorded = recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program()), 3)
     assert recorded[:ITEMS] == [{"number": number, "id": number} for number in range(ITEMS)]
-    for _ in range(3):
-        assert run(program, tmp_path / "c.yaml") == (recorded, ())
 
 
 def test_a_limit_is_extended_by_what_the_thread_that_waited_most_for_a_processor_waited(
@@ -119,9 +113,7 @@ def test_a_loop_that_waits_for_a_lock_of_the_thread_lets_it_go(tmp_path: Path) -
         await asyncio.gather(asyncio.to_thread(work), over.wait(), ask("who"))
         return seen
 
-    recorded, _ = run(program, tmp_path / "c.yaml", mode="once")
-    assert run(program, tmp_path / "c.yaml") == (recorded, ())
-    assert recorded == ["put", "come"]
+    assert recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program()), 1) == ["put", "come"]
 
 
 def test_a_loop_that_waits_for_the_end_of_the_thread_lets_it_go(tmp_path: Path) -> None:
@@ -142,11 +134,10 @@ def test_a_loop_that_waits_for_the_end_of_the_thread_lets_it_go(tmp_path: Path) 
         await asyncio.gather(ask("who"), join())
         return seen
 
-    recorded, _ = run(program, tmp_path / "c.yaml", mode="once")
-    assert recorded == ["put", "come"]
-    replayed, told = run(program, tmp_path / "c.yaml")
-    assert replayed == recorded
-    assert not any("had come to what" in line for line in told)
+    for mode in ("record", "replay"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
+            assert asyncio.run(program()) == ["put", "come"]
+    assert not any("had come to what" in line for line in session.report.nondeterminism)
 
 
 def test_what_the_garbage_collector_puts_into_a_queue_is_in_no_order(tmp_path: Path) -> None:
@@ -184,6 +175,4 @@ def test_what_the_garbage_collector_puts_into_a_queue_is_in_no_order(tmp_path: P
         thread.join(10)
         return log
 
-    recorded, _ = run(program, tmp_path / "c.yaml", mode="once")
-    for _ in range(2):
-        assert run(program, tmp_path / "c.yaml") == (recorded, ())
+    recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program()))

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import logging
+import logging.handlers
+import multiprocessing
 import os
 import random
 import secrets
 import signal
+import socket
 import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from signal import getsignal
 from typing import Any
 
 import pytest
+from tests.kit.installed import install
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.results import Verification
 from agenttape_core.scheduling import threads
+
+from ...kit.replaying import recorded_as_replayed
 
 LIMIT = 30
 SIGNALLED = "a signal came to a handler of the program, at a moment that is in no recorded order"
@@ -272,25 +281,17 @@ def test_a_call_draws_for_itself(tmp_path: Path) -> None:
 def test_a_thread_that_computes_for_long_is_no_disorder(tmp_path: Path) -> None:
     """A replay in which calls are in the recorded order reports nothing, however long a thread has computed."""
 
-    @boundary("tool")
-    def look(name: str) -> str:
-        return name
-
     def program() -> list[str]:
         made: list[str] = []
-        thread = threading.Thread(target=lambda: made.append(look("thread")))
+        thread = threading.Thread(target=lambda: made.append(ask("thread")))
         thread.start()
-        for _ in range(3 * 10**7):  # most of a second of the processor, and no clock that a replay would report
+        for _ in range(2 * 10**7):  # most of a second of the processor, and no clock that a replay would report
             pass
-        made.append(look("main"))
+        made.append(ask("main"))
         thread.join()
         return made
 
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = program()
-    with use_cassette(tmp_path / "c.yaml") as cassette:
-        assert program() == recorded
-    assert (cassette.report.nondeterminism, cassette.report.entropy, cassette.report.unobserved) == ((), (), ())
+    recorded_as_replayed(tmp_path / "c.yaml", program, 1)
 
 
 # -- threads that still compute when the session ends ------------------------------------------------------------------
@@ -321,3 +322,123 @@ def test_a_thread_that_computes_when_the_session_ends(
     assert (replayed == recorded) is is_kept
     assert (named == ()) is is_kept
     assert all("went on without its turn" in line for line in named)
+
+
+LIBRARY = """
+import threading
+
+
+class Refreshing(threading.Thread):
+    def __init__(self, render):
+        super().__init__(daemon=True)
+        self.done, self.render = threading.Event(), render
+
+    def run(self):
+        while not self.done.wait(0.001):
+            self.render()
+
+    def stop(self):
+        self.done.set()
+        self.join()
+
+
+class Listening(threading.Thread):
+    def __init__(self, connection):
+        super().__init__(daemon=True)
+        self.connection = connection
+
+    def run(self):
+        while self.connection.recv(1):
+            pass
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Any:
+    """Return an installed module with threads of its own, as those of a progress bar and of a debugger."""
+    return install(tmp_path, "beside-the-program", "beside_the_program", LIBRARY)
+
+
+@contextmanager
+def progress(library: Any) -> Iterator[None]:
+    """Redraw a line again and again, as `rich.progress` does."""
+    screen = io.StringIO()
+    thread = library.Refreshing(lambda: screen.write("."))
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.stop()
+
+
+@contextmanager
+def log_of_processes(_: Any) -> Iterator[None]:
+    """Write the log in a thread that reads a queue of processes."""
+    queue: Any = multiprocessing.Queue()
+    log, handler = logging.getLogger("beside"), logging.handlers.QueueHandler(queue)
+    listener = logging.handlers.QueueListener(queue, logging.StreamHandler(io.StringIO()))
+    log.addHandler(handler)
+    listener.start()
+    try:
+        log.warning("begins")
+        yield
+        log.warning("ends")
+    finally:
+        listener.stop()
+        log.removeHandler(handler)
+        queue.close()
+        queue.join_thread()
+
+
+@contextmanager
+def debugger(library: Any) -> Iterator[None]:
+    """Wait for an editor at the other end of a connection."""
+    here, there = socket.socketpair()
+    thread = library.Listening(here)
+    thread.start()
+    try:
+        yield
+    finally:
+        there.close()
+        thread.join()
+        here.close()
+
+
+@contextmanager
+def tracing(_: Any) -> Iterator[None]:
+    """Trace each thread, as a measurement of coverage does."""
+    before = threading.gettrace()
+    threading.settrace(lambda *_: None)
+    try:
+        yield
+    finally:
+        threading.settrace(before)  # type: ignore[arg-type] # it takes what it gave
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+@pytest.mark.parametrize("beside", [progress, log_of_processes, debugger, tracing])
+def test_nothing_is_reported(
+    library: Any, project: Path, beside: Callable[[Any], AbstractContextManager[None]], is_older: bool
+) -> None:
+    """A replay that is equal reports nothing of a thread that only draws, writes the log, debugs or measures."""
+
+    @boundary
+    def look_up(word: str) -> str:
+        return f"{word}?"
+
+    @boundary
+    def ask(question: str) -> str:
+        return f"{question}!"
+
+    def program() -> list[str]:
+        """Look up words in threads whose order is in the next request, twice."""
+        found: list[str] = []
+        with nullcontext() if is_older else beside(library):
+            for turn in range(2):
+                with ThreadPoolExecutor() as pool:
+                    list(pool.map(lambda word: found.append(look_up(word)), [f"a{turn}", f"b{turn}", f"c{turn}"]))
+                found.append(ask(str(found)))
+        return found
+
+    with beside(library) if is_older else nullcontext():
+        recorded_as_replayed(project / "c.yaml", program)

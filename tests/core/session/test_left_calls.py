@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from contextvars import copy_context
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.errors import AfterRecordingWarning
+
+from ...kit.replaying import recorded_as_replayed
 
 executed: list[str] = []
 
@@ -112,10 +119,7 @@ def test_call_that_is_cancelled_gives_no_warning(tmp_path: Path) -> None:
         assert not task.done()
         return await chat("asked")
 
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        assert asyncio.run(ask()) == "asked"
-    with use_cassette(tmp_path / "c.yaml"):
-        assert asyncio.run(ask()) == "asked"
+    assert recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(ask()), 1) == "asked"
 
 
 @pytest.mark.parametrize("kind", ["call", "tool"])
@@ -142,3 +146,64 @@ def test_call_that_a_thread_is_in_is_named(kind: str, tmp_path: Path) -> None:
         begun.wait()
     may_end.set()
     thread.join()
+
+
+REPLAYS = 5
+
+
+def cancelled_by_loop(threads: int) -> list[str]:
+    """Cancel work in a loop, for which a pool of one thread has no thread."""
+    out: list[str] = []
+    release = threading.Event()
+
+    async def program() -> None:
+        with ThreadPoolExecutor(threads) as pool:
+            run = asyncio.get_running_loop().run_in_executor
+            first, late = run(pool, release.wait), run(pool, out.append, "late")
+            await asyncio.sleep(0.001)
+            late.cancel()
+            await asyncio.sleep(0)
+            release.set()
+            await first
+            out.append("first")
+
+    asyncio.run(program())
+    return out
+
+
+def cancelled_by_thread(threads: int) -> list[str]:
+    """Do the same without a loop."""
+    out: list[str] = []
+    release = threading.Event()
+    with ThreadPoolExecutor(threads) as pool:
+        first, late = pool.submit(release.wait), pool.submit(out.append, "late")
+        time.sleep(0.001)
+        out.append(f"cancelled: {late.cancel()}")
+        release.set()
+        first.result()
+    return out
+
+
+@pytest.mark.parametrize("program", [cancelled_by_loop, cancelled_by_thread], ids=lambda program: program.__name__)
+def test_work_that_had_not_begun_when_it_was_cancelled_does_not_begin(program: Callable[[int], list[str]]) -> None:
+    """However quick the threads of a replay are."""
+    threads = chain([1], repeat(2))
+    assert "late" not in recorded_as_replayed(Path("c.yaml"), lambda: program(next(threads)), REPLAYS)
+
+
+def test_what_nobody_waits_for_is_done_before_the_session_ends() -> None:
+    """Afterwards its time and ids would be real."""
+
+    def draws() -> list[object]:
+        """Draw an id and the time."""
+        return [uuid4(), time.time()]
+
+    with ThreadPoolExecutor(1) as pool:
+        with use_cassette("c", mode="all"):
+            work = pool.submit(copy_context().run, draws)
+        recorded = work.result()
+        for _ in range(REPLAYS):
+            with use_cassette("c") as session:
+                work = pool.submit(copy_context().run, draws)
+            assert work.result() == recorded
+            assert session.report.nondeterminism == ()

@@ -7,7 +7,6 @@ import random
 import sys
 import types
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,8 @@ import pytest
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.integration.patching import register_backoff
+
+from ...kit.replaying import recorded_as_replayed
 
 FRAMEWORK = """
 import asyncio
@@ -49,14 +50,18 @@ class Service:
 
     def __init__(self, seed: int, **refusals: int) -> None:
         self.gone = False
+        self.log: list[str] = []
         self._random = random.Random(seed)
         self._refusals = refusals
         self._left: dict[str, int] = {}
 
+    def begin(self) -> None:
+        """Refuse again what was refused in the run before, and note what comes of this run."""
+        self.log, self._left = [], dict(self._refusals)
+
     @property
     def ask(self) -> Callable[[str], Awaitable[str]]:
         """Answers, or refuses."""
-        self._left = dict(self._refusals)
 
         @boundary
         async def ask(name: str) -> str:
@@ -69,73 +74,52 @@ class Service:
 
         return ask
 
-
-Program = Callable[[Service, Any, float], Awaitable[Any]]
-
-
-async def asking(ask: Any, name: str, log: list[str]) -> None:
-    """Ask again and again."""
-    for turn in range(6):
-        answer = await ask(f"{name}{turn}")
-        log.append(answer)
+    async def asking(self, name: str) -> None:
+        """Be asked again and again."""
+        for turn in range(6):
+            answer = await self.ask(f"{name}{turn}")
+            self.log.append(answer)
 
 
-async def trying(ask: Any, retrying: Any, log: list[str], name: str, delay: float, *, longer: float) -> None:
-    """Ask, and try again after a while."""
-    log.append(await retrying(lambda: ask(name), lambda: delay * longer))
+Retried = Callable[[str, float], Awaitable[None]]
+"""Ask, and try again after a delay."""
 
 
-async def beside_calls(service: Service, retrying: Any, longer: float) -> Any:
+async def beside_calls(service: Service, retried: Retried) -> None:
     """Try again beside tasks that go on asking."""
-    log: list[str] = []
-    ask = service.ask
-    retried = partial(trying, ask, retrying, log, longer=longer)
-    await asyncio.gather(retried("p", 0.002), asking(ask, "a", log), retried("q", 0.003), asking(ask, "b", log))
-    return log
+    await asyncio.gather(retried("p", 0.002), service.asking("a"), retried("q", 0.003), service.asking("b"))
 
 
-async def after_calls(service: Service, retrying: Any, longer: float) -> Any:
+async def after_calls(service: Service, retried: Retried) -> None:
     """Try two things again that have failed at the same time; one goes on asking, and comes to the other's turn."""
-    log: list[str] = []
-    ask = service.ask
-    retried = partial(trying, ask, retrying, log, longer=longer)
 
     async def going_on() -> None:
         await retried("p", 0.001)
-        await asking(ask, "a", log)
+        await service.asking("a")
 
     await asyncio.gather(going_on(), retried("q", 0.01))
-    return log
 
 
-async def beside_sleeps(service: Service, retrying: Any, longer: float) -> Any:
+async def beside_sleeps(service: Service, retried: Retried) -> None:
     """Try again beside a task that sleeps by itself, and one that asks."""
-    log: list[str] = []
-    ask = service.ask
-    retried = partial(trying, ask, retrying, log, longer=longer)
 
     async def sleeping() -> None:
         for turn in range(4):
             await asyncio.sleep(0.0015)
-            log.append(f"slept {turn}")
+            service.log.append(f"slept {turn}")
 
-    await asyncio.gather(asking(ask, "a", log), retried("p", 0.002), sleeping(), retried("q", 0.001))
-    return log
+    await asyncio.gather(service.asking("a"), retried("p", 0.002), sleeping(), retried("q", 0.001))
 
 
-async def beside_threads(service: Service, retrying: Any, longer: float) -> Any:
+async def beside_threads(service: Service, retried: Retried) -> None:
     """Try again beside a task that works in threads, and one that asks."""
-    log: list[str] = []
-    ask = service.ask
-    retried = partial(trying, ask, retrying, log, longer=longer)
 
     async def working() -> None:
         for turn in range(3):
             done = await asyncio.to_thread(str, turn)
-            log.append(done)
+            service.log.append(done)
 
-    await asyncio.gather(working(), asking(ask, "a", log), retried("p", 0.002), retried("q", 0.001))
-    return log
+    await asyncio.gather(working(), service.asking("a"), retried("p", 0.002), retried("q", 0.001))
 
 
 @pytest.mark.parametrize(
@@ -143,18 +127,24 @@ async def beside_threads(service: Service, retrying: Any, longer: float) -> Any:
 )
 @pytest.mark.parametrize("longer", [1, 1e6], ids=["as long", "for hours"])
 def test_a_wait_comes_in_the_recorded_order(
-    program: Program, longer: float, retrying: Any, tmp_path: Path, replays: int
+    program: Callable[[Service, Retried], Awaitable[None]], longer: float, retrying: Any, tmp_path: Path, replays: int
 ) -> None:
     """What is tried again goes on where it did in the recording, however long the wait would be."""
+
+    async def run(service: Service) -> list[str]:
+        async def retried(name: str, delay: float) -> None:
+            answer = await retrying(lambda: service.ask(name), lambda: delay * (longer if service.gone else 1))
+            service.log.append(answer)
+
+        service.begin()
+        await program(service, retried)
+        return service.log
+
+    def same_again(service: Service, path: Path) -> None:
+        recorded_as_replayed(path, lambda: asyncio.run(run(service)), 3, service)
+
     for seed in range(replays):
-        service, path = Service(seed, p=2, q=1), tmp_path / f"{seed}.yaml"
-        with use_cassette(path, mode="once"):
-            recorded = asyncio.run(program(service, retrying, 1))  # type: ignore[arg-type]
-        service.gone = True
-        for _ in range(3):
-            with use_cassette(path) as session:
-                assert asyncio.run(program(service, retrying, longer)) == recorded  # type: ignore[arg-type]
-            assert session.report.nondeterminism == ()
+        same_again(Service(seed, p=2, q=1), tmp_path / f"{seed}.yaml")
 
 
 def test_what_sleeps_meanwhile_wakes_as_often(retrying: Any, tmp_path: Path) -> None:
@@ -189,27 +179,22 @@ def test_what_sleeps_meanwhile_wakes_as_often(retrying: Any, tmp_path: Path) -> 
 
 def test_a_wait_in_virtual_time(retrying: Any, tmp_path: Path) -> None:
     """With virtual time a wait takes its time, as every other one, and nobody waits for it."""
+    service, path = Service(0, p=1), tmp_path / "c.yaml"
+    service.begin()
 
-    async def program(ask: Any) -> list[str]:
-        log: list[str] = []
+    async def retried(seconds: float) -> None:
+        service.log.append(await retrying(lambda: service.ask("p"), lambda: seconds))
 
-        async def retried() -> None:
-            log.append(await retrying(lambda: ask("p"), lambda: HOUR))
-
+    async def program() -> None:
         async def sleeping() -> None:
             await asyncio.sleep(HOUR / 2)
-            log.append("slept")
+            service.log.append("slept")
 
-        await asyncio.gather(retried(), sleeping())
-        return log
-
-    service, path = Service(0, p=1), tmp_path / "c.yaml"
-
-    async def recorded() -> None:
-        ask = service.ask
-        await retrying(lambda: ask("p"), lambda: 0)
+        await asyncio.gather(retried(HOUR), sleeping())
 
     with use_cassette(path, mode="once"):
-        asyncio.run(recorded())
+        asyncio.run(retried(0))
+    service.log.clear()
     with use_cassette(path, pace="virtual"):
-        assert asyncio.run(program(service.ask)) == ["slept", "p!"]
+        asyncio.run(program())
+    assert service.log == ["slept", "p!"]

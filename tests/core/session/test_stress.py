@@ -20,7 +20,7 @@ import pytest
 from agenttape_core import Session, open_cassette, use_cassette
 from agenttape_core.integration import current_session
 
-from .world import acall, astream, call, stream
+from .world import acall, astream, call, in_thread, stream
 
 TASKS, STEPS = 12, 11
 THREADS, CALLS = 4, 25
@@ -184,42 +184,33 @@ def at_event(_: threading.Lock, event: threading.Event) -> list[str]:
 @pytest.mark.parametrize("program", [under_lock, at_event])
 def test_a_wait_for_another_session_has_no_place_in_the_order(program: Any, project: Path) -> None:
     """What a session did without waiting, it does alike when it waits for another one, and nothing is told."""
+    lock, event, is_held = threading.Lock(), threading.Event(), threading.Event()
 
-    def beside_another_session(program: Callable[[threading.Lock, threading.Event], object]) -> tuple[object, Session]:
-        """Replay a program while a thread of another session holds its lock, waits for a call, and sets its event."""
-        lock, event, is_held = threading.Lock(), threading.Event(), threading.Event()
+    def answer() -> str:
+        is_held.set()
+        time.sleep(0.1)
+        return "late"
 
-        def answer() -> str:
-            is_held.set()
-            time.sleep(0.1)
-            return "late"
+    def hold() -> None:
+        with lock:
+            call("slow", answer)
+        event.set()
 
-        def hold() -> None:
-            with lock:
-                call("slow", answer)
-            event.set()
+    def other() -> None:
+        """Hold the lock in a thread of another session, wait for a call, and set the event."""
+        with use_cassette("other", mode="all"):
+            in_thread(hold)
 
-        def other() -> None:
-            with use_cassette("other", mode="all"):
-                one = threading.Thread(target=hold)
-                one.start()
-                one.join()
-
-        outer = threading.Thread(target=contextvars.Context().run, args=(other,))
-        outer.start()
-        is_held.wait()
-        with use_cassette("c", mode="none") as session:
-            replayed = program(lock, event)
-        outer.join()
-        return replayed, session
-
-    event = threading.Event()
     event.set()
     with use_cassette("c", mode="all"):
-        recorded = program(threading.Lock(), event)
-
-    replayed, session = beside_another_session(program)
-
+        recorded = program(lock, event)
+    event.clear()
+    outer = threading.Thread(target=contextvars.Context().run, args=(other,))
+    outer.start()
+    is_held.wait()
+    with use_cassette("c", mode="none") as session:
+        replayed = program(lock, event)
+    outer.join()
     assert replayed == recorded
     assert session.report.nondeterminism == ()
 
