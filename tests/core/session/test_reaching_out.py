@@ -7,14 +7,13 @@ import http.client
 import socket
 import subprocess
 import sys
-import threading
 import urllib.request
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,7 +25,7 @@ from agenttape_core.lifecycle.derived import deriving
 
 from ...kit.installed import install
 from ...kit.serving import serving
-from .world import World, record
+from .world import OlderThread, World, in_thread, in_threads, record, refused
 
 OUTSIDE = ("192.0.2.1", 9)  # TEST-NET-1 of RFC 5737: no such host anywhere
 
@@ -170,7 +169,7 @@ def test_who_started_the_program_does_not_excuse_it(world: World, server: Server
         get = by_http_client(server.url, stack)
         assert get() == b"hello"
         own = stack.enter_context(socket.create_connection(("127.0.0.1", server.server_port)))
-        with pytest.raises(NetworkBlockedError), use_cassette("c", on_unused="ignore"):
+        with refused("send on the open connection"):
             below["send"](own)
             below["run"](get)
         assert own.recv(4) == b"HTTP"
@@ -218,24 +217,17 @@ def test_answers_of_a_server(world: World) -> None:
 # -- attempts of threads ---------------------------------------------------------------------------------------
 
 
-def test_attempt_of_a_thread_fails_the_session(world: World) -> None:
+@pytest.mark.parametrize("is_older", [True, False])
+def test_attempt_of_a_thread_fails_the_session(world: World, older_thread: OlderThread, is_older: bool) -> None:
     """Any thread's, also one that is older than the session; the error is latched wherever it went."""
     record(world, "a")
-    asked: SimpleQueue[bool] = SimpleQueue()
 
     def connect() -> None:
-        asked.get()
         with suppress(NetworkBlockedError), socket.socket() as sock:
             sock.connect(OUTSIDE)
 
-    older = threading.Thread(target=connect)
-    older.start()
-    for thread in (older, threading.Thread(target=connect)):
-        with pytest.raises(NetworkBlockedError), use_cassette("c", on_unused="ignore"):
-            if thread is not older:
-                thread.start()
-            asked.put(True)
-            thread.join()
+    with refused("connect to 192"):
+        older_thread.result(connect) if is_older else in_thread(connect)
 
 
 def test_look_up_of_an_event_loop_fails_the_session(world: World) -> None:
@@ -268,19 +260,12 @@ def evaluate(target, *args):
 """
 
 
-def in_thread(target: Callable[..., object], *args: Any) -> None:
-    """Call something in a thread."""
-    thread = threading.Thread(target=target, args=args)
-    thread.start()
-    thread.join()
-
-
 def test_attempt_of_a_tracer_does_not(world: World, tmp_path: Path) -> None:
     """Telemetry is refused, and reported, but a run cannot help when it comes."""
     record(world, "a")
     tracer: Any = install(tmp_path, "opentelemetry-sdk", "opentelemetry.sdk.export", REPORTS)
     with use_cassette("c", on_unused="ignore") as session:
-        in_thread(tracer.report, OUTSIDE)
+        in_threads(tracer.report, [OUTSIDE])
     assert len(session.report.blocked) == 1
 
 
@@ -290,8 +275,8 @@ def test_attempt_of_a_module_with_the_name_of_telemetry(world: World, tmp_path: 
     """A module `segment` of the program, even an installed one, fails the run: the program catches no `OSError`."""
     record(world, "a")
     module: Any = install(tmp_path, distribution, "segment", REPORTS)
-    with pytest.raises(NetworkBlockedError, match=r"segment\.py"), use_cassette("c", on_unused="ignore"):
-        in_thread(module.report, OUTSIDE)
+    with refused(r"segment\.py"):
+        in_threads(module.report, [OUTSIDE])
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -301,8 +286,8 @@ def test_attempt_of_the_program_in_a_thread_of_a_tracer(world: World, tmp_path: 
     langsmith: Any = install(tmp_path, "langsmith", "langsmith.evaluation", REPORTS)
     own: dict[str, Any] = {"__name__": "target"}
     exec(compile(REPORTS, str(tmp_path / "target.py"), "exec"), own)
-    with pytest.raises(NetworkBlockedError, match=r"target\.py:7 in report"), use_cassette("c", on_unused="ignore"):
-        in_thread(langsmith.evaluate, own["report"], OUTSIDE)
+    with refused(r"target\.py:7 in report"):
+        in_threads(partial(langsmith.evaluate, own["report"]), [OUTSIDE])
 
 
 def test_attempt_of_another_session(world: World) -> None:
@@ -345,18 +330,7 @@ def fetching_in_a_pool(url: str) -> str:
 
 def fetching_in_a_thread(url: str) -> str:
     """Fetch in a bare thread."""
-    future: Future[str] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(fetching(url))
-        except BaseException as error:
-            future.set_exception(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return future.result()
+    return in_thread(lambda: fetching(url))
 
 
 def fetching_in_a_loop(url: str) -> str:
@@ -443,32 +417,19 @@ def test_program_beside_live_calls(server: Server) -> None:
         fetching(server.url)
 
 
-def test_threads_of_a_client_that_is_older(server: Server) -> None:
+def test_threads_of_a_client_that_is_older(server: Server, older_thread: OlderThread) -> None:
     """A client with threads from before the session works for the call that is live, and only then."""
-    asked: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-    answers: SimpleQueue[object] = SimpleQueue()
 
-    def work() -> None:
-        while (action := asked.get()) is not None:
-            try:
-                answers.put(action())
-            except BaseException as error:
-                answers.put(error)
+    def fetch_there(url: str) -> str:
+        return older_thread.result(lambda: fetching(url))
 
-    def fetch_there(url: str) -> object:
-        asked.put(lambda: fetching(url))
-        return answers.get()
-
-    worker = threading.Thread(target=work)
-    worker.start()
     fetch = boundary("tool")(fetch_there)
     with use_cassette("c", mode="all"):
         fetch(server.url)
     with pytest.raises(NetworkBlockedError), use_cassette("c", live={"tool"}):
         assert fetch(server.url) == "hello"
-        assert isinstance(fetch_there(server.url), NetworkBlockedError)
-    asked.put(None)
-    worker.join()
+        with suppress(NetworkBlockedError):
+            fetch_there(server.url)
     assert len(server.asked) == 2
 
 

@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -19,7 +18,7 @@ import pytest
 from agenttape_core import use_cassette
 from agenttape_core.errors import NetworkBlockedError
 
-from .world import look
+from .world import OlderThread, look, refused
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("recorded")]
 
@@ -110,7 +109,7 @@ def test_data_on_an_open_connection(other: Other, way: Callable[[Any], object], 
     with other.connected() as sock:
         if is_there:
             other("push")
-        with pytest.raises(NetworkBlockedError, match="receive from the open"), use_cassette("c", on_unused="ignore"):
+        with refused("receive from the open"):
             way(sock)
 
 
@@ -129,7 +128,7 @@ def test_sockets_of_c(other: Other, use: Callable[[Any], object]) -> None:
         sock.connect(("127.0.0.1", other.port))
         other("accept")
         other("push")
-        with pytest.raises(NetworkBlockedError, match="the open connection"), use_cassette("c", on_unused="ignore"):
+        with refused("the open connection"):
             use(sock)
 
 
@@ -197,10 +196,7 @@ def test_datagrams(other: Other, way: Callable[[socket.socket], object]) -> None
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
         other(f"datagram {sock.getsockname()[1]}")
-        with (
-            pytest.raises(NetworkBlockedError, match="receive a datagram from 127"),
-            use_cassette("c", on_unused="ignore"),
-        ):
+        with refused("receive a datagram from 127"):
             way(sock)
         with use_cassette("c", allow_hosts={"loopback"}):
             look("Paris")
@@ -211,7 +207,7 @@ def test_the_program_accepts_no_connection(other: Other) -> None:
     """Of another process, that is, unless its host is allowed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         other(f"connect {listener.getsockname()[1]}")
-        with pytest.raises(NetworkBlockedError, match="accept a connection"), use_cassette("c", on_unused="ignore"):
+        with refused("accept a connection"):
             listener.accept()
         other(f"connect {listener.getsockname()[1]}")
         with use_cassette("c", allow_hosts={"loopback"}):
@@ -239,7 +235,7 @@ def test_a_loop_of_the_program_accepts_no_connection(other: Other) -> None:
         asyncio.run(program())
 
 
-def test_a_server_beside_the_replay_serves(other: Other) -> None:
+def test_a_server_beside_the_replay_serves(other: Other, older_thread: OlderThread) -> None:
     """What was begun before the session may accept, receive and answer as ever."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -247,11 +243,9 @@ def test_a_server_beside_the_replay_serves(other: Other) -> None:
             with listener.accept()[0] as accepted:
                 accepted.sendall(accepted.recv(9).upper())
 
-        server = threading.Thread(target=serve)
-        server.start()
+        older_thread.begin(serve)
         with use_cassette("c") as session:
             look("Paris")
             other(f"connect {listener.getsockname()[1]}")
             assert other("answered") == "HELLO"
-        server.join()
     assert session.report.blocked == ()

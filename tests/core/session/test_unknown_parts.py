@@ -145,9 +145,9 @@ class Foreign(asyncio.AbstractEventLoop):
             os.close(self._writes)
 
 
-def test_a_call_may_wait_for_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_may_wait_for_a_thread(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """While a call is awaited in a loop of another package, a thread of a pool continues, and the call may need it."""
-    monkeypatch.setattr(python_parts, "UNKNOWN", {})  # or later sessions of this process would name the loop
+    request.addfinalizer(python_parts.UNKNOWN.clear)  # or later sessions of this process would name the loop
     is_gone = False
 
     async def program() -> list[str]:
@@ -171,7 +171,9 @@ def test_a_call_may_wait_for_a_thread(tmp_path: Path, monkeypatch: pytest.Monkey
 
         return await asyncio.gather(ask("loop"), asyncio.to_thread(work))
 
-    with pytest.warns(RuntimeWarning, match="another event loop .* than is known: its tasks have no order"):
+    with (  # noqa: PT031 - the warning comes once
+        pytest.warns(RuntimeWarning, match="another event loop .* than is known: its tasks have no order"),
+    ):
         for mode in ("record", "replay"):
             with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
                 assert Foreign().run_until_complete(program()) == ["loop?", "thread!"]

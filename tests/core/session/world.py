@@ -36,6 +36,7 @@ def look(city: str) -> str:
 
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 CHAT = Boundary("chat", join="".join, split=lambda text: text.split(" "))
@@ -84,9 +85,9 @@ def in_thread(action: Callable[[], T]) -> T:
     return done.result()
 
 
-def in_threads(one: Callable[[str], object], names: Iterable[str]) -> None:
-    """Do something for each name in a bare thread of its own."""
-    threads = [threading.Thread(target=one, args=(name,)) for name in names]
+def in_threads(one: Callable[[V], object], given: Iterable[V]) -> None:
+    """Do something with each of the given values in a bare thread of its own."""
+    threads = [threading.Thread(target=one, args=(value,)) for value in given]
     for thread in threads:
         thread.start()
     for thread in threads:
