@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import sys
+import textwrap
 import time
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from agenttape_core import boundary, use_cassette
-from agenttape_core.errors import CassetteMissError
+from agenttape_core.errors import CassetteMissError, DateAtImportWarning
 
 YES = "yes, record only what changed"
 AGAIN = "record everything again"
@@ -73,3 +79,188 @@ def test_another_order_may_be_yours(tmp_path: Path) -> None:
     message = missed(tmp_path / "c.yaml", ["b", "a"], ["a", "b"])
     assert "Did you change the order yourself?" in message
     assert "Did you mean to change this?" not in message
+
+
+TODAY = "dt.datetime.now()"  # as code: a date here would be one of this module's
+
+
+@boundary("chat")
+def chat(text: Any) -> str:
+    """Answer."""
+    return "answer"
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Return a function that imports a module of the program, made of its source, before any session."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made: list[str] = []
+
+    def make(source: str, name: str = "own_prompts") -> ModuleType:
+        (tmp_path / f"{name}.py").write_text(f"import datetime as dt\n{textwrap.dedent(source)}\n")
+        made.append(name)
+        sys.modules.pop(name, None)
+        return __import__(name)
+
+    yield make
+    for name in made:
+        sys.modules.pop(name, None)
+
+
+def recorded(path: Path, text: Any) -> list[str]:
+    """Record a call, and return the warnings about dates."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with use_cassette(path, mode="all"):
+            chat(text() if callable(text) else text)
+    return [str(each.message) for each in caught if issubclass(each.category, DateAtImportWarning)]
+
+
+SPELLINGS = ["%Y-%m-%d", "%B %d, %Y", "%d %B %Y", "%m/%d/%Y", "%d.%m.%Y", "%A, %B %d, %Y", "%b %d, %Y", "%A, %d %B"]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_date_in_a_prompt_is_reported(module: Any, spelling: str, tmp_path: Path) -> None:
+    """The warning names the date and the global that holds it, however the date is spelt."""
+    prompts = module(f"SYSTEM = f'You help. Today is {{{TODAY}:{spelling}}}, {{{{name}}}}.'")
+    (said,) = recorded(tmp_path / "c.yaml", [{"role": "system", "content": prompts.SYSTEM}])
+    assert "own_prompts.SYSTEM" in said
+    assert "build it inside a function" in said
+
+
+HOLDERS = {
+    "DAY": "DAY = dt.date.today()\ndef text(): return f'Today is {DAY:%B %d, %Y}'",
+    "PROMPTS": f"PROMPTS = {{'system': {TODAY}.strftime('Today is %B %d, %Y')}}\ndef text(): return PROMPTS['system']",
+    "text": f"def text(day={TODAY}.strftime('%B %d, %Y')): return f'Today is {{day}}'",
+    "Prompts": f"class Prompts:\n    system = {TODAY}.strftime('Now: %B %d, %Y')\ndef text(): return Prompts.system",
+    "agent": (
+        f"class Agent:\n    def __init__(self): self.system = {TODAY}.strftime('Today is %B %d, %Y')\n"
+        "agent = Agent()\ndef text(): return agent.system"
+    ),
+    "asker": (
+        f"def make(system):\n    def text(): return system\n    return text\n"
+        f"asker = make({TODAY}.strftime('Today is %B %d, %Y'))\ntext = lambda: asker()"
+    ),
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_holder_is_found(module: Any, holder: str, tmp_path: Path) -> None:
+    """A date that is a date, or stands in a dict, a default, a class, an object or a closure, is found as well."""
+    prompts = module(HOLDERS[holder])
+    (said,) = recorded(tmp_path / "c.yaml", prompts.text)
+    assert f"own_prompts.{holder}" in said
+
+
+def test_date_of_a_function_is_no_matter(module: Any, tmp_path: Path) -> None:
+    """A date that a function draws in the session is replayed: no warning, even if a log of the module has it."""
+    prompts = module(
+        f"""
+        log = []
+        class Model:
+            def __init__(self): self.asked = []
+        model = Model()
+        def text():
+            made = f'Today is {{{TODAY}:%B %d, %Y}}'
+            log.append(made); model.asked.append(made)
+            return made
+        """
+    )
+    assert recorded(tmp_path / "one.yaml", prompts.text) == []
+    assert recorded(tmp_path / "two.yaml", prompts.text) == []
+    with use_cassette(tmp_path / "two.yaml"):
+        assert chat(prompts.text()) == "answer"
+
+
+def test_date_in_the_name_of_a_log_is_no_matter(module: Any, tmp_path: Path) -> None:
+    """A function's date is no module's, though a path, a banner or an id of the module holds the same one."""
+    prompts = module(
+        f"""
+        LOG = {TODAY}.strftime('logs/%Y-%m-%d.log')
+        BANNER = {TODAY}.strftime('Started on %Y-%m-%d')
+        RUN = {{'id': {TODAY}.strftime('run-%Y-%m-%d-7')}}
+        def text(): return {TODAY}.strftime('Today is %Y-%m-%d.')
+        """
+    )
+    assert recorded(tmp_path / "c.yaml", prompts.text) == []
+
+
+def test_date_of_a_later_request_is_reported(module: Any, tmp_path: Path) -> None:
+    """A function's date in the first request doesn't hide the module's in the second."""
+    prompts = module(
+        f"SYSTEM = {TODAY}.strftime('“Heute” ist der %d.%m.%Y')\ndef text(): return f'{{{TODAY}:%d.%m.%Y}}'"
+    )
+    (said,) = recorded(tmp_path / "c.yaml", lambda: [chat(prompts.text()), prompts.SYSTEM])
+    assert "own_prompts.SYSTEM" in said
+
+
+def test_other_dates_are_no_matter(module: Any, tmp_path: Path) -> None:
+    """A date of another day, or a number that holds today's, is none of today."""
+    prompts = module(
+        "SYSTEM = f'Founded on {dt.date.today() - dt.timedelta(days=400):%B %d, %Y}, ref 9{dt.date.today()}7'"
+    )
+    assert recorded(tmp_path / "c.yaml", prompts.SYSTEM) == []
+
+
+def test_it_is_said_once(module: Any, tmp_path: Path) -> None:
+    """However many requests hold the date, there is one warning for each spelling."""
+    prompts = module(f"SYSTEM = {TODAY}.strftime('Today is %B %d, %Y')")
+
+    def run() -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with use_cassette(tmp_path / "c.yaml", mode="all"):
+                for number in range(3):
+                    chat(f"{prompts.SYSTEM} {number}")
+        return [str(each.message) for each in caught]
+
+    assert len(run()) == 1
+
+
+def test_replay_says_nothing(module: Any, tmp_path: Path) -> None:
+    """A replay on the same day hits, and gives no warning."""
+    prompts = module(f"SYSTEM = {TODAY}.strftime('Today is %B %d, %Y')")
+    assert len(recorded(tmp_path / "c.yaml", prompts.SYSTEM)) == 1
+    with use_cassette(tmp_path / "c.yaml"):  # a warning would be an error here
+        chat(prompts.SYSTEM)
+
+
+def test_miss_of_tomorrow_is_explained(module: Any, tmp_path: Path) -> None:
+    """A miss that differs in a date only names the global that drew it, and says what to do."""
+    yesterday = (dt.date.today() - dt.timedelta(days=1)).strftime("Today is %A, %B %d, %Y")  # noqa: DTZ011
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        chat([{"role": "system", "content": yesterday}, {"role": "user", "content": "Hi"}])
+    prompts = module(f"SYSTEM = {TODAY}.strftime('Today is %A, %B %d, %Y')")
+    with pytest.raises(CassetteMissError) as missed, use_cassette(tmp_path / "c.yaml"):
+        chat([{"role": "system", "content": prompts.SYSTEM}, {"role": "user", "content": "Hi"}])
+    assert "own_prompts.SYSTEM drew it when it was imported" in str(missed.value)
+    assert "build it inside a function" in str(missed.value)
+
+
+def test_miss_in_a_time_alone_says_so(tmp_path: Path) -> None:
+    """A miss that differs only in a time of day inside a text shows that time, and how to have the recorded one."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        chat("It's 2026-11-29 18:00:01. Be kind.")
+    miss = pytest.raises(CassetteMissError, match="only a time differs, '2026-11-29 18:04:59'")
+    with miss, use_cassette(tmp_path / "c.yaml"):
+        chat("It's 2026-11-29 18:04:59. Be kind.")
+
+
+def test_miss_in_more_than_a_date_is_no_matter(module: Any, tmp_path: Path) -> None:
+    """A miss that differs in a word as well says nothing of dates."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        chat("Today is January 3, 2020. Be kind.")
+    with pytest.raises(CassetteMissError) as missed, use_cassette(tmp_path / "c.yaml"):
+        chat("Today is January 4, 2020. Be rude.")
+    assert "only a date differs" not in str(missed.value)
+
+
+def test_an_edited_date_of_a_module_is_an_edit(module: Any, tmp_path: Path) -> None:
+    """A day long gone in a module is one that you wrote, so the miss shows how to record the change."""
+    with use_cassette(tmp_path / "c.yaml", mode="record"):
+        chat("On 2019-05-01")
+    prompts = module("ASKED = 'On 2019-05-02'")
+    miss = pytest.raises(CassetteMissError, match="yes, record only what changed")
+    with miss as missed, use_cassette(tmp_path / "c.yaml"):
+        chat(prompts.ASKED)
+    assert "drew it" not in str(missed.value)

@@ -5,35 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from queue import SimpleQueue
-from typing import Any
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core import open_cassette, use_cassette
-from agenttape_core.errors import AfterRecordingWarning, CassetteMissError, SessionStateError, UnrecordableValueError
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.errors import (
+    AfterRecordingWarning,
+    CassetteMissError,
+    SessionStateError,
+    UnrecordableValueError,
+    UnusedInteractionsError,
+)
 from agenttape_core.integration import Boundary, current_session, executing, intercept
 
-from .world import World, acall, call, record
+from .world import OlderThread, World, acall, call, in_thread, record
 
-
-def in_thread(action: Any, *, context: bool = False) -> Any:
-    """Run an action in a bare thread, or in one that has this thread's context; return what it returned or raised."""
-    results: list[Any] = []
-
-    def run() -> None:
-        try:
-            results.append(action())
-        except BaseException as error:
-            results.append(error)
-
-    thread = threading.Thread(target=contextvars.copy_context().run if context else run, args=(run,) if context else ())
-    thread.start()
-    thread.join()
-    return results[0]
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 # -- values ----------------------------------------------------------------------------------------------------
@@ -187,8 +179,8 @@ def test_bare_thread(world: World) -> None:
         answer = in_thread(lambda: world.tool("t"))
     with use_cassette("c"):
         assert in_thread(lambda: world.tool("t")) == answer
-    with pytest.raises(CassetteMissError), use_cassette("c", on_unused="ignore"):
-        assert isinstance(in_thread(lambda: world.tool("t", n=2)), CassetteMissError)
+    with pytest.raises(CassetteMissError), use_cassette("c", on_unused="ignore"), suppress(CassetteMissError):
+        in_thread(lambda: world.tool("t", n=2))
     assert world.reached == ["t"]
 
 
@@ -197,7 +189,7 @@ def test_bare_thread_among_several_sessions(world: World) -> None:
     with use_cassette("a", mode="once") as outer, use_cassette("b", mode="once") as inner:
         assert in_thread(current_session) is inner
         assert in_thread(lambda: in_thread(current_session)) is inner
-        assert in_thread(current_session, context=True) is inner
+        assert in_thread(partial(contextvars.copy_context().run, current_session)) is inner
         with ThreadPoolExecutor(1) as pool:
             assert pool.submit(world.tool, "t").result() == "t 1"
     assert outer.report.recorded == ()
@@ -205,30 +197,15 @@ def test_bare_thread_among_several_sessions(world: World) -> None:
     assert current_session() is None
 
 
-def test_thread_that_is_older_than_several_sessions(world: World) -> None:
+def test_thread_that_is_older_than_several_sessions(world: World, older_thread: OlderThread) -> None:
     """Among replays it belongs to the last one that was opened, among recordings to none: nobody can tell."""
     record(world, "a")
-    asked: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
-    answers: SimpleQueue[Any] = SimpleQueue()
-
-    def work() -> None:
-        while (action := asked.get()) is not None:
-            answers.put(action())
-
-    def done(action: Callable[[], Any]) -> Any:
-        asked.put(action)
-        return answers.get()
-
-    worker = threading.Thread(target=work)
-    worker.start()
     with use_cassette("b", mode="all"), use_cassette("d", mode="all"):
-        assert done(current_session) is None
+        assert older_thread.result(current_session) is None
     with use_cassette("c", on_unused="ignore"), use_cassette("c", on_unused="ignore") as last:
-        assert done(current_session) is last
+        assert older_thread.result(current_session) is last
         with use_cassette("e", mode="all"):
-            assert done(current_session) is last
-    asked.put(None)
-    worker.join()
+            assert older_thread.result(current_session) is last
 
 
 def test_innermost_session(world: World) -> None:
@@ -269,38 +246,6 @@ def test_ended_in_another_context(world: World) -> None:
         assert current_session() is other
 
 
-async def test_concurrent_tasks(world: World) -> None:
-    """Tasks with sessions of their own do not disturb each other."""
-    both_open = asyncio.Barrier(2)
-
-    async def run(name: str) -> list[str]:
-        async with use_cassette(name, mode="once") as session:
-            await both_open.wait()
-            await world.atool(name)
-            await both_open.wait()
-            return [call_record.name for call_record in session.report.recorded]
-
-    assert await asyncio.gather(run("a"), run("b")) == [["a"], ["b"]]
-    assert current_session() is None
-
-
-def test_concurrent_threads(world: World) -> None:
-    """Neither do threads."""
-    together = threading.Barrier(4)
-
-    def run(name: str) -> list[str]:
-        with use_cassette(name, mode="once") as session:
-            together.wait()
-            for _ in range(5):
-                world.tool(name)
-            together.wait()
-            return [call_record.name for call_record in session.report.recorded]
-
-    names = ["a", "b", "c", "d"]
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(run, names)) == [[name] * 5 for name in names]
-
-
 async def test_parallel_tasks_find_their_own(world: World) -> None:
     """Equal calls of parallel tasks each get the answer that their task got, whichever finishes first."""
 
@@ -328,24 +273,6 @@ async def test_parallel_tasks_find_their_own(world: World) -> None:
         await run([1, 0, 2])
     after = open_cassette("cassettes/c.yaml")
     assert [(e.name, e.address) for e in after.entries] == [(e.name, e.address) for e in before.entries]
-
-
-def test_many_threads_take_their_own(world: World) -> None:
-    """Threads that ask different questions at once are all replayed, each its own answer, and recorded completely."""
-
-    def ask(number: int) -> str:
-        return world.tool("t", n=number)
-
-    def run() -> list[str]:
-        with ThreadPoolExecutor(8) as pool:
-            return list(pool.map(ask, range(100)))
-
-    with use_cassette("c", mode="once"):
-        recorded = run()
-    with use_cassette("c") as session:
-        assert run() == recorded
-    assert (len(session.report.replayed), len(world.reached)) == (100, 100)
-    assert sorted(e.number for e in open_cassette("cassettes/c.yaml").entries) == list(range(1, 101))
 
 
 async def test_task_that_outlives_its_session(world: World) -> None:
@@ -403,11 +330,55 @@ def test_what_is_held_is_released(world: World) -> None:
     assert mine == {var: value for var, value in before.items() if var in mine}
 
 
-def test_exit_stack(world: World) -> None:
-    """Sessions in an `ExitStack` end with it, the innermost first."""
-    with ExitStack() as stack:
-        sessions = [stack.enter_context(use_cassette(name, mode="once")) for name in "abc"]
-        assert current_session() is sessions[-1]
-        world.tool("t")
-    assert all(session.closed for session in sessions)
-    assert [len(session.report.recorded) for session in sessions] == [0, 0, 1]
+asked: list[str] = []
+
+
+@boundary("embeddings")
+def embed(text: str) -> list[float]:
+    """Embed a text, unless it is empty."""
+    asked.append(text)
+    if not text:
+        raise ValueError("nothing to embed")
+    return [float(len(asked))]
+
+
+def test_a_recorded_embedding_is_replayed_as_often_as_asked(tmp_path: Path) -> None:
+    """The recorded answers come in order, then the last one again; an error is no answer, and a new text is a miss."""
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = [embed("a"), embed("a")]
+        with pytest.raises(ValueError, match="nothing"):
+            embed("")
+    asked.clear()
+    for mode in ("none", "new_episodes"):
+        with use_cassette(path, mode=mode) as session:
+            assert [embed("a") for _ in range(4)] == [*recorded, recorded[1], recorded[1]]
+        assert [replayed.match_rule for replayed in session.report.replayed[2:]] == ["repeated"] * 2
+    with use_cassette(path, on_repeat="cycle"):
+        assert [embed("a") for _ in range(4)] == recorded * 2
+    assert asked == []
+    with pytest.raises(CassetteMissError, match="was recorded only once"), use_cassette(path, on_unused="ignore"):
+        for _ in range(2):
+            with pytest.raises(ValueError, match="nothing"):
+                embed("")
+
+
+def test_an_embedding_that_nobody_asks_for_is_reported(tmp_path: Path) -> None:
+    """It is in the report, and no failure; what else is unused is one, and is named alone."""
+
+    @boundary("chat")
+    def answer(text: str) -> str:
+        """Answer."""
+        return text
+
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all"):
+        embed("a")
+        answer("b")
+    with use_cassette(path) as session:
+        answer("b")
+    assert [call_record.kind for call_record in session.report.unused] == ["embeddings"]
+    assert session.report.judged == ()
+    with pytest.raises(UnusedInteractionsError, match="1 of the 2") as failed, use_cassette(path):
+        pass
+    assert "embeddings" not in str(failed.value)

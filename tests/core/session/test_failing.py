@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -21,7 +21,6 @@ from agenttape_core import Mode, open_cassette, recover, use_cassette
 from agenttape_core.errors import (
     CassetteError,
     CassetteFormatError,
-    CassetteLockedError,
     CassetteMissError,
     CassetteNotFoundError,
     CassetteWriteError,
@@ -44,8 +43,7 @@ def test_miss_explains_itself(world: World) -> None:
     with pytest.raises(CassetteMissError) as caught, use_cassette("c") as session:
         world.tool("search", query="flights to Rome", limit=3)
     command = f"pytest {shlex.quote(os.environ['PYTEST_CURRENT_TEST'].rpartition(' ')[0])}"
-    lines = str(caught.value).splitlines()
-    assert lines[:11] == [
+    assert str(caught.value).splitlines() == [
         "search was called with a request that isn't in the cassette",
         "",
         f"  cassette  {CASSETTE} (1 call, replaying)",
@@ -57,9 +55,7 @@ def test_miss_explains_itself(world: World) -> None:
         "  Did you mean to change this?",
         f"    yes, record only what changed:  AGENTTAPE_MODE=update {command}",
         f"    yes, record everything again:   AGENTTAPE_MODE=record {command}",
-    ]
-    assert lines[11:] == [
-        "    no:                             undo the change; the traceback shows the line that made this call"
+        "    no:                             undo the change; the traceback shows the line that made this call",
     ]
     assert session.report.missed == (f"{caught.value.summary} (at {caught.value.address})",)
 
@@ -88,16 +84,6 @@ def test_command_with_a_secret(world: World, monkeypatch: pytest.MonkeyPatch) ->
         ask(world, "new")
 
 
-def test_swallowed_miss(world: World) -> None:
-    """A miss that something ate fails the session all the same."""
-    record(world, "a")
-    with pytest.raises(CassetteMissError, match="tool new"), use_cassette("c") as session:
-        with suppress(BaseException):
-            ask(world, "new")
-        ask(world, "a")
-    assert len(session.report.missed) == 1
-
-
 def test_first_of_several_misses(world: World) -> None:
     """The first miss is the cause; a later one that gets through carries a note of it."""
     record(world, "a")
@@ -107,44 +93,6 @@ def test_first_of_several_misses(world: World) -> None:
         except CassetteMissError:
             ask(world, "second")
     assert any("tool first" in note for note in caught.value.__notes__)
-
-
-def test_another_exception_is_chained(world: World) -> None:
-    """When the run fails with something else after it ate a miss, the miss is raised, and the other is its cause."""
-    record(world, "a")
-    with pytest.raises(CassetteMissError) as caught, use_cassette("c"):
-        try:
-            ask(world, "new")
-        except BaseException:
-            raise RuntimeError("agent failed") from None
-    assert isinstance(caught.value.__cause__, RuntimeError)
-
-
-GREEN = [SystemExit, SystemExit(0), GeneratorExit, asyncio.CancelledError, BaseExceptionGroup("", [GeneratorExit()])]
-
-
-@pytest.mark.parametrize("end", GREEN)
-def test_failure_wins_over_an_end_without_one(world: World, end: BaseException) -> None:
-    """An end of the program, a task or a generator that reports no failure hides no miss."""
-    record(world, "a")
-    with pytest.raises(CassetteMissError) as caught, use_cassette("c"):
-        try:
-            ask(world, "new")
-        except CassetteMissError:
-            raise end from None
-    assert isinstance(caught.value.__cause__, BaseException)
-
-
-@pytest.mark.parametrize("end", [KeyboardInterrupt(), SystemExit(2), BaseExceptionGroup("", [KeyboardInterrupt()])])
-def test_program_end_is_not_masked(world: World, end: BaseException) -> None:
-    """What ends the program as a failure goes through, with a note of the miss that was eaten before."""
-    record(world, "a")
-    with pytest.raises(type(end)) as caught, use_cassette("c"):
-        try:
-            ask(world, "new")
-        except CassetteMissError:
-            raise end from None
-    assert "tool new" in caught.value.__notes__[0]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -270,16 +218,6 @@ def test_success_clears_up(world: World) -> None:
     assert files() == ["c.yaml"]
 
 
-def test_one_writer(world: World) -> None:
-    """A second recording to the same cassette is refused while the first is open, and changes nothing."""
-    with use_cassette("c", mode="once"):
-        with pytest.raises(CassetteLockedError), use_cassette("c", mode="all"):
-            pass
-        ask(world, "a")
-    assert entries() == ["a"]
-    assert is_unlocked()
-
-
 # -- ways out --------------------------------------------------------------------------------------------------
 
 
@@ -292,17 +230,12 @@ def nothing_is_left() -> bool:
 def test_integration_that_fails_to_connect(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failure on entry undoes all that was done: no lock, no journal, no guard, and the next session works."""
 
-    def broken(message: str) -> Callable[..., Any]:
-        """Return a function that fails."""
-
-        def fail(*_: Any, **__: Any) -> Any:
-            raise RuntimeError(message)
-
-        return fail
+    def broken(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("cannot connect")
 
     before = integrations._open  # tracebacks of other tests may hold contexts of replays, which keeps them connected
     with monkeypatch.context() as patch:
-        patch.setattr(type(integrations), "connect", broken("cannot connect"))
+        patch.setattr(type(integrations), "connect", broken)
         with pytest.raises(RuntimeError, match="cannot connect"):
             use_cassette("c", mode="once").__enter__()
     assert files() == []

@@ -15,7 +15,7 @@ from agenttape_core import use_cassette
 from agenttape_core.errors import AfterReplayWarning, AgentTapeHalt, CassetteMissError, NetworkBlockedError
 from agenttape_core.guard import process
 
-from .world import World, astream, record
+from .world import World, astream, in_thread, record, settle
 
 Program = Callable[[Callable[[], Any]], Callable[[], Any]]
 """Starts what it is given, and returns how to let it go on and to wait for it."""
@@ -25,15 +25,7 @@ def in_a_thread(action: Callable[[], Any]) -> Callable[[], Any]:
     """Run in a bare thread."""
     future: Future[Any] = Future()
     gate = threading.Event()
-
-    def run() -> None:
-        gate.wait()
-        try:
-            future.set_result(action())
-        except BaseException as error:
-            future.set_exception(error)
-
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=lambda: (gate.wait(), settle(future, action)))
     thread.start()
 
     def finish() -> Any:
@@ -46,11 +38,7 @@ def in_a_thread(action: Callable[[], Any]) -> Callable[[], Any]:
 
 def in_a_thread_of_a_thread(action: Callable[[], Any]) -> Callable[[], Any]:
     """Run in a thread that a thread starts after the replay."""
-
-    def nested() -> Any:
-        return in_a_thread(action)()
-
-    return in_a_thread(nested)
+    return in_a_thread(lambda: in_thread(action))
 
 
 def in_a_loop_of_a_thread(action: Callable[[], Any]) -> Callable[[], Any]:
@@ -79,26 +67,17 @@ def in_a_pool(action: Callable[[], Any]) -> Callable[[], Any]:
 def in_a_callback(action: Callable[[], Any]) -> Callable[[], Any]:
     """Run in a callback of an event loop, with the context in which it was asked for."""
     loop = asyncio.new_event_loop()
-    future: asyncio.Future[Any] = loop.create_future()
-
-    def run() -> None:
-        try:
-            future.set_result(action())
-        except BaseException as error:
-            future.set_exception(error)
+    future: Any = loop.create_future()
 
     async def ask() -> None:
-        loop.call_soon(run)
-
-    async def wait() -> Any:
-        return await future
+        loop.call_soon(settle, future, action)
 
     asking = loop.create_task(ask())
 
     def finish() -> Any:
         try:
             loop.run_until_complete(asking)
-            return loop.run_until_complete(wait())
+            return loop.run_until_complete(future)
         finally:
             loop.close()
 
@@ -220,9 +199,7 @@ def test_session_that_is_left_in_another_context(world: World) -> None:
     record(world, "a")
     block = use_cassette("c", on_unused="ignore")
     block.__enter__()
-    thread = threading.Thread(target=lambda: block.__exit__(None, None, None))
-    thread.start()
-    thread.join()
+    in_thread(lambda: block.__exit__(None, None, None))
     assert world.tool("b") == "b 2"
 
 

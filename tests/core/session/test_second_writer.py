@@ -20,7 +20,7 @@ from agenttape_core.schema import Header
 from agenttape_core.storage import Journal, leftover_journals, recover
 from agenttape_core.storage.lock import holder
 
-from .world import CASSETTE, World, entries, files, record
+from .world import CASSETTE, World, entries, files, in_threads, record
 
 # Python 3.12 warns of forks in processes with threads, and some of other tests may be about to end.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
@@ -55,34 +55,24 @@ def test_another_name_of_the_same_file_is_refused_too(world: World, project: Pat
 
 def test_another_thread_is_refused(world: World) -> None:
     """Of many threads that begin at once, exactly one may record at any time, and no file is left over."""
-    inside, most, entered, refused = 0, 0, 0, 0
-    lock, start = threading.Lock(), threading.Barrier(6)
+    inside = threading.Lock()
+    start = threading.Barrier(6)
+    is_alone: list[bool] = []
 
-    def work() -> None:
-        nonlocal inside, most, entered, refused
+    def work(_: int) -> None:
         start.wait()
         for _ in range(15):
             try:
                 with use_cassette("c", mode="all"):
-                    with lock:
-                        inside, entered = inside + 1, entered + 1
-                        most = max(most, inside)
+                    is_alone.append(inside.acquire(blocking=False))
                     world.tool("a")
-                    with lock:
-                        inside -= 1
+                    inside.release()
             except CassetteLockedError:
-                with lock:
-                    refused += 1
+                pass
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert most == 1
-    assert entered + refused == 90
-    assert entered > 0
+    in_threads(work, range(6))
+    assert is_alone
+    assert all(is_alone)
     assert files() == ["c.yaml"]
     assert entries() == ["a"]
 
@@ -110,52 +100,44 @@ async def test_another_task_is_refused(world: World) -> None:
 OTHER = """
 import sys
 from agenttape_core import use_cassette
-from agenttape_core.errors import CassetteLockedError
-try:
-    with use_cassette("c", mode="all"):
-        print("recording", flush=True)
-        sys.stdin.read()
-except CassetteLockedError as error:
-    print(error.problem, flush=True)
+with use_cassette("c", mode="all"):
+    print("recording", flush=True)
+    sys.stdin.read()
 """
 
 
-def another_process() -> subprocess.Popen[str]:
-    """A process that records until its input ends."""
-    return subprocess.Popen([sys.executable, "-c", OTHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+@pytest.fixture
+def another_process() -> Iterator[subprocess.Popen[str]]:
+    """A process that records until its input ends; it has begun."""
+    command = [sys.executable, "-c", OTHER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "recording\n"
+        yield other
+        other.kill()
 
 
 @pytest.mark.process
-def test_another_process_is_refused(world: World) -> None:
-    """In either direction; after the one has ended, the other may."""
-    with use_cassette("c", mode="all"), another_process() as other:
-        assert other.communicate()[0].startswith(f"another session (process {os.getpid()})")
-
-    with another_process() as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "recording\n"
-        with pytest.raises(CassetteLockedError, match=f"process {other.pid}"), use_cassette("c", mode="all"):
-            pytest.fail("it was entered")
-        other.communicate()
+def test_another_process_is_refused(world: World, another_process: subprocess.Popen[str]) -> None:
+    """While a process records, others are refused; after it has ended, they may."""
+    refused = pytest.raises(CassetteLockedError, match=f"process {another_process.pid}")
+    with refused, use_cassette("c", mode="all"):
+        pytest.fail("it was entered")
+    another_process.communicate()
     assert record(world, "a")
     assert files() == ["c.yaml"]
 
 
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a signal that ends a process at once")
-def test_the_lock_of_a_dead_process_is_free(world: World) -> None:
+def test_the_lock_of_a_dead_process_is_free(world: World, another_process: subprocess.Popen[str]) -> None:
     """What a killed process leaves neither blocks nor stays, though its file still names it."""
-    with another_process() as other:
-        assert other.stdout is not None
-        other.stdout.readline()
-        other.send_signal(signal.SIGKILL)
-        other.communicate()
+    another_process.send_signal(signal.SIGKILL)
+    another_process.communicate()
     (lock,) = Path("cassettes").glob(".*.lock")
-    assert str(other.pid) in lock.read_text()
+    assert str(another_process.pid) in lock.read_text()
     assert holder(CASSETTE.absolute()) is None
-
     record(world, "a")
-
     assert [path.name for path in Path("cassettes").iterdir()] == ["c.yaml"]
 
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from agenttape_core.integration import current_session
 from agenttape_core.integration.threads import register_lazy_stream
 from agenttape_core.lifecycle.presence import Presence
 
-from .world import World, ask, reaches_out, record
+from .world import World, ask, in_thread, reaches_out, record, settle
 
 Make = Callable[[World], Any]
 
@@ -49,20 +50,7 @@ def _in_a_pool(world: World) -> Coroutine[Any, Any, str]:
 
 
 def _in_a_thread(world: World) -> Iterator[str]:
-    got: list[Any] = []
-
-    def run() -> None:
-        try:
-            got.append(world.tool("late"))
-        except BaseException as error:
-            got.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join(20)
-    if isinstance(got[0], BaseException):
-        raise got[0]
-    yield got[0]
+    yield in_thread(lambda: world.tool("late"))
 
 
 def read(stream: Any) -> Any:
@@ -107,16 +95,9 @@ def test_read_after_a_recording(world: World, make: Make) -> None:
 def test_thread_that_is_started_after_a_replay(world: World) -> None:
     """It belongs to the replay that it was made in."""
     record(world, "a")
-    missed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            world.tool("late")
-        except CassetteMissError as error:
-            missed.append(error)
-
+    done: Future[str] = Future()
     with use_cassette("c", on_unused="ignore"):
-        thread = threading.Thread(target=run)
+        thread = threading.Thread(target=settle, args=(done, lambda: world.tool("late")))
 
     def late() -> None:
         thread.start()
@@ -124,7 +105,7 @@ def test_thread_that_is_started_after_a_replay(world: World) -> None:
 
     with pytest.warns(AfterReplayWarning):
         late()
-    assert len(missed) == 1
+    assert isinstance(done.exception(), CassetteMissError)
     assert world.reached == ["a"]
 
 
