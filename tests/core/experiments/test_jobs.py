@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import random
 import threading
 import time
@@ -80,10 +82,7 @@ def recorded(program: Callable[[], Any], folder: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("program", "experiment"),
-    [(side_by_side, faults), (in_threads, faults), (side_by_side, flaky), (in_threads, why)],
-)
+@pytest.mark.parametrize(("program", "experiment"), [(side_by_side, faults), (side_by_side, flaky), (in_threads, why)])
 def test_same(program: Callable[[], Any], experiment: Callable[..., Any], tmp_path: Path) -> None:
     """What is found with four jobs is what is found with one, and several threads have run the program."""
     path = recorded(program, tmp_path)
@@ -111,22 +110,6 @@ def test_the_lock_of_all_pools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     faults(in_threads, path, jobs=4)
     assert waited_for
     assert id(pools._global_shutdown_lock) not in waited_for
-
-
-@pytest.mark.slow
-def test_interrupted(tmp_path: Path) -> None:
-    """Ctrl-C keeps the faults that came first, and starts no more."""
-    path = recorded(side_by_side, tmp_path)
-    runs: list[None] = []
-
-    def interrupt() -> None:
-        runs.append(None)
-        if len(runs) == 6:
-            raise KeyboardInterrupt
-
-    found = faults(side_by_side, path, jobs=2, on_run=interrupt)
-    assert found.untried
-    assert found.cells == faults(side_by_side, path).cells[: len(found.cells)]
 
 
 @pytest.mark.parametrize("jobs", [0, True, "2"])
@@ -167,3 +150,95 @@ def test_own_experiment(tmp_path: Path) -> None:
     found = [drive(program_of(side_by_side), experiment(), jobs=jobs) for jobs in (1, 3)]
     assert found[0] == found[1]
     assert independent([]) == []
+
+
+async def answer() -> str:
+    """Look up two places side by side, and ask about both."""
+    facts = await asyncio.gather(look_up("Lucia"), look_up("Dune"))
+    return await ask(", ".join(facts))
+
+
+@pytest.fixture
+def cassette(tmp_path: Path) -> Path:
+    """The recorded run."""
+    with use_cassette(tmp_path / "run.yaml", mode="once"):
+        asyncio.run(answer())
+    return tmp_path / "run.yaml"
+
+
+def after(runs: int) -> Callable[[], None]:
+    """Return what interrupts an experiment after some runs."""
+    count = itertools.count(1)
+
+    def interrupt() -> None:
+        if next(count) == runs:
+            raise KeyboardInterrupt
+
+    return interrupt
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_interrupted_faults(cassette: Path, tmp_path: Path, jobs: int) -> None:
+    """The cells that came first are in the matrix, which shows how many weren't tried; a later run tries those."""
+    whole = faults(answer, cassette)
+    found = faults(answer, cassette, jobs=jobs, on_run=after(6))
+    assert found.untried
+    assert found.cells == whole.cells[: len(found.cells)]
+    assert f"interrupted: {found.untried} faults not tried" in str(found)
+    report = tmp_path / "report.json"
+    report.write_text(json.dumps({"tests": [found.to_dict()]}))
+    runs: list[None] = []
+    resumed = faults(answer, cassette, resume=report, on_run=lambda: runs.append(None))
+    assert len(runs) == 2 + found.untried, "a plain run and a control besides"
+    assert resumed == whole
+
+
+@pytest.mark.slow
+def test_interrupted_orders(cassette: Path) -> None:
+    """The orders that were tried are no proof that all are the same."""
+    assert (orders(answer, cassette).orders, orders(answer, cassette).is_exhaustive) == (2, True)
+    found = orders(answer, cassette, on_run=after(5))
+    assert (found.orders, found.is_exhaustive, found.is_whole) == (1, False, False)
+    assert "interrupted" in str(found)
+
+
+def test_interrupted_why(cassette: Path) -> None:
+    """The links that were tested are shown."""
+    found = why(answer, cassette, on_run=after(5))
+    assert [edge.source for edge in found.links] == [1]
+    assert "interrupted: not each recorded answer was tried" in str(found)
+
+
+@pytest.mark.slow
+def test_interrupted_shrink(cassette: Path) -> None:
+    """The cassette that was found so far is written, and still fails."""
+
+    async def fails() -> None:
+        """Fail by what the model says."""
+        assert "LUCIA" not in await answer()
+
+    found = shrink(fails, cassette, on_run=after(12))
+    assert not found.is_minimal
+    assert found.replays < shrink(fails, cassette, to=cassette.with_name("whole.yaml")).replays
+    assert found.cassette.is_file()
+
+
+@pytest.mark.slow
+def test_interrupted_flaky(cassette: Path) -> None:
+    """The parts that were varied are shown, with their samples, and no other part is begun."""
+    part: Any = flaky(answer, cassette, samples=3, processes=0, on_run=after(3))
+    assert [(group.part, len(group.samples), group.skipped) for group in part.groups] == [("code", 2, "interrupted")]
+    late: Any = flaky(answer, cassette, samples=3, processes=0, on_run=after(8))
+    assert [(group.part, group.skipped) for group in late.groups] == [("code", ""), ("order", "interrupted")]
+    found: Any = flaky(answer, cassette, samples=3, processes=0, on_run=after(5))
+    assert [group.part for group in found.groups] == ["code"]
+    assert "interrupted: not all parts were tried" in found.notes
+
+
+def test_what_does_not_keep_anything(cassette: Path) -> None:
+    """Before there is anything to compare with, an interruption is one."""
+    with pytest.raises(KeyboardInterrupt):
+        faults(answer, cassette, on_run=after(1))
+    with pytest.raises(ConfigurationError, match="not a report of this experiment as JSON"):
+        faults(answer, cassette, resume=cassette)

@@ -228,12 +228,6 @@ def test_equal_keys_of_other_parts() -> None:
     assert (first.body, second.body, third.body) == ({"a": [1]}, {"a": ["k"], "b": [2]}, {"a": [3]})
 
 
-def test_body_is_as_asked() -> None:
-    """The canonical question keeps the request as plain data, lists as lists."""
-    body = {"messages": [{"role": "user"}, "text"], "stop": [], "n": 1, "nothing": None}
-    assert asked(body).body == body
-
-
 def test_later_changes_do_not_reach_back() -> None:
     """What the caller does to its request afterwards does not change the question."""
     message = {"role": "user", "content": ["hi"]}

@@ -103,14 +103,6 @@ def test_as_the_model_says(
     assert len(recordings) == len(rows)
 
 
-def test_rungs() -> None:
-    """A call finds its own recording although an equal one was recorded before it elsewhere."""
-    recordings = RecordingIndex([row(1, "f", "a"), row(2, "f", "b")])
-    assert take(recordings, request("f"), "b") == Candidate(2, "exact")
-    assert take(recordings, request("f"), "b") == Candidate(1, "request")
-    assert take(recordings, request("f"), "b") is None
-
-
 def test_a_plain_answer_is_taken_in_one_step() -> None:
     """A recording of the same request is taken as it would be found and used: its own first, each once."""
     rows = [row(1, "f", "a"), row(2, "f", "b")]
@@ -129,14 +121,6 @@ def test_more_to_decide_on_is_not_taken() -> None:
     assert recordings.unused([1, 2, 3]) == [1, 2, 3]
     recordings.also_match([lambda asked, recorded: False])
     assert recordings.take(request("g"), "b") is None
-
-
-def test_other_requests_only_when_asked() -> None:
-    """Another request at the same address, or the next in order, is replayed only to who asks for that, and says so."""
-    rows = [row(1, "f", "a"), row(2, "g", "b")]
-    assert take(RecordingIndex(rows), request("h"), "b") is None
-    assert take(RecordingIndex(rows, ("exact", "address")), request("h"), "b") == Candidate(2, "address", same=False)
-    assert take(RecordingIndex(rows, ("ordered",)), request("h"), "b") == Candidate(1, "ordered", same=False)
 
 
 def test_kinds_are_never_mixed() -> None:

@@ -135,7 +135,7 @@ def test_random_programs_on_uvloop(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("seed", [5, 6, 12])
+@pytest.mark.parametrize("seed", [5, *(pytest.param(seed, marks=pytest.mark.night) for seed in (6, 12))])
 def test_changed_programs_end_beside_a_thread_that_polls(seed: int, tmp_path: Path) -> None:
     """A replay of a program that has another thread ends soon with a miss, whatever polls in the background."""
     polls = 0

@@ -119,22 +119,6 @@ async def shared_state(service: Service) -> Any:
     return log
 
 
-async def streams(service: Service) -> Any:
-    """Read streams side by side; leave one early."""
-    log: list[str] = []
-
-    async def one(name: str) -> None:
-        async for word in service.words(name):
-            log.append(word)
-            await asyncio.sleep(0)
-            if word == "b2":
-                break
-        log.append(await service.ask(name))
-
-    await asyncio.gather(*map(one, "abc"))
-    return log
-
-
 async def leaving(service: Service) -> Any:
     """Leave streams that take a while to end, beside tasks that go on."""
     log: list[str] = []
@@ -153,26 +137,6 @@ async def leaving(service: Service) -> Any:
             log.append(f"{name}{number}")
 
     await asyncio.gather(read("a"), step("b"), read("c"), asking(service, "d", log))
-    return log
-
-
-async def queue(service: Service) -> Any:
-    """Produce and consume."""
-    items: asyncio.Queue[str | None] = asyncio.Queue()
-    log: list[str | None] = []
-
-    async def produce(name: str) -> None:
-        for number in range(3):
-            await items.put(await service.ask(f"{name}{number}"))
-        await items.put(None)
-
-    async def consume() -> None:
-        while log.count(None) < 3:
-            log.append(item := await items.get())
-            if item is not None:
-                log.append(await service.ask(f"consumed {item}"))
-
-    await asyncio.gather(consume(), *map(produce, "xyz"))
     return log
 
 
@@ -270,7 +234,7 @@ async def effects(service: Service) -> Any:
     return log
 
 
-@pytest.mark.parametrize("program", [shared_state, streams, leaving, queue, threads_alone, posts, group, effects])
+@pytest.mark.parametrize("program", [shared_state, leaving, threads_alone, posts, group, effects])
 def test_a_replay_goes_as_the_recording_went(program: Program, tmp_path: Path, replays: int) -> None:
     """All that tasks note of each other is in the recorded order, in each of several recordings and replays."""
     for seed in range(replays):
@@ -606,7 +570,7 @@ def test_loops_of_one_session_keep_their_own_order(tmp_path: Path) -> None:
     service = Service(1)
 
     def program() -> list[Any]:
-        return [asyncio.run(way(service)) for way in (shared_state, queue, shared_state, streams)]
+        return [asyncio.run(way(service)) for way in (shared_state, threads_alone, shared_state)]
 
     recorded_as_replayed(tmp_path / "c.yaml", program, 1, service)
 

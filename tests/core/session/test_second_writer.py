@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -74,26 +73,6 @@ def test_another_thread_is_refused(world: World) -> None:
     assert is_alone
     assert all(is_alone)
     assert files() == ["c.yaml"]
-    assert entries() == ["a"]
-
-
-async def test_another_task_is_refused(world: World) -> None:
-    """Two tasks of one event loop are two sessions."""
-    opened, done = asyncio.Event(), asyncio.Event()
-
-    async def first() -> None:
-        async with use_cassette("c", mode="all"):
-            await world.atool("a")
-            opened.set()
-            await done.wait()
-
-    running = asyncio.create_task(first())
-    await opened.wait()
-    with pytest.raises(CassetteLockedError):
-        async with use_cassette("c", mode="all"):
-            pytest.fail("it was entered")
-    done.set()
-    await running
     assert entries() == ["a"]
 
 

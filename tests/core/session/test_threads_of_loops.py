@@ -169,21 +169,7 @@ async def a_job_before_a_timer(world: World) -> list[str]:
     return [*log, await world.ask("done?")]
 
 
-async def a_timeout_before_a_call(world: World) -> list[str]:
-    """Set a timeout that is due before the call begins, if the machine is as busy as it is in the replay."""
-    log: list[str] = []
-    try:
-        async with asyncio.timeout(0.01):
-            world.dawdle()
-            await asyncio.sleep(0)
-            log.append("asks")
-            log.append(await world.ask("in time?"))
-    except TimeoutError:
-        log.append("late")
-    return log
-
-
-PROGRAMS = [two_drivers, a_driver_beside_a_call, a_thread_that_posts, a_job_before_a_timer, a_timeout_before_a_call]
+PROGRAMS = [two_drivers, a_driver_beside_a_call, a_thread_that_posts, a_job_before_a_timer]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
