@@ -26,20 +26,15 @@ class Service:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        self.words = boundary(self._words, name="words")
 
-    @property
-    def words(self) -> Callable[[str], AsyncIterator[str]]:
-        """Streams four words; what begins with `!` fails after the first one."""
-
-        @boundary
-        async def words(question: str) -> AsyncIterator[str]:
-            for number in range(4):
-                await asyncio.sleep(self.random.choice(LATENCIES))
-                if number and question.startswith("!"):
-                    raise ValueError(question)
-                yield f"{question}{number}"
-
-        return words
+    async def _words(self, question: str) -> AsyncIterator[str]:
+        """Stream four words; what begins with `!` fails after the first one."""
+        for number in range(4):
+            await asyncio.sleep(self.random.choice(LATENCIES))
+            if number and question.startswith("!"):
+                raise ValueError(question)
+            yield f"{question}{number}"
 
     async def ask_on(self, log: Log, when: int | None) -> None:
         """Read another stream; the collector comes at the moment, if that is one of its words."""

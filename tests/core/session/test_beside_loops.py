@@ -42,18 +42,16 @@ class World:
     def __init__(self) -> None:
         self.gone = False
         self.draws = random.Random()
+        self.ask = boundary("call", name="ask")(self._ask)
+        self.aask = boundary("call", name="aask")(self._aask)
 
-        @boundary("call")
-        def ask(question: str) -> str:
-            time.sleep(self._delay())
-            return f"{question}!"
+    def _ask(self, question: str) -> str:
+        time.sleep(self._delay())
+        return f"{question}!"
 
-        @boundary("call")
-        async def aask(question: str) -> str:
-            await asyncio.sleep(self._delay())
-            return f"{question}!"
-
-        self.ask, self.aask = ask, aask
+    async def _aask(self, question: str) -> str:
+        await asyncio.sleep(self._delay())
+        return f"{question}!"
 
     def _delay(self) -> float:
         assert not self.gone, "was reached"

@@ -25,6 +25,8 @@ class World:
 
     def __init__(self) -> None:
         self.gone = False
+        self.ask = boundary("call", name="ask")(self._ask)
+        self.hang = boundary("call", name="hang")(self._hang)
 
     def hold_up(self) -> None:
         """Hold the event loop up in a replay."""
@@ -35,29 +37,17 @@ class World:
         """Compute for as long as that in a replay."""
         hashlib.pbkdf2_hmac("sha256", b"", b"", 400_000 if self.gone else 1)
 
-    @property
-    def ask(self) -> Callable[[str], Awaitable[str]]:
-        """Answers after a round of the loop."""
+    async def _ask(self, question: str) -> str:
+        """Answer after a round of the loop."""
+        assert not self.gone, "was reached"
+        await asyncio.sleep(0)
+        return f"{question}!"
 
-        @boundary("call")
-        async def ask(question: str) -> str:
-            assert not self.gone, "was reached"
-            await asyncio.sleep(0)
-            return f"{question}!"
-
-        return ask
-
-    @property
-    def hang(self) -> Callable[[str], Awaitable[str]]:
-        """Never answers."""
-
-        @boundary("call")
-        async def hang(_: str) -> str:
-            assert not self.gone, "was reached"
-            await asyncio.Event().wait()
-            return ""
-
-        return hang
+    async def _hang(self, _: str) -> str:
+        """Never answer."""
+        assert not self.gone, "was reached"
+        await asyncio.Event().wait()
+        return ""
 
 
 async def due_rounds_before_a_call(world: World) -> list[str]:

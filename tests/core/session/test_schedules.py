@@ -35,52 +35,30 @@ class Service:
     def __init__(self, seed: int) -> None:
         self.gone = False
         self.random = random.Random(seed)
+        self.ask = boundary(self._ask, name="ask")
+        self.words = boundary(self._words, name="words")
 
-    async def wait(self, among: tuple[float | None, ...] = LATENCIES) -> None:
+    async def wait(self) -> None:
         """Wait for a random time."""
         assert not self.gone, "was reached"
-        seconds = self.random.choice(among)
+        seconds = self.random.choice(LATENCIES)
         if seconds is not None:
             await asyncio.sleep(seconds)
 
-    @property
-    def ask(self) -> Callable[[str], Awaitable[str]]:
-        """Answers."""
+    async def _ask(self, question: str) -> str:
+        """Answer."""
+        await self.wait()
+        return f"{question}!"
 
-        @boundary
-        async def ask(question: str) -> str:
-            await self.wait()
-            return f"{question}!"
-
-        return ask
-
-    @property
-    def words(self) -> Callable[[str], AsyncIterator[str]]:
-        """Answers in words."""
-
-        @boundary
-        async def words(question: str) -> AsyncIterator[str]:
+    async def _words(self, question: str) -> AsyncIterator[str]:
+        """Answer in words, and take a while to end."""
+        try:
             for number in range(4):
                 await self.wait()
                 yield f"{question}{number}"
-
-        return words
-
-    @property
-    def long_words(self) -> Callable[[str], AsyncIterator[str]]:
-        """Answers in words, and takes its time to end."""
-
-        @boundary
-        async def long_words(question: str) -> AsyncIterator[str]:
-            try:
-                for number in range(4):
-                    await self.wait()
-                    yield f"{question}{number}"
-            finally:
-                for _ in range(self.random.choice((0, 1, 3))):
-                    await self.wait()
-
-        return long_words
+        finally:
+            for _ in range(self.random.choice((0, 1, 3))):
+                await self.wait()
 
     def work(self, name: str) -> str:
         """Work in a thread for a random time, in the replay too."""
@@ -124,7 +102,7 @@ async def leaving(service: Service) -> Any:
     log: list[str] = []
 
     async def read(name: str) -> None:
-        stream = service.long_words(name)
+        stream = service.words(name)
         async for word in stream:
             log.append(word)
             break

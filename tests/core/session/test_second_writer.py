@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from agenttape_core.schema import Header
 from agenttape_core.storage import Journal, leftover_journals, recover
 from agenttape_core.storage.lock import holder
 
-from .world import CASSETTE, World, entries, files, in_threads, record
+from .world import CASSETTE, World, entries, files, fork, in_threads, record, status_of
 
 # Python 3.12 warns of forks in processes with threads, and some of other tests may be about to end.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
@@ -174,34 +174,23 @@ def test_a_file_system_without_locks_is_told(project: Path, monkeypatch: pytest.
         pytest.fail("it was entered")
 
 
-def in_fork(work: Any) -> int:
-    """Do something in a fork; the status it ends with is what the work returns."""
-    process = os.fork()
-    if process == 0:
-        try:
-            os._exit(work())
-        except BaseException:
-            os._exit(99)
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+def is_refused(action: Callable[[], object]) -> bool:
+    """Whether an action is refused because it is done in a fork."""
+    try:
+        action()
+    except SessionStateError as error:
+        return "forked" in str(error)
+    return False
 
 
 @pytest.mark.process
 @forks
 def test_a_fork_does_not_write_to_the_journal_of_its_parent(world: World) -> None:
     """Two processes would each count the lines alone; the fork is refused, and its parent records on."""
-
-    def work() -> int:
-        try:
-            world.tool("in the fork")
-        except SessionStateError as error:
-            return 7 if "forked" in str(error) else 8
-        return 0
-
     with use_cassette("c", mode="all"):
         world.tool("a")
-        assert in_fork(work) == 7
+        assert status_of(fork(lambda: is_refused(lambda: world.tool("in the fork")))) == 1
         world.tool("b")
-
     assert entries() == ["a", "b"]
 
 
@@ -212,15 +201,7 @@ def test_a_fork_that_leaves_the_session_leaves_everything_to_its_parent(world: W
     session = use_cassette("c", mode="all")
     session.__enter__()
     world.tool("a")
-
-    def work() -> int:
-        try:
-            session.__exit__(None, None, None)
-        except SessionStateError:
-            return 7
-        return 0
-
-    assert in_fork(work) == 7
+    assert status_of(fork(lambda: is_refused(lambda: session.__exit__(None, None, None)))) == 0
     with pytest.raises(CassetteLockedError), use_cassette("c", mode="all"):
         pytest.fail("it was entered")
     session.__exit__(None, None, None)

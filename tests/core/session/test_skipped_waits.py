@@ -51,6 +51,7 @@ class Service:
     def __init__(self, seed: int, **refusals: int) -> None:
         self.gone = False
         self.log: list[str] = []
+        self.ask = boundary(self._ask, name="ask")
         self._random = random.Random(seed)
         self._refusals = refusals
         self._left: dict[str, int] = {}
@@ -59,20 +60,14 @@ class Service:
         """Refuse again what was refused in the run before, and note what comes of this run."""
         self.log, self._left = [], dict(self._refusals)
 
-    @property
-    def ask(self) -> Callable[[str], Awaitable[str]]:
-        """Answers, or refuses."""
-
-        @boundary
-        async def ask(name: str) -> str:
-            assert not self.gone, "was reached"
-            await asyncio.sleep(self._random.choice((0, 0.001, 0.002)))
-            if self._left.get(name, 0):
-                self._left[name] -= 1
-                raise ConnectionError(name)
-            return f"{name}!"
-
-        return ask
+    async def _ask(self, name: str) -> str:
+        """Answer, or refuse."""
+        assert not self.gone, "was reached"
+        await asyncio.sleep(self._random.choice((0, 0.001, 0.002)))
+        if self._left.get(name, 0):
+            self._left[name] -= 1
+            raise ConnectionError(name)
+        return f"{name}!"
 
     async def asking(self, name: str) -> None:
         """Be asked again and again."""

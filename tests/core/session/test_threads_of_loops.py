@@ -32,20 +32,15 @@ class World:
     def __init__(self) -> None:
         self.gone = False
         self.goes_on = threading.Event()
+        self.ask = boundary("call", name="ask")(self._ask)
 
-    @property
-    def ask(self) -> Callable[[str], Awaitable[str]]:
-        """Answers when the program lets it."""
-
-        @boundary("call")
-        async def ask(question: str) -> str:
-            assert not self.gone, "was reached"
-            await asyncio.sleep(0)
-            while not self.goes_on.is_set():  # noqa: ASYNC110 - a thread sets it
-                await asyncio.sleep(0.001)
-            return f"{question}!"
-
-        return ask
+    async def _ask(self, question: str) -> str:
+        """Answer when the program lets it."""
+        assert not self.gone, "was reached"
+        await asyncio.sleep(0)
+        while not self.goes_on.is_set():  # noqa: ASYNC110 - a thread sets it
+            await asyncio.sleep(0.001)
+        return f"{question}!"
 
     def dawdle(self) -> None:
         """Take a while in a replay."""

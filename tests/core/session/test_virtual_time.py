@@ -158,8 +158,15 @@ def run(program: Program, path: Path, **options: Any) -> tuple[Any, Session]:
     return asyncio.run(runs())
 
 
+def recorded(program: Program, path: Path, seconds: Any) -> Path:
+    """Record a program whose calls have taken so long; return the cassette."""
+    run(program, path, mode="all")
+    took(path, seconds)
+    return path
+
+
 @pytest.mark.parametrize(
-    ("recorded", "seconds", "program", "result"),
+    ("asked", "seconds", "program", "result"),
     [
         (both, {1: 20, 2: 10}, both, [("b!", 10), ("a!", 20)]),
         (both, {1: 20, 2: 10}, under_timeout, ["a was given up at 5", "b was given up at 5"]),
@@ -178,16 +185,12 @@ def run(program: Program, path: Path, **options: Any) -> tuple[Any, Session]:
         (once, {1: 3}, polled, "a!"),
     ],
 )
-def test_time_passes_in_true_order(
-    tmp_path: Path, recorded: Program, seconds: Any, program: Program, result: Any
-) -> None:
+def test_time_passes_in_true_order(tmp_path: Path, asked: Program, seconds: Any, program: Program, result: Any) -> None:
     """Answers, timeouts and sleeps come when they would have come, and nobody waits for them.
 
     Both clocks pass with sleeps, and calls take no frozen time: as in the recording.
     """
-    path = tmp_path / "run.yaml"
-    run(recorded, path, mode="all")
-    took(path, seconds)
+    path = recorded(asked, tmp_path / "run.yaml", seconds)
     got, session = run(program, path, pace="virtual", on_unused="ignore")
     assert got == result
     assert session.report.nondeterminism == ()
@@ -195,9 +198,7 @@ def test_time_passes_in_true_order(
 
 def test_an_hour_takes_as_many_rounds_as_it_has_timers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop goes round for what there is to do, however long that takes."""
-    path, rounds = tmp_path / "run.yaml", []
-    run(both, path, mode="all")
-    took(path, {1: 3600, 2: 1800})
+    path, rounds = recorded(both, tmp_path / "run.yaml", {1: 3600, 2: 1800}), []
     once: Any = asyncio.BaseEventLoop._run_once  # type: ignore[attr-defined]
 
     def counted(loop: Any) -> None:
@@ -229,20 +230,17 @@ def test_a_loop_that_is_held_up_passes_to_its_next_timer_at_most(monkeypatch: py
 
 def test_a_delay_of_a_change_is_virtual(tmp_path: Path) -> None:
     """`late` takes no time either."""
-    path = tmp_path / "run.yaml"
-    run(both, path, mode="all")
-    took(path, {1: 1, 2: 2})
+    path = recorded(both, tmp_path / "run.yaml", {1: 1, 2: 2})
     assert run(both, path, pace="virtual", vary=Variation(changes={1: late(60)}))[0] == [("b!", 2), ("a!", 61)]
 
 
 def test_the_clock_of_a_loop_goes_on_after_the_session(tmp_path: Path) -> None:
     """It is never put back, and timers that are set then wait for real."""
-    run(both, tmp_path / "run.yaml", mode="all")
-    took(tmp_path / "run.yaml", {1: 20, 2: 10})
+    path = recorded(both, tmp_path / "run.yaml", {1: 20, 2: 10})
 
     async def program() -> None:
         began = now()
-        async with use_cassette(tmp_path / "run.yaml", pace="virtual"):
+        async with use_cassette(path, pace="virtual"):
             await both()
             inside = now()
         assert began + 20 <= inside <= now()
@@ -313,9 +311,9 @@ def test_a_thread_that_rests_while_its_loop_looks_at_it_is_not_missed(
 
 def test_a_thread_that_is_given_up_delays_nobody(tmp_path: Path) -> None:
     """A loop that closes wakes the threads that wait in it, whether or not the session ends before it."""
-    path = tmp_path / "run.yaml"
-    run(looked, path, mode="all")
-    took(path, {1: 200})  # since Python 3.12, a loop that closes gives its threads 300 seconds
+    path = recorded(
+        looked, tmp_path / "run.yaml", {1: 200}
+    )  # since Python 3.12, a loop that closes gives its threads 300 seconds
 
     async def given_up() -> str:
         try:
@@ -364,15 +362,13 @@ def test_what_is_executed_cannot_be_held(tmp_path: Path, options: dict[str, Any]
 
 def test_a_recording_takes_the_time_that_it_takes(tmp_path: Path) -> None:
     """The option may stay while a cassette is recorded."""
-    recorded, _ = run(read, tmp_path / "run.yaml", mode="once", pace="virtual")
-    assert run(read, tmp_path / "run.yaml", mode="once", pace="virtual")[0] == recorded
+    results = [run(read, tmp_path / "run.yaml", mode="once", pace="virtual")[0] for _ in range(2)]
+    assert results[0] == results[1]
 
 
 def test_a_cassette_without_times_is_refused(tmp_path: Path) -> None:
     """It is said which calls have none."""
-    path = tmp_path / "run.yaml"
-    run(both, path, mode="all")
-    took(path, {2: 1})
+    path = recorded(both, tmp_path / "run.yaml", {2: 1})
     with pytest.raises(ConfigurationError, match=r"how long 1 call took \(1\)"):
         run(both, path, pace="virtual")
 

@@ -5,7 +5,9 @@ The boundaries are what `agenttape_core.integration` tells integration authors t
 
 from __future__ import annotations
 
+import os
 import queue
+import signal
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
@@ -92,6 +94,26 @@ def in_threads(one: Callable[[V], object], given: Iterable[V]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def fork(work: Callable[[], object]) -> int:
+    """Fork a child that does something, and return its number.
+
+    It exits with 0, with 2 if that is false, or with 3 if it raises. A session that has failed makes 1 of 0.
+    """
+    if not (child := os.fork()):
+        code = 3
+        try:
+            signal.alarm(20)  # if it hangs
+            code = 0 if work() else 2
+        finally:
+            os._exit(code)
+    return child
+
+
+def status_of(child: int) -> int:
+    """Wait for a child, and return its exit code; the number of a signal, below zero, if that has ended it."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @contextmanager
