@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,7 +24,7 @@ from agenttape_core.errors import AgentTapeHalt, NetworkBlockedError
 from agenttape_core.lifecycle.derived import deriving
 
 from ...kit.installed import install
-from ...kit.serving import serving
+from ...kit.serving import LastingHello, serving
 from .world import OlderThread, World, in_thread, in_threads, record, refused
 
 OUTSIDE = ("192.0.2.1", 9)  # TEST-NET-1 of RFC 5737: no such host anywhere
@@ -41,19 +41,13 @@ class Server(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}"
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(LastingHello):
+    """Says hello, and keeps a log of what it was asked."""
 
-    def do_GET(self) -> None:
+    def log_request(self, *_: object) -> None:
+        """Note the path."""
         server: Any = self.server
         server.asked.append(self.path)
-        self.send_response(200)
-        self.send_header("Content-Length", "5")
-        self.end_headers()
-        self.wfile.write(b"hello")
-
-    def log_message(self, *_args: object) -> None:
-        """Say nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -140,51 +134,44 @@ def by_async_httpx(url: str, stack: ExitStack) -> Callable[[], object]:
     return lambda: runner.run(get())
 
 
-KEPT = pytest.mark.parametrize(
-    "client", [by_http_client, by_makefile, by_httpx, by_requests, by_asyncio, by_async_httpx]
-)
-
-
-@KEPT
-def test_connection_from_before_the_replay(world: World, server: Server, client: Callable[..., Any]) -> None:
-    """A send on it is refused like a connection: nothing arrives, nobody waits, and the session fails."""
+@pytest.fixture
+def kept(world: World, server: Server, request: pytest.FixtureRequest) -> Iterator[Callable[[], object]]:
+    """A client whose connection is older than a replay of `c`, and has been used."""
     record(world, "a")
     with ExitStack() as stack:
-        get = client(server.url, stack)
+        get: Callable[[], object] = request.param(server.url, stack)
         assert get() == b"hello"
-        replay = use_cassette("c", on_unused="ignore")
-        with pytest.raises(NetworkBlockedError) as caught, replay as session, suppress(BaseException):
-            get()
-        assert f"send on the open connection to 127.0.0.1:{server.server_port}" in str(caught.value)
-        assert len(session.report.blocked) >= 1
+        yield get
+
+
+@pytest.mark.parametrize(
+    "kept", [by_http_client, by_makefile, by_httpx, by_requests, by_asyncio, by_async_httpx], indirect=True
+)
+def test_connection_from_before_the_replay(server: Server, kept: Callable[[], object]) -> None:
+    """A send on it is refused like a connection: nothing arrives, nobody waits, and the session fails."""
+    with refused(f"send on the open connection to 127.0.0.1:{server.server_port}"), suppress(BaseException):
+        kept()
     assert server.asked == ["/"]
 
 
-def test_who_started_the_program_does_not_excuse_it(world: World, server: Server) -> None:
+@pytest.mark.parametrize("kept", [by_http_client], indirect=True)
+def test_who_started_the_program_does_not_excuse_it(server: Server, kept: Callable[[], object]) -> None:
     """A debugger or a worker of xdist is on the stack of all that it runs; only what it sends itself is let through."""
-    record(world, "a")
     below: dict[str, Any] = {"__name__": "execnet.gateway_base"}
     exec("def run(program): return program()\ndef send(sock): sock.send(b'GET / HTTP/1.0\\r\\n\\r\\n')", below)
-    with ExitStack() as stack:
-        get = by_http_client(server.url, stack)
-        assert get() == b"hello"
-        own = stack.enter_context(socket.create_connection(("127.0.0.1", server.server_port)))
+    with socket.create_connection(("127.0.0.1", server.server_port)) as own:
         with refused("send on the open connection"):
             below["send"](own)
-            below["run"](get)
-        assert own.recv(4) == b"HTTP"
+            below["run"](kept)
+        assert own.makefile("rb").read().startswith(b"HTTP")
 
 
-@pytest.mark.parametrize("client", [by_http_client, by_async_httpx])
-def test_allowed_connection_from_before_the_replay(world: World, server: Server, client: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("kept", [by_http_client, by_async_httpx], indirect=True)
+def test_allowed_connection_from_before_the_replay(kept: Callable[[], object]) -> None:
     """It goes on if a new one would be allowed."""
-    record(world, "a")
-    with ExitStack() as stack:
-        get = client(server.url, stack)
-        assert get() == b"hello"
-        with use_cassette("c", on_unused="ignore", allow_hosts={"loopback"}):
-            assert get() == b"hello"
-        assert get() == b"hello"
+    with use_cassette("c", on_unused="ignore", allow_hosts={"loopback"}):
+        assert kept() == b"hello"
+    assert kept() == b"hello"
 
 
 def test_allowed_name_of_a_connection_from_before(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,15 +336,21 @@ def fetching_in_a_loop(url: str) -> str:
     return asyncio.run(fetch())
 
 
+def taped(way: Callable[[str], str], server: Server) -> Callable[[str], str]:
+    """Return a boundary that has fetched once, in the recording `c`."""
+    fetch = boundary("tool")(way)
+    with use_cassette("c", mode="all"):
+        fetch(server.url)
+    return fetch
+
+
 WAYS = pytest.mark.parametrize("way", [fetching, fetching_in_a_pool, fetching_in_a_thread, fetching_in_a_loop])
 
 
 @WAYS
 def test_live_call_reaches_out_and_its_program_does_not(server: Server, way: Callable[[str], str]) -> None:
     """The guard stays on beside a live call, before it, after it and while nothing executes."""
-    fetch = boundary("tool")(way)
-    with use_cassette("c", mode="all"):
-        fetch(server.url)
+    fetch = taped(way, server)
     with use_cassette("c", live={"tool"}):
         assert fetch(server.url) == "hello"
     with pytest.raises(NetworkBlockedError), use_cassette("c", live={"tool"}, on_unused="ignore"):
@@ -370,13 +363,10 @@ def test_live_call_reaches_out_and_its_program_does_not(server: Server, way: Cal
 @WAYS
 def test_live_call_reaches_what_allow_hosts_names(server: Server, way: Callable[[str], str]) -> None:
     """Where hosts are given, a live call reaches them and no others."""
-    fetch = boundary("tool")(way)
-    with use_cassette("c", mode="all"):
-        fetch(server.url)
+    fetch = taped(way, server)
     with use_cassette("c", live={"tool"}, allow_hosts={"loopback"}):
         assert fetch(server.url) == "hello"
-    refused = pytest.raises(NetworkBlockedError, match=r"by a live call .* with other allowed hosts")
-    with refused, use_cassette("c", live={"tool"}, allow_hosts={"api.example.com"}):
+    with refused(r"by a live call .* with other allowed hosts", live={"tool"}, allow_hosts={"api.example.com"}):
         fetch(server.url)
     assert len(server.asked) == 2
 
@@ -385,13 +375,11 @@ def test_live_call_reaches_what_allow_hosts_names(server: Server, way: Callable[
 @pytest.mark.parametrize("entry", ["loopback", "127.0.0.1", "{0}"])
 def test_host_of_live_calls_is_open_inside_them_only(server: Server, way: Callable[[str], str], entry: str) -> None:
     """Where calls are live, a host in `allow_hosts` is closed to all other code, and the error shows how to open it."""
-    place = urlsplit(server.url).netloc
-    fetch = boundary("tool")(way)
-    with use_cassette("c", mode="all"):
-        fetch(server.url)
-    with (
-        pytest.raises(NetworkBlockedError, match=r"outside of the live calls[^$]*allow_hosts={'program:loopback'}"),
-        use_cassette("c", live={"tool"}, allow_hosts={entry.format(place)}),
+    fetch = taped(way, server)
+    with refused(
+        r"outside of the live calls[^$]*allow_hosts={'program:loopback'}",
+        live={"tool"},
+        allow_hosts={entry.format(urlsplit(server.url).netloc)},
     ):
         assert fetch(server.url) == "hello"
         way(server.url)
@@ -400,20 +388,16 @@ def test_host_of_live_calls_is_open_inside_them_only(server: Server, way: Callab
 
 def test_program_beside_live_calls(server: Server) -> None:
     """An entry with `program:` is open to the whole program, at its port alone, and does not restrict live calls."""
-    place = urlsplit(server.url).netloc
-    fetch = boundary("tool")(fetching)
-    with use_cassette("c", mode="all"):
-        fetch(server.url)
-    with use_cassette("c", live={"tool"}, allow_hosts={f"program:{place}"}):
+    place = urlsplit(server.url)
+    fetch = taped(fetching, server)
+    with use_cassette("c", live={"tool"}, allow_hosts={f"program:{place.netloc}"}):
         assert fetching(server.url) == fetch(server.url) == "hello"
     with use_cassette("c", live={"tool"}, allow_hosts={"program:192.0.2.7"}):
         assert fetch(server.url) == "hello"
-    with use_cassette("c", on_unused="ignore", allow_hosts={f"program:{place}"}):
+    with use_cassette("c", on_unused="ignore", allow_hosts={f"program:{place.netloc}"}):
         assert fetching(server.url) == "hello"
-    with (
-        pytest.raises(NetworkBlockedError, match=rf"allow_hosts={{'program:loopback:{urlsplit(server.url).port}'}}"),
-        use_cassette("c", live={"tool"}, on_unused="ignore", allow_hosts={"program:127.0.0.1:9"}),
-    ):
+    opens = f"allow_hosts={{'program:loopback:{place.port}'}}"
+    with refused(opens, live={"tool"}, allow_hosts={"program:127.0.0.1:9"}):
         fetching(server.url)
 
 
@@ -423,9 +407,7 @@ def test_threads_of_a_client_that_is_older(server: Server, older_thread: OlderTh
     def fetch_there(url: str) -> str:
         return older_thread.result(lambda: fetching(url))
 
-    fetch = boundary("tool")(fetch_there)
-    with use_cassette("c", mode="all"):
-        fetch(server.url)
+    fetch = taped(fetch_there, server)
     with pytest.raises(NetworkBlockedError), use_cassette("c", live={"tool"}):
         assert fetch(server.url) == "hello"
         with suppress(NetworkBlockedError):
@@ -463,9 +445,7 @@ def test_task_that_outlives_a_live_call(server: Server) -> None:
 
 def test_run_that_diverges_from_its_recording(server: Server) -> None:
     """After the divergence, too, only calls that are executed reach out."""
-    fetch = boundary("tool")(fetching)
-    with use_cassette("c", mode="all"):
-        fetch(server.url)
+    fetch = taped(fetching, server)
     derivation = deriving("c", live={"tool"})
     with pytest.raises(NetworkBlockedError), derivation:
         assert fetch(server.url) == "hello"

@@ -150,33 +150,15 @@ def test_notes() -> None:
 
 def test_what_it_was_raised_from() -> None:
     """Handlers that look at the cause of an error (`raise … from`) find it, and the causes of that one."""
-
-    def raised_from() -> Exception:
-        try:
-            try:
-                try:
-                    raise DiskError(3)
-                except DiskError as error:
-                    raise SlottedError("here") from error
-            except SlottedError as error:
-                raise RateLimitError(429, retry_after=1.0) from error
-        except RateLimitError as error:
-            return error
-
-    def raised_from_nothing() -> Exception:
-        try:
-            try:
-                raise KeyError("inner")
-            except KeyError:
-                raise ValueError("outer") from None
-        except ValueError as error:
-            return error
-
-    error: Any = rebuild_error(through_a_file(raised_from()), PYTHON_VALUES)
+    limit, slotted = RateLimitError(429, retry_after=1.0), SlottedError("here")
+    limit.__cause__, slotted.__cause__ = slotted, DiskError(3)
+    error: Any = rebuild_error(through_a_file(limit), PYTHON_VALUES)
     assert type(error.__cause__) is SlottedError
     assert (type(error.__cause__.__cause__), error.__cause__.__cause__.code) == (DiskError, 3)
     assert error.__suppress_context__
-    assert rebuild_error(through_a_file(raised_from_nothing()), PYTHON_VALUES).__suppress_context__
+    from_none = ValueError("outer")
+    from_none.__cause__ = None  # as `raise … from None`
+    assert rebuild_error(through_a_file(from_none), PYTHON_VALUES).__suppress_context__
     assert not rebuild_error(through_a_file(ValueError("plain")), PYTHON_VALUES).__suppress_context__
 
 
@@ -327,8 +309,12 @@ def test_in_a_session(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_read_by_people() -> None:
     """A cassette names the type and the message of an error."""
+
+    def fail() -> None:
+        raise RateLimitError(429, retry_after=1.5)
+
     with use_cassette("e", mode="once"), pytest.raises(RateLimitError):
-        call("t", lambda: (_ for _ in ()).throw(RateLimitError(429, retry_after=1.5)))
+        call("t", fail)
     (interaction,) = open_cassette("cassettes/e.yaml").interactions()
     assert interaction.outcome.error is not None
     assert interaction.outcome.error.message == "status 429"
