@@ -84,12 +84,6 @@ def test_another_order_may_be_yours(tmp_path: Path) -> None:
 TODAY = "dt.datetime.now()"  # as code: a date here would be one of this module's
 
 
-@boundary("chat")
-def chat(text: Any) -> str:
-    """Answer."""
-    return "answer"
-
-
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Return a function that imports a module of the program, made of its source, before any session."""
@@ -112,7 +106,7 @@ def recorded(path: Path, text: Any) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with use_cassette(path, mode="all"):
-            chat(text() if callable(text) else text)
+            ask(text() if callable(text) else text)
     return [str(each.message) for each in caught if issubclass(each.category, DateAtImportWarning)]
 
 
@@ -169,7 +163,7 @@ def test_date_of_a_function_is_no_matter(module: Any, tmp_path: Path) -> None:
     assert recorded(tmp_path / "one.yaml", prompts.text) == []
     assert recorded(tmp_path / "two.yaml", prompts.text) == []
     with use_cassette(tmp_path / "two.yaml"):
-        assert chat(prompts.text()) == "answer"
+        assert ask(prompts.text()) == "answer"
 
 
 def test_date_in_the_name_of_a_log_is_no_matter(module: Any, tmp_path: Path) -> None:
@@ -190,7 +184,7 @@ def test_date_of_a_later_request_is_reported(module: Any, tmp_path: Path) -> Non
     prompts = module(
         f"SYSTEM = {TODAY}.strftime('“Heute” ist der %d.%m.%Y')\ndef text(): return f'{{{TODAY}:%d.%m.%Y}}'"
     )
-    (said,) = recorded(tmp_path / "c.yaml", lambda: [chat(prompts.text()), prompts.SYSTEM])
+    (said,) = recorded(tmp_path / "c.yaml", lambda: [ask(prompts.text()), prompts.SYSTEM])
     assert "own_prompts.SYSTEM" in said
 
 
@@ -203,64 +197,36 @@ def test_other_dates_are_no_matter(module: Any, tmp_path: Path) -> None:
 
 
 def test_it_is_said_once(module: Any, tmp_path: Path) -> None:
-    """However many requests hold the date, there is one warning for each spelling."""
+    """However many requests hold the date, there is one warning for each spelling; a replay gives none."""
     prompts = module(f"SYSTEM = {TODAY}.strftime('Today is %B %d, %Y')")
-
-    def run() -> list[str]:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            with use_cassette(tmp_path / "c.yaml", mode="all"):
-                for number in range(3):
-                    chat(f"{prompts.SYSTEM} {number}")
-        return [str(each.message) for each in caught]
-
-    assert len(run()) == 1
-
-
-def test_replay_says_nothing(module: Any, tmp_path: Path) -> None:
-    """A replay on the same day hits, and gives no warning."""
-    prompts = module(f"SYSTEM = {TODAY}.strftime('Today is %B %d, %Y')")
-    assert len(recorded(tmp_path / "c.yaml", prompts.SYSTEM)) == 1
-    with use_cassette(tmp_path / "c.yaml"):  # a warning would be an error here
-        chat(prompts.SYSTEM)
+    assert len(recorded(tmp_path / "c.yaml", lambda: [ask(f"{prompts.SYSTEM} {number}") for number in range(3)])) == 1
+    with use_cassette(tmp_path / "c.yaml", on_unused="ignore"):  # a warning would be an error here
+        ask(f"{prompts.SYSTEM} 0")
 
 
 def test_miss_of_tomorrow_is_explained(module: Any, tmp_path: Path) -> None:
     """A miss that differs in a date only names the global that drew it, and says what to do."""
     yesterday = (dt.date.today() - dt.timedelta(days=1)).strftime("Today is %A, %B %d, %Y")  # noqa: DTZ011
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        chat([{"role": "system", "content": yesterday}, {"role": "user", "content": "Hi"}])
     prompts = module(f"SYSTEM = {TODAY}.strftime('Today is %A, %B %d, %Y')")
-    with pytest.raises(CassetteMissError) as missed, use_cassette(tmp_path / "c.yaml"):
-        chat([{"role": "system", "content": prompts.SYSTEM}, {"role": "user", "content": "Hi"}])
-    assert "own_prompts.SYSTEM drew it when it was imported" in str(missed.value)
-    assert "build it inside a function" in str(missed.value)
+    user = {"role": "user", "content": "Hi"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DateAtImportWarning)
+        system = [{"role": "system", "content": text} for text in (yesterday, prompts.SYSTEM)]
+        message = missed(tmp_path / "c.yaml", [system[0], user], [system[1], user])
+    assert "own_prompts.SYSTEM drew it when it was imported" in message
+    assert "build it inside a function" in message
 
 
 def test_miss_in_a_time_alone_says_so(tmp_path: Path) -> None:
     """A miss that differs only in a time of day inside a text shows that time, and how to have the recorded one."""
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        chat("It's 2026-11-29 18:00:01. Be kind.")
-    miss = pytest.raises(CassetteMissError, match="only a time differs, '2026-11-29 18:04:59'")
-    with miss, use_cassette(tmp_path / "c.yaml"):
-        chat("It's 2026-11-29 18:04:59. Be kind.")
+    message = missed(tmp_path / "c.yaml", "It's 2026-11-29 18:00:01. Be kind.", "It's 2026-11-29 18:04:59. Be kind.")
+    assert "only a time differs, '2026-11-29 18:04:59'" in message
 
 
-def test_miss_in_more_than_a_date_is_no_matter(module: Any, tmp_path: Path) -> None:
-    """A miss that differs in a word as well says nothing of dates."""
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        chat("Today is January 3, 2020. Be kind.")
-    with pytest.raises(CassetteMissError) as missed, use_cassette(tmp_path / "c.yaml"):
-        chat("Today is January 4, 2020. Be rude.")
-    assert "only a date differs" not in str(missed.value)
-
-
-def test_an_edited_date_of_a_module_is_an_edit(module: Any, tmp_path: Path) -> None:
-    """A day long gone in a module is one that you wrote, so the miss shows how to record the change."""
-    with use_cassette(tmp_path / "c.yaml", mode="record"):
-        chat("On 2019-05-01")
-    prompts = module("ASKED = 'On 2019-05-02'")
-    miss = pytest.raises(CassetteMissError, match="yes, record only what changed")
-    with miss as missed, use_cassette(tmp_path / "c.yaml"):
-        chat(prompts.ASKED)
-    assert "drew it" not in str(missed.value)
+def test_miss_of_dates_that_no_module_drew(module: Any, tmp_path: Path) -> None:
+    """A date beside another word is no matter, and a day long gone in a module is one that you wrote."""
+    both = missed(tmp_path / "a.yaml", "Today is January 3, 2020. Be kind.", "Today is January 4, 2020. Be rude.")
+    assert "only a date differs" not in both
+    edited = missed(tmp_path / "b.yaml", "On 2019-05-01", module("ASKED = 'On 2019-05-02'").ASKED)
+    assert "yes, record only what changed" in edited
+    assert "drew it" not in edited

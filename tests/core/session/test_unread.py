@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,18 +67,27 @@ def read(stream: Any) -> Any:
     return asyncio.run(awaited())
 
 
+def made_in_a_replay(world: World, make: Callable[[], Any]) -> Any:
+    """Return what is made in a replay of `c`, after its end."""
+    record(world, "a")
+    with use_cassette("c", on_unused="ignore"):
+        return make()
+
+
+def assert_refused(world: World, stream: Any) -> None:
+    """Read what a replay has made: its call is refused, and not made."""
+    with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError, match="had ended"):
+        read(stream)
+    assert world.reached == ["a"]
+
+
 EVERY = pytest.mark.parametrize("make", [_sync, _async, _awaited, _in_a_task, _in_a_pool, _in_a_thread])
 
 
 @EVERY
 def test_read_after_a_replay(world: World, make: Make) -> None:
     """Its call is refused as that of a task is, although Python gives it the context of its reader."""
-    record(world, "a")
-    with use_cassette("c", on_unused="ignore"):
-        stream = make(world)
-    with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError, match="had ended"):
-        read(stream)
-    assert world.reached == ["a"]
+    assert_refused(world, made_in_a_replay(world, lambda: make(world)))
     assert world.tool("b") == "b 2", "what is made outside is real"
 
 
@@ -94,17 +104,12 @@ def test_read_after_a_recording(world: World, make: Make) -> None:
 
 def test_thread_that_is_started_after_a_replay(world: World) -> None:
     """It belongs to the replay that it was made in."""
-    record(world, "a")
     done: Future[str] = Future()
-    with use_cassette("c", on_unused="ignore"):
-        thread = threading.Thread(target=settle, args=(done, lambda: world.tool("late")))
-
-    def late() -> None:
+    late = partial(settle, done, lambda: world.tool("late"))
+    thread = made_in_a_replay(world, lambda: threading.Thread(target=late))
+    with pytest.warns(AfterReplayWarning):  # noqa: PT031 - it comes of the thread
         thread.start()
         thread.join(20)
-
-    with pytest.warns(AfterReplayWarning):
-        late()
     assert isinstance(done.exception(), CassetteMissError)
     assert world.reached == ["a"]
 
@@ -120,25 +125,21 @@ def test_boundaries_that_stream(world: World) -> None:
     async def answer() -> str:
         return world.reach("answer")
 
-    record(world, "a")
-    with use_cassette("c", on_unused="ignore"):
-        made = [pieces(), answer()]
-    for each in made:
-        with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError):
-            read(each)
-    assert world.reached == ["a"]
+    for each in made_in_a_replay(world, lambda: [pieces(), answer()]):
+        assert_refused(world, each)
 
 
 @pytest.mark.parametrize("generations", [(), (0,), (1,), (2,), (0, 1), (1, 0)])
 def test_old_streams_of_a_replay_with_unused_recordings(world: World, generations: tuple[int, ...]) -> None:
     """One is found where recordings are left, however old the collector of garbage counts it."""
-    record(world, "a")
-    with use_cassette("c", on_unused="ignore"):
+
+    def make() -> Iterator[str]:
         stream = _sync(world)
         for generation in generations:
             gc.collect(generation)
-    with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError):
-        read(stream)
+        return stream
+
+    assert_refused(world, made_in_a_replay(world, make))
 
 
 @pytest.fixture
@@ -163,9 +164,7 @@ def test_old_streams_of_an_experiment(world: World) -> None:
     run = program_of(program).run(Variation("cassettes/c.yaml"))
     assert run.calls == []
     assert not garbage.ASIDE.is_on, "the collector looks at everything again"
-    with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError):
-        read(left[0])
-    assert world.reached == ["a"]
+    assert_refused(world, left[0])
 
 
 @pytest.mark.usefixtures("thawed")
@@ -213,39 +212,30 @@ def test_old_streams_of_experiments_that_overlap(world: World) -> None:
     first_has_begun.wait(20)
     programs[1].run(Variation("cassettes/c.yaml"))
     thread.join(20)
-    with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError):
-        read(left[0])
-    assert world.reached == ["a"]
+    assert_refused(world, left[0])
 
 
 def test_a_short_replay_does_not_look_at_the_whole_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it has made is young, also where recordings are left: a large framework has ten thousands of objects."""
-    record(world, "a")
-    whole: list[str] = []
-    real = gc.get_objects
+    real, generations = gc.get_objects, list[int | None]()
 
     def listed(generation: int | None = None) -> list[Any]:
-        if generation is None:
-            whole.append("looked at")
+        generations.append(generation)
         return real(generation)
 
     monkeypatch.setattr(gc, "get_objects", listed)
     gc.disable()
     try:
-        with use_cassette("c", on_unused="ignore"):
-            stream = _sync(world)
+        stream = made_in_a_replay(world, lambda: _sync(world))
     finally:
         gc.enable()
-    assert whole == []
-    with pytest.warns(AfterReplayWarning), pytest.raises(CassetteMissError):
-        read(stream)
+    assert None not in generations
+    assert_refused(world, stream)
 
 
 def test_a_stream_that_is_read_in_another_session(world: World) -> None:
     """It belongs to the session that its reader is in."""
-    record(world, "a")
-    with use_cassette("c", on_unused="ignore"):
-        stream = _sync(world)
+    stream = made_in_a_replay(world, lambda: _sync(world))
     with use_cassette("d", mode="all") as session:
         assert read(stream) == "late 2"
     assert [call_record.name for call_record in session.report.recorded] == ["late"]
@@ -287,11 +277,9 @@ def test_eager_tasks_that_are_done(world: World) -> None:
 
 def test_nothing_stays_of_what_is_never_read(world: World) -> None:
     """A stream that nobody reads holds nothing of its replay when it is gone, and warns nobody."""
-    record(world, "a")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with use_cassette("c", on_unused="ignore"):
-            stream = _sync(world)
+        stream = made_in_a_replay(world, lambda: _sync(world))
         del stream
         assert reaches_out()
         assert world.tool("b") == "b 2"
