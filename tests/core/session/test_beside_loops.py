@@ -29,7 +29,7 @@ from agenttape_core.scheduling.threads import Waits
 
 from ...kit.replaying import recorded_as_replayed
 from ...kit.serving import Hello, serving
-from .world import in_threads
+from .world import beside, in_threads
 
 REPLAYS = 4
 LIMIT = 30
@@ -167,10 +167,8 @@ async def of_a_bare_thread(world: World) -> Any:
         for number in range(3):
             out.append(await world.aask(f"task {number}"))
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    await asyncio.gather(step(), asyncio.wait_for(over.wait(), LIMIT))
-    thread.join(LIMIT)
+    with beside(work):
+        await asyncio.gather(step(), asyncio.wait_for(over.wait(), LIMIT))
     return out
 
 
@@ -318,13 +316,11 @@ def test_locks_that_calls_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         sys.setprofile(None)
 
     def program() -> None:
-        thread = threading.Thread(target=ask)
-        thread.start()
-        is_releasing.wait(LIMIT)
-        sys.setprofile(wants)
-        with lock:
-            sys.setprofile(None)
-        thread.join()
+        with beside(ask):
+            is_releasing.wait(LIMIT)
+            sys.setprofile(wants)
+            with lock:
+                sys.setprofile(None)
 
     monkeypatch.setattr(Waits, "wait", wait)
     with use_cassette(tmp_path / "c.yaml", mode="all"):

@@ -19,6 +19,7 @@ from agenttape_core import use_cassette
 from agenttape_core.scheduling import stalls
 
 from ...kit.replaying import recorded_as_replayed
+from .world import beside
 
 ITEMS = 5
 
@@ -165,14 +166,12 @@ def test_what_the_garbage_collector_puts_into_a_queue_is_in_no_order(tmp_path: P
             await future
             log.append(name)
 
-        thread = threading.Thread(target=drive)
-        thread.start()
-        if next(deletes):
-            Connection(work)
-        await asyncio.gather(answered("first"), ask("who"), answered("second"))
-        await answered("third")
-        work.put(None)
-        thread.join(10)
+        with beside(drive):
+            if next(deletes):
+                Connection(work)
+            await asyncio.gather(answered("first"), ask("who"), answered("second"))
+            await answered("third")
+            work.put(None)
         return log
 
     recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program()))

@@ -31,6 +31,7 @@ from agenttape_core.results import Verification
 from agenttape_core.scheduling import threads
 
 from ...kit.replaying import recorded_as_replayed
+from .world import beside
 
 LIMIT = 30
 SIGNALLED = "a signal came to a handler of the program, at a moment that is in no recorded order"
@@ -283,12 +284,10 @@ def test_a_thread_that_computes_for_long_is_no_disorder(tmp_path: Path) -> None:
 
     def program() -> list[str]:
         made: list[str] = []
-        thread = threading.Thread(target=lambda: made.append(ask("thread")))
-        thread.start()
-        for _ in range(2 * 10**7):  # most of a second of the processor, and no clock that a replay would report
-            pass
-        made.append(ask("main"))
-        thread.join()
+        with beside(lambda: made.append(ask("thread"))):
+            for _ in range(2 * 10**7):  # most of a second of the processor, and no clock that a replay would report
+                pass
+            made.append(ask("main"))
         return made
 
     recorded_as_replayed(tmp_path / "c.yaml", program, 1)

@@ -25,7 +25,7 @@ from agenttape_core.integration import ExecutedCall, current_session, intercept
 from agenttape_core.integration.threads import visible
 
 from ...kit.replaying import recorded_as_replayed
-from .world import CASSETTE, OlderThread, call, in_threads, session_call_for, stream
+from .world import CASSETTE, OlderThread, beside, call, in_threads, session_call_for, stream
 
 REPLAYS = 10
 
@@ -282,14 +282,12 @@ def in_the_end(world: Slow, rounds: int) -> list[Any]:
             out.append(turned.wait(timeout=0.01))
         out.extend(world.ask(name) for name in "ab")
 
-    thread = threading.Thread(target=one)
-    thread.start()
-    begins.wait()
-    with turned:
-        compute(rounds)
-        turned.notify()
-    out.append(world.ask("c"))
-    thread.join()
+    with beside(one):
+        begins.wait()
+        with turned:
+            compute(rounds)
+            turned.notify()
+        out.append(world.ask("c"))
     return out
 
 
@@ -596,14 +594,12 @@ def test_a_thread_that_spins_until_another_one_has_come_is_not_waited_for(monkey
                 may_go_on.wait()
             out.append(world.ask("other"))
 
-        thread = threading.Thread(target=other)
-        thread.start()
-        until = time.monotonic() + 30
-        while spins and not out and time.monotonic() < until:
-            pass
-        last = world.ask("last")
-        may_go_on.set()
-        thread.join()
+        with beside(other):
+            until = time.monotonic() + 30
+            while spins and not out and time.monotonic() < until:
+                pass
+            last = world.ask("last")
+            may_go_on.set()
         return [*out, last]
 
     assert disorder(partial(program, spins=False), partial(program, spins=True))
@@ -625,12 +621,10 @@ def test_a_wait_that_nobody_sees_does_not_keep_the_time_from_passing() -> None:
             out.append("slept")
             os.write(writing, b"x")
 
-        thread = threading.Thread(target=other)
-        thread.start()
-        begun.wait()
-        os.read(reading, 1)
-        out.append(world.ask("last"))
-        thread.join()
+        with beside(other):
+            begun.wait()
+            os.read(reading, 1)
+            out.append(world.ask("last"))
         os.close(reading)
         os.close(writing)
         assert out == ["slept", "answer to last"]
@@ -659,15 +653,13 @@ def test_a_thread_that_hardly_computes_is_not_waited_for_for_ever(
                 begun.set()
                 out.append(world.ask("other"))
 
-        thread = threading.Thread(target=other)
-        thread.start()
-        begun.wait()
-        if is_unseen and is_held:
-            with visible(), unseen:
-                pass
-        while is_unseen and not is_held and not out:
-            select.select([], [], [], 0.002)
-        thread.join()
+        with beside(other):
+            begun.wait()
+            if is_unseen and is_held:
+                with visible(), unseen:
+                    pass
+            while is_unseen and not is_held and not out:
+                select.select([], [], [], 0.002)
         return out
 
     assert UNSEEN in disorder(partial(waiting, is_unseen=False), partial(waiting, is_unseen=True))
@@ -707,12 +699,9 @@ def test_a_signal_handler_may_make_a_call_while_its_thread_waits_for_the_turn() 
 
     before = signal.signal(signal.SIGUSR1, handle)
     try:
-        with use_cassette("c", mode="all"):
-            thread = threading.Thread(target=other)
-            thread.start()
+        with use_cassette("c", mode="all"), beside(other):
             for number in range(5):
                 world.ask(f"beside {number}")
-            thread.join()
     finally:
         signal.signal(signal.SIGUSR1, before)
 

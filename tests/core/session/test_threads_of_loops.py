@@ -20,7 +20,7 @@ import pytest
 from agenttape_core import boundary, use_cassette
 
 from ...kit.replaying import recorded_as_replayed
-from .world import OlderThread, in_thread
+from .world import OlderThread, beside, in_thread
 
 LIMIT = 30
 """Seconds after which a wait that another thread ends is an error."""
@@ -137,13 +137,11 @@ async def a_thread_that_posts(world: World) -> list[str]:
         log.append(what)
         world.goes_on.set()
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    asking = asyncio.create_task(world.ask("who"))
-    await asyncio.sleep(0)
-    begun.set()
-    log.append(await asking)
-    thread.join(LIMIT)
+    with beside(work):
+        asking = asyncio.create_task(world.ask("who"))
+        await asyncio.sleep(0)
+        begun.set()
+        log.append(await asking)
     return log
 
 

@@ -22,7 +22,7 @@ from agenttape_core.integration import current_session
 from agenttape_core.integration.threads import register_lazy_stream
 from agenttape_core.lifecycle.presence import Presence
 
-from .world import World, ask, in_thread, reaches_out, record, settle
+from .world import World, ask, beside, in_thread, reaches_out, record, settle
 
 Make = Callable[[World], Any]
 
@@ -207,11 +207,9 @@ def test_old_streams_of_experiments_that_overlap(world: World) -> None:
         programs[0].run(Variation("cassettes/c.yaml"))
         first_has_ended.set()
 
-    thread = threading.Thread(target=run_first)
-    thread.start()
-    first_has_begun.wait(20)
-    programs[1].run(Variation("cassettes/c.yaml"))
-    thread.join(20)
+    with beside(run_first):
+        first_has_begun.wait(20)
+        programs[1].run(Variation("cassettes/c.yaml"))
     assert_refused(world, left[0])
 
 

@@ -96,6 +96,15 @@ def in_threads(one: Callable[[V], object], given: Iterable[V]) -> None:
         thread.join()
 
 
+@contextmanager
+def beside(work: Callable[[], object]) -> Iterator[None]:
+    """Let a bare thread work beside what is done inside, and join it at the end."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    thread.join()
+
+
 def fork(work: Callable[[], object]) -> int:
     """Fork a child that does something, and return its number.
 
