@@ -31,6 +31,12 @@ def explained(asked: CanonicalRequest, address: str, *recorded: tuple[CanonicalR
     return nearest(asked, address, rows, lambda number: recorded[number - 1][0].body)
 
 
+def lines(near: Nearest | None) -> list[str]:
+    """Return the lines that a message shows."""
+    assert near is not None
+    return near.lines()
+
+
 def test_by_address_first() -> None:
     """What was recorded at the same place is meant, even if another recording is more alike."""
     near = explained(
@@ -39,8 +45,7 @@ def test_by_address_first() -> None:
         (request("chat", "m", prompt="the weather in Rome"), "agent/m"),
         (request("chat", "m", prompt="something else"), "agent/m#2"),
     )
-    assert near is not None
-    assert near.lines()[0] == "closest   call 2, made at the same point; prompt differs:"
+    assert lines(near)[0] == "closest   call 2, made at the same point; prompt differs:"
 
 
 def test_by_content() -> None:
@@ -53,8 +58,7 @@ def test_by_content() -> None:
         (request("tool", "other", query="cheap flights to Rome", limit=3, more=1), "c"),
         (request("chat", "search", query="cheap flights to Rome", limit=3), "d"),
     )
-    assert near is not None
-    assert near.lines() == [
+    assert lines(near) == [
         "closest   call 2, with the most similar request; query differs:",
         "            - cheap flights to Paris",
         "            + cheap flights to Rome",
@@ -65,22 +69,15 @@ def test_used_up() -> None:
     """A request whose recordings are all used says so: nothing differs."""
     asked = request("tool", "t", a=1)
     near = explained(asked, "t#2", (asked, "t"))
-    assert near is not None
-    assert near.lines() == [
-        "closest   call 1, with the same request; every recording of it is already used",
-    ]
+    assert lines(near) == ["closest   call 1, with the same request; every recording of it is already used"]
 
 
 def test_an_edited_request() -> None:
     """A recorded request that reads like the asked one, but has another fingerprint, was edited by hand."""
     recorded, asked = request("tool", "t", a=1), request("tool", "t", a=2)
-    row = IndexRow(1, "tool", "t", "t", recorded.fingerprint)
-    near = nearest(asked, "t", [row], lambda _: asked.body)
-    assert near is not None
-    assert (
-        near.lines()[0]
-        == "closest   call 1, made at the same point; the file was edited by hand, so its fingerprint doesn't match"
-    )
+    near = nearest(asked, "t", [IndexRow(1, "tool", "t", "t", recorded.fingerprint)], lambda _: asked.body)
+    edited = "the file was edited by hand, so its fingerprint doesn't match"
+    assert lines(near)[0] == f"closest   call 1, made at the same point; {edited}"
 
 
 def test_nothing_of_the_kind() -> None:
@@ -90,13 +87,9 @@ def test_nothing_of_the_kind() -> None:
 
 def test_many_places() -> None:
     """Only some of many differing places are shown, and the rest is counted."""
-    near = explained(
-        request("chat", "m", **{f"p{n}": n for n in range(10)}),
-        "m",
-        (request("chat", "m", **{f"p{n}": -n - 1 for n in range(10)}), "m"),
-    )
-    assert near is not None
-    assert near.lines()[-1] == "            … and 4 more parts"
+    asked, recorded = ({f"p{n}": sign * (n + 1) for n in range(10)} for sign in (1, -1))
+    near = explained(request("chat", "m", **asked), "m", (request("chat", "m", **recorded), "m"))
+    assert lines(near)[-1] == "            … and 4 more parts"
 
 
 def test_only_what_differs() -> None:
@@ -159,9 +152,8 @@ def prose(length: int, seed: int) -> list[str]:
 @pytest.mark.parametrize("at", [0, 5000, 9999])
 def test_long_texts_are_cut(at: int) -> None:
     """Of a long text only the differing words and a little around them are shown, wherever they stand."""
-    old = prose(10_000, 1)
-    new = [*old[:at], "Oslo", *old[at + 1 :]]
-    old = [*old[:at], "Paris", *old[at + 1 :]]
+    text = prose(10_000, 1)
+    old, new = ([*text[:at], word, *text[at + 1 :]] for word in ("Paris", "Oslo"))
     left, right = differing_words(" ".join(old), " ".join(new))
     assert "[-Paris-]" in left
     assert "{+Oslo+}" in right
