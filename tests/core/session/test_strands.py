@@ -409,14 +409,7 @@ def test_calls_of_a_thread_that_is_older_than_the_session_are_told(older_thread:
 
 def test_calls_of_such_a_thread_that_others_wait_for_are_not_told(older_thread: OlderThread) -> None:
     """Where nothing else goes on meanwhile, there is no order to lose."""
-
-    def program(world: Slow) -> list[str]:
-        answers: queue.Queue[str] = queue.Queue()
-        return [
-            (older_thread.begin(lambda name=name: answers.put(world.ask(name))), answers.get())[1] for name in "abc"
-        ]
-
-    assert disorder(program) == ()
+    assert disorder(lambda world: [older_thread.result(partial(world.ask, name)) for name in "abc"]) == ()
 
 
 def test_a_wait_that_such_a_thread_ends_has_not_timed_out(older_thread: OlderThread) -> None:
