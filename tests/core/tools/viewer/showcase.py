@@ -57,7 +57,7 @@ class Book:
         number = len(self.steps) + 1
         name = address.rpartition("/")[2].partition("@")[0].partition("#")[0]
         self.steps[number] = StepTiming(start_ms=start, duration_ms=ms)
-        self.records.append(step(number, address, kind=kind, name=name, **facts))
+        self.records.append(step(number, address, kind=kind, **{"name": name, **facts}))
 
     def call(
         self,

@@ -419,9 +419,11 @@ def test_ticks_tell_the_state_and_are_no_lines(tmp_path: Path, opened: Opened) -
     seen = {"$to": {"state_data": {"_data": {"seen": [{"$event": 1}]}}}}
     book = Book()
     book.step("agent", "Agent.run", 0, 1)
-    book.step("checkpoint", "Agent.run", 0, 1, data={"tick": "add_event", "seq": 1, "value": event, "events": begun})
+    added = {"tick": "add_event", "seq": 1, "value": event, "events": begun}
+    book.step("checkpoint", "Agent.run", 0, 1, name="Start", data=added)
     book.step("node", "Agent.run/Agent.look", 0, 1)
-    book.step("checkpoint", "Agent.run", 0, 1, data={"tick": "step_result", "seq": 2, "value": event, "state": seen})
+    looked = {"tick": "step_result", "seq": 2, "value": event, "state": seen}
+    book.step("checkpoint", "Agent.run", 0, 1, name="look", data=looked)
     tab = opened(book.write(tmp_path / "ticks.jsonl"))
     kinds = tab.locator(".tree [role=treeitem] .kind").all_inner_texts()
     assert kinds == ["agent", "node"]
