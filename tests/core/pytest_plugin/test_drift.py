@@ -15,6 +15,8 @@ from agenttape_core.cli.app import run
 
 from .conftest import Project
 
+pytestmark = pytest.mark.process
+
 SUITE = """
 from pathlib import Path
 from typing import Any
@@ -183,7 +185,6 @@ def test_city():
     result.stdout.fnmatch_lines(["*tool look_up now answers differently: builtins:LookupError: *city* → *country*"])
 
 
-@pytest.mark.slow
 def test_a_snapshot_leaves_out_what_differs_each_time(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ignored paths of a snapshot are not compared, also with one that was written with them; the rest is."""
     golden = dedent("""

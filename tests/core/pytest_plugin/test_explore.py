@@ -6,6 +6,8 @@ import pytest
 
 from .conftest import Project
 
+pytestmark = pytest.mark.process
+
 SUITE = """
 import asyncio
 from agenttape_core import boundary, use_cassette
@@ -60,7 +62,6 @@ def recorded(project: Project) -> Project:
     return project
 
 
-@pytest.mark.slow
 def test_a_race_fails_and_the_summary_lists_all(recorded: Project) -> None:
     """The test itself has passed; its exploration says which order breaks it, and how to see that again."""
     result = recorded.run("--cassette-lab=orders", "-q")

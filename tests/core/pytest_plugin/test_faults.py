@@ -13,6 +13,8 @@ import agenttape_core.tools.reporting.forms  # noqa: F401 - runs in this process
 
 from .conftest import Project
 
+pytestmark = pytest.mark.process
+
 SUITE = """
 from agenttape_core import use_cassette
 
@@ -63,7 +65,6 @@ def recorded(project: Project) -> Project:
     return project
 
 
-@pytest.mark.slow
 def test_matrix(recorded: Project) -> None:
     """Each call fails in each way; a retry recovers, a swallowed error is silent; sessions of the test's own count."""
     before = {path: path.read_bytes() for path in recorded.path.rglob("*.yaml")}
@@ -84,7 +85,6 @@ def test_matrix(recorded: Project) -> None:
     assert {number for number, _ in some["test_careful"]} == {2}, "the selector of calls holds"
 
 
-@pytest.mark.slow
 def test_text(recorded: Project) -> None:
     """The summary shows the matrix, with the findings in words; the outcome of the tests is as without faults."""
     result = recorded.run("--cassette-lab=faults:connection_reset,empty", "-k", "blind or careful")
@@ -104,7 +104,6 @@ def test_text(recorded: Project) -> None:
     )
 
 
-@pytest.mark.slow
 def test_excluded(recorded: Project) -> None:
     """A test that fails without a fault is left out and named, at once or when it is run again."""
     recorded.tests(

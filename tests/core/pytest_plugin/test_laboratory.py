@@ -16,6 +16,8 @@ from agenttape_core.experiments import change
 
 from .conftest import LOADED, Project
 
+pytestmark = pytest.mark.process
+
 SUITE = """
 @pytest.mark.cassette(mode="once")
 def test_found():
@@ -42,7 +44,6 @@ def recorded(project: Project) -> Project:
     return project
 
 
-@pytest.mark.slow
 def test_in_one_run(recorded: Project) -> None:
     """Each test that passes is looked at, and each that fails is shrunk; the report has all results."""
     ended = recorded.run(
@@ -67,7 +68,6 @@ def test_in_one_run(recorded: Project) -> None:
     assert (recorded.path / "lab.xml").exists()
 
 
-@pytest.mark.process
 @pytest.mark.usefixtures("forked_tests")
 def test_revisions(recorded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that replays no more under an edit is compared with its base, and its first bad commit is found."""

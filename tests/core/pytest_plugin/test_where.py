@@ -100,6 +100,7 @@ def test_the_fixture_names_no_folder(project: Project) -> None:
     project.run("--cassette-mode=once").stdout.fnmatch_lines(["*give it to the marker, or set cassette_dir in*"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl"])
 def test_marked_tests_find_their_cassettes_in_every_format(suffix: str, project: Project) -> None:
     """A converted cassette is that of its test as before: replayed, recorded again in its format, and no orphan."""

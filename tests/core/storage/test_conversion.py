@@ -43,6 +43,7 @@ TIMINGS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(requests=st.lists(MESSAGES, max_size=4), values=st.tuples(PLAIN, PLAIN), timing=TIMINGS, kinds=KINDS)
 def test_there_and_back_is_byte_for_byte_the_same(

@@ -114,6 +114,7 @@ async def test_closed_early(face: Face, service: Service) -> None:
             await first(client, more=True)
 
 
+@pytest.mark.slow
 async def test_the_end_of_events(face: Face, service: Service) -> None:
     """The event `[DONE]` ends a stream: it is recorded as whole, whether its reader stops there or waits for more."""
     ending = b"data: one\n\ndata: [DONE]\r\n\r\n"
