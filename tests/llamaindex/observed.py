@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from llama_index.core import PromptTemplate
@@ -15,12 +17,21 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import FunctionTool
 
 from agenttape_core import Interaction, Step, open_cassette
+from agenttape_llamaindex import TapeEventHandler
 
 from .fakes import DelegatingLLM, PromptingLLM
 from .scripted import ScriptedEmbedding, ScriptedLLM, World
 
 SAID = [ChatMessage(role="user", content="Rain?")]
 Work = Callable[[World], Any]
+
+
+@contextmanager
+def observing(path: Path, **options: Any) -> Iterator[TapeEventHandler]:
+    """Observe a run with a handler, which must have recorded everything at the end."""
+    with TapeEventHandler(path, **options) as handler:
+        yield handler
+    assert handler.errors == []
 
 
 def interactions(path: Any) -> list[Interaction]:

@@ -20,7 +20,7 @@ from agenttape_core import open_cassette, use_cassette
 from agenttape_core.errors import ConfigurationError
 
 from ..kit.world import World
-from .fakes import CallingLLM, as_async
+from .fakes import CALLS, CallingLLM, as_async, done
 from .scripted import Reply, ScriptedLLM
 
 
@@ -67,23 +67,6 @@ def recorded(run: Callable[[], str], tmp_path: Path) -> Path:
     with use_cassette(path, mode="all"):
         run()
     return path
-
-
-def test_a_whole_agent(run: Callable[[], str], recorded: Path, world: World, tmp_path: Path) -> None:
-    """The candidate answers, no tool is executed, and the derived cassette replays to the same end."""
-    derived, reached = tmp_path / "derived.yaml", len(world.reached)
-    with use_cassette(recorded, candidate=Kin(world, asking_for("Paris", "Rome")), to=derived) as session:
-        answer = run()
-    assert "The tool is not available." in answer
-    assert "weather" not in world.reached[reached:]
-    assert [(unrecorded.name, unrecorded.request["arguments"]) for unrecorded in session.report.unrecorded] == [
-        ("weather", {"city": "Rome"})
-    ]
-    statuses = [call.outcome.status for call in open_cassette(derived).interactions() if call.kind == "tool"]
-    assert statuses == ["returned", "refused"]
-    with use_cassette(derived) as replay:
-        assert run() == answer
-    assert str(replay.report) == "5 replayed, 0 recorded"
 
 
 KINDS: dict[str, tuple[list[tuple[str, str]], int]] = {
@@ -145,32 +128,26 @@ def test_a_candidate_of_another_client(run: Callable[[], str], recorded: Path, w
     assert {call_record.name for call_record in session.report.faked} == {"weather"}
 
 
-@pytest.mark.parametrize("shape", ["chat", "achat", "stream_chat", "astream_chat"])
+@pytest.mark.parametrize("shape", CALLS)
 @pytest.mark.parametrize("kind", [Kin, CallingLLM])
 def test_each_shape(kind: Any, shape: str, world: World, tmp_path: Path) -> None:
-    """The candidate answers in each shape of a call, once, and its answer replays."""
-    messages = [ChatMessage(role="user", content="hello")]
+    """The candidate answers in each shape of a call, and completes prompts too: once each, and its answer replays."""
 
-    async def ask() -> str | None:
-        answer: Any = getattr(ScriptedLLM(world), shape)(messages)
-        if shape.startswith("a"):
-            answer = await answer
-        if shape == "astream_chat":
-            answer = [chunk async for chunk in answer][-1]
-        elif shape == "stream_chat":
-            answer = list(answer)[-1]
-        return answer.message.content  # type: ignore[no-any-return]
+    def ask() -> Any:
+        answer = done(CALLS[shape](ScriptedLLM(world)))
+        last = answer[-1] if isinstance(answer, list) else answer
+        return last.text if "complete" in shape else last.message.content
 
-    path, derived = tmp_path / "chat.yaml", tmp_path / "derived.yaml"
+    path, derived, other = tmp_path / "call.yaml", tmp_path / "derived.yaml", World()
     with use_cassette(path, mode="all"):
-        asyncio.run(ask())
+        ask()
     before = len(world.reached)
-    with use_cassette(path, candidate=kind(world), to=derived) as session:
-        found = asyncio.run(ask())
-    assert len(world.reached) == before + 1
+    with use_cassette(path, candidate=kind(other), to=derived) as session:
+        found = ask()
+    assert (len(other.reached), len(world.reached)) == (1, before)
     assert str(session.report) == "0 replayed, 1 recorded"
     with use_cassette(derived):
-        assert asyncio.run(ask()) == found
+        assert ask() == found
 
 
 def test_a_call_in_the_middle_of_a_stream(recorded: Path, world: World, tmp_path: Path) -> None:
@@ -206,30 +183,3 @@ def test_bad_candidates(recorded: Path, world: World) -> None:
     for candidate, said in ((silent, "it calls no tools"), ("nobody:x", "install llama-index-llms-nobody"), ("x", "x")):
         with pytest.raises(ConfigurationError, match=said), use_cassette(recorded, candidate=candidate):
             pytest.fail("it was opened")
-
-
-@pytest.mark.parametrize("shape", ["complete", "acomplete", "stream_complete", "astream_complete"])
-@pytest.mark.parametrize("kind", [Kin, CallingLLM])
-def test_each_shape_of_a_completion(kind: Any, shape: str, world: World, tmp_path: Path) -> None:
-    """The candidate completes prompts too, once each, and its answer replays."""
-
-    async def ask() -> str:
-        answer: Any = getattr(ScriptedLLM(world), shape)("hello", temperature=0.5)
-        if shape.startswith("a"):
-            answer = await answer
-        if shape == "astream_complete":
-            answer = [chunk async for chunk in answer][-1]
-        elif shape == "stream_complete":
-            answer = list(answer)[-1]
-        return answer.text  # type: ignore[no-any-return]
-
-    path, derived, other = tmp_path / "text.yaml", tmp_path / "derived.yaml", World()
-    with use_cassette(path, mode="all"):
-        asyncio.run(ask())
-    before = len(world.reached)
-    with use_cassette(path, candidate=kind(other), to=derived) as session:
-        found = asyncio.run(ask())
-    assert (len(other.reached), len(world.reached)) == (1, before)
-    assert str(session.report) == "0 replayed, 1 recorded"
-    with use_cassette(derived):
-        assert asyncio.run(ask()) == found

@@ -19,6 +19,7 @@ from llama_index.core.llms import CustomLLM, MockLLM
 from llama_index.core.readers.base import BaseReader
 from llama_index.core.tools import FunctionTool
 from llama_index_instrumentation import get_dispatcher
+from tests.kit.world import gone
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 
@@ -28,7 +29,7 @@ from agenttape_core.integration.observing import observer
 from agenttape_llamaindex import TapeEventHandler, steps_of
 
 from .acceptance import FRAMEWORK_WARNINGS
-from .observed import SAID, interactions, steps
+from .observed import SAID, interactions, observing, steps
 from .scripted import Reply, ScriptedLLM, World
 
 pytestmark = FRAMEWORK_WARNINGS
@@ -103,9 +104,8 @@ def test_whatever_can_be_copied_can_be_while_it_is_observed(name: str, way: str,
 
     thing = THINGS[name]()
     without = _error_of(way, thing)
-    with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
+    with observing(tmp_path / "seen.jsonl"):
         assert _error_of(way, thing) == without
-    assert handler.errors == []
 
 
 async def test_a_copied_workflow_reports_to_the_same_handler(tmp_path: Path) -> None:
@@ -130,13 +130,10 @@ def test_a_pickled_handler_observes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("result", [NOT_TEXT, {"a": [NOT_TEXT]}], ids=["bytes", "nested"])
 async def test_a_tool_that_returns_bytes(result: Any, tmp_path: Path) -> None:
     """Bytes that aren't UTF-8 are recorded and replayed; the event of the stream that can't be written is noted."""
-    with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
+    with observing(tmp_path / "seen.jsonl"):
         observed = await agent(World(), result).run("Look")
-    assert handler.errors == []
-    gone = World()
-    gone.gone = True
     with use_cassette(tmp_path / "seen.jsonl"):
-        replayed = await agent(gone, result).run("Look")
+        replayed = await agent(gone(), result).run("Look")
     assert [call.tool_output.raw_output for call in replayed.tool_calls] == [result]
     assert str(replayed) == str(observed)
     assert any("of the stream cannot be written" in each.note for each in steps_of(tmp_path / "seen.jsonl"))
@@ -144,9 +141,8 @@ async def test_a_tool_that_returns_bytes(result: Any, tmp_path: Path) -> None:
 
 async def test_an_event_that_has_no_json_form(tmp_path: Path) -> None:
     """An event and a state of the program with bytes are no error of the handler either."""
-    with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
+    with observing(tmp_path / "seen.jsonl"):
         assert await Shows().run() == "shown"
-    assert handler.errors == []
 
 
 def _live(*kinds: type) -> int:

@@ -20,13 +20,14 @@ from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import FunctionTool
 from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import instrument_tags
+from tests.kit.world import gone
 
 from agenttape_core import open_cassette, recover, use_cassette
 from agenttape_core.errors import UnrecordableValueError
 from agenttape_llamaindex import TapeEventHandler
 
 from .acceptance import FRAMEWORK_WARNINGS
-from .observed import CALLS, SAID, Batches, answers_of, drained, interactions, steps
+from .observed import CALLS, SAID, Batches, answers_of, drained, interactions, observing, steps
 from .programs import PROGRAMS
 from .scripted import ScriptedEmbedding, ScriptedLLM, World
 
@@ -52,14 +53,12 @@ async def test_observed_program_replays(name: str, tmp_path: Path) -> None:
         text = RUN_SPECIFIC.sub(lambda found: numbers.setdefault(found[0], f"<{len(numbers)}>"), repr(value))
         return TIMES.sub(r"'\1': TIME", text)
 
-    with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
+    with observing(tmp_path / "seen.jsonl"):
         observed = await PROGRAMS[name](World())
-    assert handler.errors == []
-    gone = World()
-    gone.gone = True
+    world = gone()
     with use_cassette(tmp_path / "seen.jsonl"):
-        replayed = await PROGRAMS[name](gone)
-    assert gone.trespasses == []
+        replayed = await PROGRAMS[name](world)
+    assert world.trespasses == []
     assert renamed(replayed) == renamed(observed)
 
 

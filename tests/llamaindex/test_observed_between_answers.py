@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent, ToolCall, ToolCallResult
 from llama_index.core.tools import FunctionTool
+from tests.kit.world import gone
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 
@@ -20,6 +21,7 @@ from agenttape_core.integration import Session
 from agenttape_llamaindex import TapeEventHandler
 
 from .acceptance import FRAMEWORK_WARNINGS
+from .observed import observing
 from .scripted import Reply, ScriptedLLM, World, at_once
 from .test_observed_concurrently import Child
 
@@ -139,13 +141,10 @@ PROGRAMS = {"workers": (workers, 4), "agents": (agents, 3)}
 async def observed_and_replayed(name: str, wait: Wait, where: Path) -> tuple[Any, Any, Session]:
     """Observe a program and replay it, and return what it gave both times, and the session of the replay."""
     program, path = PROGRAMS[name][0], where / "seen.jsonl"
-    with TapeEventHandler(path) as handler:
+    with observing(path):
         observed = await program(World(), wait)
-    assert handler.errors == []
-    gone = World()
-    gone.gone = True
     with use_cassette(path) as session:
-        replayed = await program(gone, at_once)
+        replayed = await program(gone(), at_once)
     return observed, replayed, session
 
 
@@ -188,10 +187,8 @@ async def test_a_session_keeps_the_order_between_two_answers(name: str, tmp_path
     program, together = PROGRAMS[name]
     with use_cassette(tmp_path / "c.yaml", mode="record"):
         recorded = await program(World(), RoundsApart(together, 3))
-    gone = World()
-    gone.gone = True
     with use_cassette(tmp_path / "c.yaml") as session:
-        assert await program(gone, at_once) == recorded
+        assert await program(gone(), at_once) == recorded
     assert session.report.nondeterminism == session.report.unobserved == ()
 
 
@@ -217,10 +214,8 @@ async def test_attempts_after_a_pause_of_all_keep_their_order(count: int, steps:
     with TapeEventHandler(tmp_path / "seen.jsonl", steps=steps):
         observed = await attempts(World(), RoundsApart(2, 50, last_first=True), count)
     assert len(open_cassette(tmp_path / "seen.jsonl").header.volatile.schedule) == count  # an order for each
-    gone = World()
-    gone.gone = True
     with use_cassette(tmp_path / "seen.jsonl") as session:
-        assert await attempts(gone, at_once, count) == observed
+        assert await attempts(gone(), at_once, count) == observed
     assert session.report.nondeterminism == ()
 
 
@@ -247,10 +242,8 @@ async def test_a_sleep_ends_before_the_answer_that_it_ended_before(tmp_path: Pat
 
     with TapeEventHandler(tmp_path / "seen.jsonl"):
         observed = await sleeps_beside_a_call(World(), lambda: asyncio.sleep(0.05))
-    gone = World()
-    gone.gone = True
     with use_cassette(tmp_path / "seen.jsonl") as session:
-        replayed = await sleeps_beside_a_call(gone, at_once)
+        replayed = await sleeps_beside_a_call(gone(), at_once)
     assert replayed == observed
     assert session.report.nondeterminism == session.report.unobserved == ()
 
@@ -306,13 +299,10 @@ async def test_another_order_of_threads_is_reported(tmp_path: Path) -> None:
     async def in_threads(path: Path) -> tuple[Any, Any, Session]:
         """Observe children in threads that begin in reverse, and replay them with threads that begin in their order."""
         turns = LastBeginsFirst(3)
-        with TapeEventHandler(path) as handler:
+        with observing(path):
             observed = await InThreads(ScriptedLLM(World(), wait=turns.wait), turns.begin).run()
-        assert handler.errors == []
-        gone = World()
-        gone.gone = True
         with use_cassette(path) as session:
-            replayed = await InThreads(ScriptedLLM(gone), lambda number: None).run()
+            replayed = await InThreads(ScriptedLLM(gone()), lambda number: None).run()
         return observed, replayed, session
 
     observed, replayed, session = await in_threads(tmp_path / "seen.jsonl")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.tools import FunctionTool
+from tests.kit.world import gone
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 
@@ -19,6 +20,7 @@ from agenttape_core import use_cassette
 from agenttape_llamaindex import TapeEventHandler
 
 from .acceptance import FRAMEWORK_WARNINGS
+from .observed import observing
 from .scripted import Reply, ScriptedLLM, World, at_once
 
 pytestmark = FRAMEWORK_WARNINGS
@@ -146,13 +148,10 @@ PROGRAMS: dict[str, Callable[[ScriptedLLM], Workflow]] = {
 async def test_child_workflows_keep_their_answers(name: str, steps: bool, tmp_path: Path) -> None:
     """Each child gets its own answers, though all ask the same, and those that asked last were answered first."""
     program = PROGRAMS[name]
-    with TapeEventHandler(tmp_path / "seen.jsonl", steps=steps) as handler:
+    with observing(tmp_path / "seen.jsonl", steps=steps):
         observed = await program(ScriptedLLM(World(), wait=Staggered())).run()
-    assert handler.errors == []
-    gone = World()
-    gone.gone = True
     with use_cassette(tmp_path / "seen.jsonl") as session:
-        assert await program(ScriptedLLM(gone)).run() == observed
+        assert await program(ScriptedLLM(gone())).run() == observed
     assert session.report.nondeterminism == ()
 
 
@@ -245,9 +244,7 @@ async def test_agents_side_by_side_wait_for_nothing(
 
     with TapeEventHandler(tmp_path / "seen.jsonl", steps=steps):
         observed = await _agents(World(), Staggered(), 4, streaming=streaming)
-    gone = World()
-    gone.gone = True
     with use_cassette(tmp_path / "seen.jsonl") as session:
-        assert await _agents(gone, at_once, 4, streaming=streaming) == observed
+        assert await _agents(gone(), at_once, 4, streaming=streaming) == observed
     assert "a thread had not come as far as in the recording" not in session.report.nondeterminism
     assert given_up == []

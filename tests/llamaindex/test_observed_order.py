@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.tools import FunctionTool
+from tests.kit.world import gone
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 from workflows.retry_policy import retry_policy, stop_after_attempt, wait_fixed
@@ -20,6 +21,7 @@ from agenttape_core.errors import CassetteMissError
 from agenttape_llamaindex import TapeEventHandler
 
 from .acceptance import FRAMEWORK_WARNINGS
+from .observed import observing
 from .programs import Parallel
 from .scripted import Reply, ScriptedLLM, World, at_once
 
@@ -199,24 +201,19 @@ async def test_waits_are_over_when_they_were(program: Any, tmp_path: Path) -> No
     """A delay before another attempt, or a wait for an event, is over between the same ends of steps."""
     with TapeEventHandler(tmp_path / "seen.jsonl"):
         observed = await program(World())
-    gone = World()
-    gone.gone = True
     for _ in range(2):
         with use_cassette(tmp_path / "seen.jsonl"):
-            assert await program(gone) == observed
+            assert await program(gone()) == observed
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("program", [agent, fan_out, attempts])
 async def test_racing_work(program: Any, seed: int, tmp_path: Path) -> None:
     """The same results come, in the order of the observed run, whatever ended first, and whether it has its steps."""
-    with TapeEventHandler(tmp_path / "seen.jsonl", steps=seed % 2 == 0) as handler:
+    with observing(tmp_path / "seen.jsonl", steps=seed % 2 == 0):
         observed = await program(World(), Latency(seed))
-    assert handler.errors == []
-    gone = World()
-    gone.gone = True
     with use_cassette(tmp_path / "seen.jsonl") as session:
-        assert repr(await program(gone, Latency(seed))) == repr(observed)
+        assert repr(await program(gone(), Latency(seed))) == repr(observed)
     assert session.report.unused == ()
 
 

@@ -11,9 +11,9 @@ from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 
 from agenttape_core import compare_cassettes, use_cassette
 from agenttape_core.cli.app import run
-from agenttape_llamaindex import TapeEventHandler
 
 from .acceptance import FRAMEWORK_WARNINGS
+from .observed import observing
 from .scripted import Reply, ScriptedLLM, World
 
 pytestmark = FRAMEWORK_WARNINGS
@@ -36,9 +36,8 @@ async def _desk() -> str:
 def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """An observed and a recorded run of one program."""
     folder = tmp_path_factory.mktemp("desk")
-    with TapeEventHandler(folder / "seen.yaml") as handler:
+    with observing(folder / "seen.yaml"):
         asyncio.run(_desk())
-    assert handler.errors == []
     with use_cassette(folder / "recorded.yaml", mode="all"):
         asyncio.run(_desk())
     return folder / "seen.yaml", folder / "recorded.yaml"

@@ -19,6 +19,7 @@ from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ToolCa
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.tools import AsyncBaseTool, FunctionTool, ToolMetadata, ToolOutput
 from pydantic import BaseModel
+from tests.kit.world import gone
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 
@@ -281,11 +282,10 @@ async def test_every_way(name: str, how: str, tmp_path: Path) -> None:
     with _recording(how, tmp_path / "seen.jsonl") as recording:
         seen = await once(World())
     assert how != "observed" or recording.errors == []
-    gone = World()
-    gone.gone = True
+    world = gone()
     with use_cassette(tmp_path / "seen.jsonl") as session:
-        assert await once(gone) == seen
-    assert gone.trespasses == []
+        assert await once(world) == seen
+    assert world.trespasses == []
     assert session.report.unused == ()
 
 

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.llms import ChatMessage, ChatResponse
 from llama_index.core.llms.callbacks import llm_chat_callback
-from llama_index.core.tools import FunctionTool
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 from workflows.retry_policy import retry_policy, stop_after_attempt, wait_fixed
@@ -29,23 +27,6 @@ Waits = Callable[[], Awaitable[None]]
 def told(event: Event) -> tuple[str, str]:
     """Return what an event says."""
     return type(event).__name__, repr(event.model_dump())
-
-
-async def agent(world: World, wait: Waits) -> Any:
-    """An agent that calls five tools at once, twice."""
-
-    async def look(n: int) -> str:
-        """Look at a number."""
-        await wait()
-        return f"seen {n}"
-
-    def script(messages: Any, tools: Any) -> Any:
-        seen = [str(message.content) for message in messages if message.role.value == "tool"]
-        return " ".join(seen) if len(seen) >= 10 else [("look", {"n": n + len(seen)}) for n in range(5)]
-
-    tool = FunctionTool.from_defaults(async_fn=look, name="look")
-    run = FunctionAgent(tools=[tool], llm=ScriptedLLM(world, script, wait), timeout=30).run("go")
-    return [told(event) async for event in run.stream_events()], str(await run)
 
 
 class Part(Event):
@@ -87,33 +68,6 @@ class Fan(Workflow):
         got = ctx.collect_events(event, [Done] * 8)
         asked = " ".join(done.text for done in got or ())
         return StopEvent(result=str(await self.llm.acomplete(asked))) if got else None
-
-
-async def fan(world: World, wait: Waits) -> Any:
-    """Run the fan-out."""
-    run = Fan(ScriptedLLM(world, wait=wait)).run()
-    return [told(event) async for event in run.stream_events()], str(await run)
-
-
-@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20")  # of LlamaIndex's own code
-@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211")
-@pytest.mark.parametrize("program", [agent, fan])
-def test_parallel_work_is_taken_up_as_it_was(program: Callable[[World, Waits], Any], tmp_path: Path) -> None:
-    """Results and streamed events are equal, however closely calls end after each other."""
-    source = random.Random(3)
-
-    async def wait() -> None:
-        await asyncio.sleep(source.choice((0, 0.001, 0.003)))
-
-    for number in range(2):
-        path, world = tmp_path / f"{number}.yaml", World()
-        with use_cassette(path, mode="once"):
-            recorded = asyncio.run(program(world, wait))
-        world.gone = True
-        for _ in range(2):
-            with use_cassette(path) as session:
-                assert asyncio.run(program(world, wait)) == recorded
-            assert session.report.nondeterminism == ()
 
 
 def taped(path: Path) -> Any:

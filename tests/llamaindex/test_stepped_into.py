@@ -15,6 +15,7 @@ from llama_index.core.postprocessor import LLMRerank
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeWithScore, QueryBundle
+from tests.kit.world import gone
 
 from agenttape_core import use_cassette
 from agenttape_core.errors import CassetteMissError
@@ -69,10 +70,8 @@ async def test_a_replay_steps_into_retrievers_and_rerankers(how: str, tmp_path: 
     """Their code runs in a replay, with the recorded answers of what they ask."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         recorded = await ask(World(), how=how)
-    gone = World()
-    gone.gone = True
     with use_cassette(tmp_path / "c.yaml") as replay:
-        assert await ask(gone, how=how) == recorded
+        assert await ask(gone(), how=how) == recorded
     assert {call.name for call in replay.report.stepped_into} == {"Rewriting", "Choosing"}
 
 
@@ -142,12 +141,11 @@ def test_an_edited_part_of_an_engine_is_a_miss(edit: str, how: str, tmp_path: Pa
     recording = TapeEventHandler(tmp_path / "c.jsonl") if how == "handler" else None
     with recording or use_cassette(tmp_path / "c.jsonl", mode="record"):
         recorded = ask_framework(World())
-    gone = World()
-    gone.gone = True
+    world = gone()
     with use_cassette(tmp_path / "c.jsonl"):
-        assert ask_framework(gone) == recorded
+        assert ask_framework(world) == recorded
     with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.jsonl"):
-        ask_framework(gone, **EDITS[edit])
+        ask_framework(world, **EDITS[edit])
 
 
 class Imagining(BaseEmbedding):
@@ -185,22 +183,19 @@ async def test_a_replay_steps_into_an_embedding_model_that_asks_an_llm(how: str,
     with use_cassette(tmp_path / "c.yaml", mode="all") as recording:
         recorded = await embed(World(), how)
     assert len(recording.report.recorded) == 4, "one that only embeds by another model is one call"
-    gone = World()
-    gone.gone = True
+    world = gone()
     with use_cassette(tmp_path / "c.yaml") as replay:
-        assert await embed(gone, how) == recorded
+        assert await embed(world, how) == recorded
     assert [call.name for call in replay.report.stepped_into] == ["Imagining"]
     with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
-        await embed(gone, how, prompt="Be rude:")
+        await embed(world, how, prompt="Be rude:")
 
 
 async def test_an_embedding_model_that_embeds_first_is_replayed_whole(tmp_path: Path) -> None:
     """What it embedded before it asked is not recorded by itself, so its code isn't run."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         recorded = await embed(World(), embeds_first=True)
-    gone = World()
-    gone.gone = True
     with use_cassette(tmp_path / "c.yaml") as replay:
-        assert await embed(gone, embeds_first=True) == recorded
+        assert await embed(gone(), embeds_first=True) == recorded
     assert replay.report.stepped_into == ()
     assert "embedded by ScriptedEmbedding" in (tmp_path / "c.yaml").read_text()
