@@ -25,7 +25,7 @@ from langgraph.types import Send
 
 from ..langgraph.fakes import AsyncChat
 from ..llamaindex.scripted import ScriptedLLM
-from ..llamaindex.test_explore import Parallel
+from ..llamaindex.test_experiments import Parallel
 
 BRANCHES = "abcd"
 

@@ -81,11 +81,6 @@ def weather_of(world: World) -> Any:
 # -- agents ------------------------------------------------------------------------------------------------------------
 
 
-def agent(world: World, config: Any) -> Generator[Call, Any, Any]:
-    made = create_agent(by_last(world, ("weather", {"city": "Paris"})), [weather_of(world)])
-    return (yield call(made, "invoke", ASKED, config))
-
-
 def agent_without_ids(world: World, config: Any) -> Generator[Call, Any, Any]:
     made = create_agent(by_last(world, ("weather", {"city": "Paris"})), [weather_of(world)])
     return (yield call(made, "invoke", UNNAMED, config))

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from agenttape_core import use_cassette
 from agenttape_core.errors import CassetteMissError, ConfigurationError
-from agenttape_langchain import TapeCallbackHandler, tape
+from agenttape_langchain import tape
 from agenttape_langchain.effects import apply
 
 from .fakes import StreamingChat, World, by_task, recorded_and_replayed, streamed
@@ -321,30 +321,3 @@ def test_a_tool_that_leaves_for_another_node_does_so_again(world: World, tmp_pat
 
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive, freeze=())
     assert recorded.facts == replayed.facts == ["left", "finished"]
-
-
-@pytest.mark.parametrize("asks", ["node", "tool"])
-def test_observed_tools_of_a_node_that_asked(asks: str, world: World, tmp_path: Path) -> None:
-    """The answers of humans are part of the request of a tool that a handler observes, as they are in a session."""
-
-    @tool
-    def look() -> str:
-        """Look."""
-        return str(world.reach("tool")) + (interrupt("sure?") if asks == "tool" else "")
-
-    def work(state: MessagesState) -> Any:
-        seen = look.invoke({})
-        return {"messages": [("ai", seen if asks == "tool" else seen + interrupt("sure?"))]}
-
-    def run(config: Any) -> Any:
-        builder = StateGraph(MessagesState).add_node("work", work).add_edge(START, "work")
-        graph = builder.compile(checkpointer=InMemorySaver())
-        graph.invoke({"messages": []}, config)
-        return graph.invoke(Command(resume="yes"), config)["messages"][-1].content
-
-    with TapeCallbackHandler(tmp_path / "c.yaml") as handler:
-        observed = run({**CONFIG, "callbacks": [handler]})
-    world.gone = True
-    with use_cassette(tmp_path / "c.yaml") as session:
-        assert run(CONFIG) == observed
-    assert len(session.report.replayed) == 2

@@ -306,7 +306,8 @@ def long_thread(world: World) -> Callable[[], Any]:
 
 
 @pytest.mark.parametrize(
-    "make", [documents, wrong_enum, unicode, sends, pytest.param(long_thread, marks=pytest.mark.night)]
+    "make",
+    [documents, unicode, sends, *(pytest.param(each, marks=pytest.mark.night) for each in (wrong_enum, long_thread))],
 )
 def test_a_seeded_failure_becomes_small(
     make: Callable[[World], Callable[[], Any]], world: World, project: Path

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from difflib import unified_diff
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -83,27 +84,21 @@ def same_answers(texts: list[str]) -> list[str]:
     return [_OF_NOW.sub("", text) for text in texts]
 
 
+WAYS = [(name, how) for name in PATTERNS for how in ("invoke", "ainvoke") if (name, how) != ("timed", "invoke")]
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("replayed", [False, True], ids=["run", "replayed"])
-@pytest.mark.parametrize("name", [name for name in PATTERNS if name != "timed"])
-def test_patterns(name: str, replayed: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "how"), WAYS)
+def test_patterns(name: str, how: str, replayed: bool, tmp_path: Path) -> None:
     """A graph of each pattern, whose nodes run or are replayed, is the same file but for its volatile block."""
-    given = PATTERNS[name][1]
-    texts = recorded_again(tmp_path / "c.yaml", lambda: pattern_of(name, replayed=replayed).invoke(given, CONFIG))
-    assert_same(same_answers(texts))
 
+    def run() -> None:
+        ended = getattr(pattern_of(name, replayed=replayed), how)(PATTERNS[name][1], CONFIG)
+        if how == "ainvoke":
+            asyncio.run(ended)
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("replayed", [False, True], ids=["run", "replayed"])
-@pytest.mark.parametrize("name", PATTERNS)
-async def test_patterns_in_tasks(name: str, replayed: bool, tmp_path: Path) -> None:
-    """The same for asynchronous runs."""
-    given, texts = PATTERNS[name][1], []
-    for mode in ("all", "all", "none"):
-        async with use_cassette(tmp_path / "c.yaml", mode=mode):
-            await pattern_of(name, replayed=replayed).ainvoke(given, CONFIG)
-        texts.append(stable_text(tmp_path / "c.yaml"))
-    assert_same(same_answers(texts))
+    assert_same(same_answers(recorded_again(tmp_path / "c.yaml", run)))
 
 
 @pytest.mark.sweep

@@ -211,26 +211,27 @@ def test_the_file_says_what_was_asked(world: World, tmp_path: Path) -> None:
         RemoteStore(world).put(USERS, "likes", {"food": "coffee"}, index=["food"])
 
 
+class Letters(Embeddings):
+    """Embeds a text by its length; each call reaches the world."""
+
+    model = "letters"
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed several."""
+        self.world.reach("embeddings")
+        return [[float(len(text)), 1.0] for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed one."""
+        return self.embed_documents([text])[0]
+
+
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 async def test_a_store_in_memory_is_filled_again(*, is_async: bool, world: World, tmp_path: Path) -> None:
     """It runs on replay, at the times of the recording, taped or not; its embeddings are replayed."""
-
-    class Letters(Embeddings):
-        """Embeds a text by its length; each call reaches the world."""
-
-        model = "letters"
-
-        def __init__(self, world: World) -> None:
-            self.world = world
-
-        def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            """Embed several."""
-            self.world.reach("embeddings")
-            return [[float(len(text)), 1.0] for text in texts]
-
-        def embed_query(self, text: str) -> list[float]:
-            """Embed one."""
-            return self.embed_documents([text])[0]
 
     def indexed(world: World) -> InMemoryStore:
         return InMemoryStore(index={"dims": 2, "embed": Letters(world), "fields": ["food"]})
@@ -353,15 +354,6 @@ def test_a_taped_store_of_a_graph_is_replayed_to_nodes(world: World, tmp_path: P
 
 def test_parallel_tools_that_search(world: World, tmp_path: Path) -> None:
     """Embeddings that a store in memory makes for a tool belong to the tool, also beside others: none is made again."""
-
-    class Lengths(Embeddings):
-        def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            return [self.embed_query(text) for text in texts]
-
-        def embed_query(self, text: str) -> list[float]:
-            world.reach("embeddings")
-            return [float(len(text)), 1.0]
-
     beside = Barrier(2)
 
     @tool
@@ -376,7 +368,7 @@ def test_parallel_tools_that_search(world: World, tmp_path: Path) -> None:
     builder = StateGraph(MessagesState).add_node("tools", ToolNode([recall])).add_edge(START, "tools")
 
     def drive(_: str) -> Any:
-        store = InMemoryStore(index={"dims": 2, "embed": Lengths()})
+        store = InMemoryStore(index={"dims": 2, "embed": Letters(world)})
         store.put(("facts",), "a", {"text": "a fact"})
         given: Any = {"messages": [AIMessage("", tool_calls=calls)]}
         answers = builder.compile(store=store).invoke(given)["messages"][1:]

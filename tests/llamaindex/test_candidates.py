@@ -1,27 +1,43 @@
-"""Another LLM is tried on a recorded run: `candidate=`, with the tools held still."""
+"""Another LLM is tried on a recorded run, wherever the model comes from: candidate=, with the tools held still."""
+
+# ruff: noqa: D103 - what is no test says by its name what it does
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core import Document, PromptTemplate, Settings, SummaryIndex, VectorStoreIndex
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, ToolCallBlock
+from llama_index.core.chat_engine import CondensePlusContextChatEngine
 from llama_index.core.llms import LLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.llms.utils import parse_partial_json
-from llama_index.core.tools import FunctionTool
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.program import LLMTextCompletionProgram
+from llama_index.core.tools import FunctionTool, QueryEngineTool
+from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
+from pydantic import BaseModel
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.schema import MODEL_KINDS
 
 from ..kit.world import World
-from .fakes import CALLS, CallingLLM, as_async, done
+from .acceptance import FRAMEWORK_WARNINGS
+from .fakes import CALLS, CallingLLM, FakeEmbedding, as_async, done
 from .scripted import Reply, ScriptedLLM
+
+pytestmark = FRAMEWORK_WARNINGS
+
+
+# -- Another LLM is tried on a recorded run: `candidate=`, with the tools held still -----------------------------------
 
 
 def asking_for(*cities: str) -> Callable[[Sequence[ChatMessage], Sequence[str]], Reply]:
@@ -34,12 +50,6 @@ def asking_for(*cities: str) -> Callable[[Sequence[ChatMessage], Sequence[str]],
         return f"told {told[-1].content if told else 'nothing'}"
 
     return script
-
-
-pytestmark = [  # of LlamaIndex's own code
-    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20"),
-    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211"),
-]
 
 
 class Kin(ScriptedLLM):
@@ -183,3 +193,232 @@ def test_bad_candidates(recorded: Path, world: World) -> None:
     for candidate, said in ((silent, "it calls no tools"), ("nobody:x", "install llama-index-llms-nobody"), ("x", "x")):
         with pytest.raises(ConfigurationError, match=said), use_cassette(recorded, candidate=candidate):
             pytest.fail("it was opened")
+
+
+# -- A candidate is tried on programs as they are: wherever the model comes from, and however it is asked --------------
+
+
+class Forecast(BaseModel):
+    """A forecast."""
+
+    sky: str
+
+
+def script(messages: Sequence[ChatMessage], tools: Sequence[str]) -> Reply:
+    """Call the first tool once, in whatever way the program wants it, then answer."""
+    last, every = messages[-1].content or "", " ".join(message.content or "" for message in messages)
+    told = [message for message in messages if message.role == "tool"]
+    if "Forecast" in tools:
+        return [("Forecast", {"sky": "blue"})]
+    if tools and not told:
+        name = tools[0]
+        return [(name, {"to_agent": "writer", "reason": "words"} if name == "handoff" else {"city": "Paris"})]
+    if '"sky"' in every:
+        return '{"sky": "blue"}'
+    if "Action Input" in every and "sunny in" not in every:
+        return 'Thought: I look.\nAction: weather\nAction Input: {"city": "Paris"}\n'
+    if "Action Input" in every:
+        return "Thought: I can answer without using any more tools.\nAnswer: sunny\n"
+    return f"told {last[-20:]}"
+
+
+class Own(ScriptedLLM):
+    """The model of the programs."""
+
+
+class Foreign(ScriptedLLM):
+    """A candidate of another client."""
+
+
+home = World()
+"""The world of the programs' own model and tools: no candidate reaches it."""
+QUESTION = "weather in Paris?"
+
+
+def own() -> Own:
+    return Own(home, script)
+
+
+def weather(city: str) -> str:
+    """Tell the weather."""
+    return f"sunny in {city} {home.reach('weather')}"
+
+
+def tools() -> list[Any]:
+    return [FunctionTool.from_defaults(weather)]
+
+
+def from_settings() -> Any:
+    async def ask() -> str:
+        return str(await FunctionAgent(tools=tools()).run(QUESTION))
+
+    Settings.llm = own()
+    try:
+        return asyncio.run(ask())
+    finally:
+        Settings._llm = None
+
+
+OF_THE_MODULE = Own(home, script)
+"""A model that is made at import."""
+
+
+def at_import() -> Any:
+    return OF_THE_MODULE.chat([ChatMessage(content=QUESTION)]).message.content, OF_THE_MODULE.complete("Hm?").text
+
+
+class Desk:
+    """Holds its model in its class."""
+
+    llm: Any = None
+
+    def ask(self) -> Any:
+        Desk.llm = Desk.llm or own()
+        return "".join(chunk.delta or "" for chunk in self.llm.stream_chat([ChatMessage(content=QUESTION)]))
+
+
+def of_a_class() -> Any:
+    return Desk().ask()
+
+
+def react() -> Any:
+    async def ask() -> str:
+        return str(await ReActAgent(tools=tools(), llm=own(), streaming=False).run(QUESTION))
+
+    return asyncio.run(ask())
+
+
+def several_agents() -> Any:
+    async def ask() -> str:
+        planner = FunctionAgent(
+            name="planner", description="plans", tools=[], llm=own(), can_handoff_to=["writer"], system_prompt="Plan."
+        )
+        writer = FunctionAgent(name="writer", description="writes", tools=tools(), llm=own(), system_prompt="Write.")
+        flow = AgentWorkflow(agents=[planner, writer], root_agent="planner")
+        return str(await flow.run(user_msg=QUESTION))
+
+    return asyncio.run(ask())
+
+
+def structured() -> Any:
+    prompt = PromptTemplate("Forecast {city}")
+    program = LLMTextCompletionProgram.from_defaults(
+        output_cls=Forecast, prompt_template_str="Forecast {city}", llm=own()
+    )
+    whole: Any = own().structured_predict(Forecast, prompt, city="Rome")
+    inner: Any = own().as_structured_llm(Forecast).chat([ChatMessage(content="Rome")]).raw
+    return whole, inner, program(city="Rome")
+
+
+def predictions() -> Any:
+    async def later() -> Any:
+        llm = own()
+        both = await asyncio.gather(llm.apredict(PromptTemplate("{a}"), a="x"), llm.acomplete("y"))
+        return both[0], both[1].text, [chunk.delta async for chunk in await llm.astream_complete("z")]
+
+    streamed = "".join(own().stream(PromptTemplate("{a}"), a="c"))
+    return own().predict(PromptTemplate("{a}"), a="b"), streamed, asyncio.run(later())
+
+
+def engines() -> Any:
+    texts = [Document(text="Paris is sunny."), Document(text="Rome is not.")]
+    embed = FakeEmbedding(home)
+    answers = [VectorStoreIndex.from_documents(texts, embed_model=embed).as_query_engine(llm=own()).query("Paris?")]
+    modes: Any = ("refine", "tree_summarize", "simple_summarize")
+    answers += [SummaryIndex(texts).as_query_engine(llm=own(), response_mode=mode).query("Rome?") for mode in modes]
+    return [str(each) for each in answers]
+
+
+def chat_engine() -> Any:
+    index = VectorStoreIndex.from_documents([Document(text="Paris is sunny.")], embed_model=FakeEmbedding(home))
+    engine = CondensePlusContextChatEngine.from_defaults(
+        index.as_retriever(), llm=own(), memory=ChatMemoryBuffer.from_defaults(llm=own()), skip_condense=True
+    )
+    return [str(engine.chat(QUESTION)), "".join(engine.stream_chat("Why?").response_gen)]
+
+
+def engine_as_tool() -> Any:
+    async def ask() -> str:
+        engine = SummaryIndex([Document(text="Paris is sunny.")]).as_query_engine(llm=own())
+        found = QueryEngineTool.from_defaults(engine, name="weather", description="the weather")
+        agent = FunctionAgent(tools=[found], llm=Own(home, _asked))
+        return str(await agent.run(QUESTION))
+
+    return asyncio.run(ask())
+
+
+def _asked(messages: Sequence[ChatMessage], names: Sequence[str]) -> Reply:
+    told = [message for message in messages if message.role == "tool"]
+    return [("weather", {"input": "Paris"})] if names and not told else script(messages, [])
+
+
+class Asked(Event):
+    """A question of a workflow."""
+
+    text: str
+
+
+class Answered(Event):
+    """Its answer."""
+
+    text: str
+
+
+class Flow(Workflow):
+    """Asks in steps side by side."""
+
+    @step
+    async def begin(self, ctx: Context, ev: StartEvent) -> Asked | None:
+        """Ask twice."""
+        for text in ("a?", "b?"):
+            ctx.send_event(Asked(text=text))
+        return None
+
+    @step(num_workers=2)
+    async def ask(self, ev: Asked) -> Answered:
+        """Ask a model that the step makes."""
+        return Answered(text=str((await own().achat([ChatMessage(content=ev.text)])).message.content))
+
+    @step
+    async def end(self, ctx: Context, ev: Answered) -> StopEvent | None:
+        """Join the answers."""
+        found = ctx.collect_events(ev, [Answered] * 2)
+        return StopEvent(result=sorted(each.text for each in found)) if found else None
+
+
+def workflow() -> Any:
+    async def run() -> Any:
+        return await Flow(timeout=30).run()
+
+    return asyncio.run(run())
+
+
+PROGRAMS: list[Callable[[], Any]] = [
+    from_settings, at_import, of_a_class, react, several_agents, structured, predictions, engines, chat_engine,
+    engine_as_tool, workflow,
+]  # fmt: skip
+CANDIDATES: dict[str, Callable[[World], LLM]] = {
+    "kin": lambda world: Own(world, script, model="new"),
+    "foreign": lambda world: Foreign(world, script, model="new"),
+}
+
+
+TRIED = list(zip(PROGRAMS, cycle(CANDIDATES), strict=False))
+"""Each program with one of the candidates in turn."""
+
+
+@pytest.mark.parametrize(("program", "kind"), TRIED, ids=lambda part: getattr(part, "__name__", part))
+def test_a_program_is_tried(program: Callable[[], Any], kind: str, tmp_path: Path) -> None:
+    """Only the candidate is asked, no tool runs, and the derived cassette replays to the same end."""
+    with use_cassette(tmp_path / "run.yaml", mode="all"):
+        program()
+    there, reached = World(), len(home.reached)
+    with use_cassette(tmp_path / "run.yaml", candidate=CANDIDATES[kind](there), to=tmp_path / "derived.yaml"):
+        found = program()
+    assert home.reached[reached:] == []
+    assert there.reached
+    calls = [one for one in open_cassette(tmp_path / "derived.yaml").interactions() if one.kind in MODEL_KINDS]
+    assert {str(call.metadata["candidate"]).partition(":")[2] for call in calls} == {"new"}
+    with use_cassette(tmp_path / "derived.yaml"):
+        assert program() == found
+    assert home.reached[reached:] == []

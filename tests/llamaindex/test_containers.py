@@ -23,10 +23,24 @@ from agenttape_core.testing import compare_runs
 from agenttape_llamaindex import tape
 
 from .acceptance import FRAMEWORK_WARNINGS, record_and_replay
-from .programs import Answer, Ask, Interview, Parallel, after_tools, city_tools, followed, librarian, shown_response
+from .programs import (
+    PROGRAMS,
+    Answer,
+    Ask,
+    Interview,
+    Parallel,
+    after_tools,
+    city_tools,
+    followed,
+    librarian,
+    shown_response,
+)
 from .scripted import ScriptedEmbedding, ScriptedLLM, World
 
 pytestmark = FRAMEWORK_WARNINGS
+
+
+# -- Taped engines, agents, workflows and indexes run on every replay, and take part in sessions that aren't -----------
 
 
 async def agent(world: World) -> Any:
@@ -147,3 +161,18 @@ def test_what_is_no_part_is_refused() -> None:
     """`tape` names what it takes."""
     with pytest.raises(ConfigurationError, match="a workflow of LlamaIndex"):
         tape(object())
+
+
+# -- What is recorded of programs. That they are the same on replay is tested with those of the other frameworks -------
+
+
+def test_an_agent_that_is_a_tool_is_recorded_as_a_tool(tmp_path: Path) -> None:
+    """An agent within another's tool is recorded with the tool around it."""
+    recorded, _ = record_and_replay(PROGRAMS["agent_as_tool"], tmp_path / "agents.yaml")
+    assert "ask_expert" in {row.name for row in recorded.cassette.interactions}
+
+
+def test_the_function_that_fills_in_an_object_is_no_tool(tmp_path: Path) -> None:
+    """The function that the framework makes of a class runs; only models are recorded."""
+    recorded, _ = record_and_replay(PROGRAMS["extraction"], tmp_path / "objects.yaml")
+    assert {item.kind for item in recorded.cassette.interactions} == {"chat", "embeddings"}

@@ -1,38 +1,50 @@
-"""A handler in a program that runs for long: copies of what it observes, values of any kind, and its memory."""
+"""A handler in a program that runs for long: how it is added, what it copies, its memory, and a full disk."""
 
 from __future__ import annotations
 
 import asyncio
 import copy
+import errno
 import gc
 import inspect
+import logging
+import os
 import pickle
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+from langchain_core.runnables import RunnableLambda
 from llama_index.core import Document, MockEmbedding, VectorStoreIndex
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.llms import CustomLLM, MockLLM
 from llama_index.core.readers.base import BaseReader
 from llama_index.core.tools import FunctionTool
-from llama_index_instrumentation import get_dispatcher
+from llama_index_instrumentation.dispatcher import Dispatcher
 from tests.kit.world import gone
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 
-from agenttape_core import Interaction, use_cassette
-from agenttape_core.errors import CassetteMissError
+from agenttape_core import Interaction, open_cassette, use_cassette
+from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_core.integration.observing import observer
+from agenttape_core.storage import atomic, leftover_journals
+from agenttape_langchain import TapeCallbackHandler
 from agenttape_llamaindex import TapeEventHandler, steps_of
 
 from .acceptance import FRAMEWORK_WARNINGS
 from .observed import SAID, interactions, observing, steps
-from .scripted import Reply, ScriptedLLM, World
+from .scripted import Reply, ScriptedEmbedding, ScriptedLLM, World
 
 pytestmark = FRAMEWORK_WARNINGS
+
+
+# -- A handler in a program that runs for long: copies of what it observes, values of any kind, and its memory ---------
 
 _NO_ARGUMENTS = inspect.Signature().bind()
 NOT_TEXT = b"\xff\xfe\x00"
@@ -306,3 +318,115 @@ def test_a_miss_names_the_decorator_that_an_observed_llm_lacks(tmp_path: Path) -
     with pytest.raises(CassetteMissError) as caught, use_cassette(tmp_path / "seen.jsonl"):
         list(Undecorated().stream_complete("a"))
     assert "decorate the methods with llm_chat_callback() or llm_completion_callback()" in str(caught.value)
+
+
+# -- A handler that is given to the framework by another way than `with` records, or says at once what to do -----------
+
+
+def test_the_idiom_of_the_framework(handler: TapeEventHandler, world: World) -> None:
+    """A handler that is added to a dispatcher as any other records its first call, and replays."""
+    dispatcher = get_dispatcher()
+    dispatcher.add_event_handler(handler)
+    vectors = ScriptedEmbedding(world).get_text_embedding_batch(["a"])
+    handler.detach(dispatcher)
+    ScriptedEmbedding(world).get_text_embedding_batch(["b"])
+    handler.close()
+    assert len(interactions(handler.path)) == 1
+    world.gone = True
+    with use_cassette(handler.path):
+        assert ScriptedEmbedding(world).get_text_embedding_batch(["a"]) == vectors
+
+
+def test_the_method_of_dispatchers_is_the_real_one_afterwards(tmp_path: Path) -> None:
+    """The framework is as it was when no handler is left."""
+    gc.unfreeze()  # tests of memory keep what others left from being collected
+    gc.collect()  # the handlers of other tests
+    real = Dispatcher.add_event_handler
+    handlers = [TapeEventHandler(tmp_path / f"{number}.yaml") for number in range(2)]
+    assert Dispatcher.add_event_handler is not real
+    del handlers
+    gc.collect()
+    assert Dispatcher.add_event_handler is real
+
+
+def test_events_without_spans(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A handler that was put among the handlers of events by hand, and gets no spans, says how to attach it."""
+    handler, dispatcher = TapeEventHandler(tmp_path / "seen.yaml"), get_dispatcher()
+    dispatcher.event_handlers.append(handler)
+    MockLLM().complete("a")
+    handler.detach(dispatcher)
+    (error,) = handler.errors
+    assert isinstance(error, ConfigurationError)
+    assert "with TapeEventHandler" in caplog.text
+    handler.close()
+
+
+def _of_callback_manager(handler: Any) -> Any:
+    return MockLLM(callback_manager=CallbackManager([handler])).complete("a")
+
+
+def _of_langchain(handler: Any) -> Any:
+    return RunnableLambda(str).invoke(1, {"callbacks": [handler]})
+
+
+def _of_async_langchain(handler: Any) -> Any:
+    return asyncio.run(RunnableLambda(str).ainvoke(1, {"callbacks": [handler]}))
+
+
+@pytest.mark.parametrize(
+    ("made", "use", "right"),
+    [
+        (TapeEventHandler, _of_callback_manager, "with TapeEventHandler"),
+        (TapeEventHandler, _of_langchain, "TapeCallbackHandler"),
+        (TapeEventHandler, _of_async_langchain, "TapeCallbackHandler"),
+        (TapeCallbackHandler, _of_callback_manager, "TapeEventHandler"),
+    ],
+)
+def test_callbacks_of_another_kind(made: Any, use: Callable[[Any], Any], right: str, tmp_path: Path) -> None:
+    """Where the framework would fail on a handler, or ignore it, the error names the right one."""
+    with made(tmp_path / "seen.yaml") as handler, pytest.raises(ConfigurationError, match=right):
+        handler.detach() if made is TapeEventHandler else None
+        use(handler)
+
+
+def test_langchains_handler_among_those_of_events(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """LlamaIndex swallows what a handler raises, so LangChain's logs the right one, once."""
+    dispatcher: Any = get_dispatcher()
+    with TapeCallbackHandler(tmp_path / "seen.yaml") as handler:
+        dispatcher.add_event_handler(handler)
+        MockLLM().complete("a")
+        MockLLM().complete("b")
+        dispatcher.event_handlers.remove(handler)
+    assert len(handler.errors) == 1
+    assert "TapeEventHandler" in caplog.text
+
+
+# -- An event handler whose disk is full leaves one file and one message, and goes on when there is room ---------------
+
+
+def test_recording_pauses_while_there_is_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As of the handler of LangChain: what was recorded before the pause is written after it."""
+
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "c.jsonl"
+    with TapeEventHandler(path) as handler:
+        with monkeypatch.context() as patch:
+            patch.setattr(atomic, "_write_synced", full)
+            for number in range(30):
+                assert MockLLM().complete(f"full {number}").text == f"full {number}"
+        assert not path.exists()
+        assert [file.suffix for file in tmp_path.iterdir()].count(".journal") == 1
+        for number in range(40):
+            MockLLM().complete(f"after {number}")
+    found = [str(call.request) for call in open_cassette(path).interactions()]
+    assert "full 0" in found[0]
+    assert "after" in found[1]
+    assert "after 39" in found[-1]
+    assert len(handler.errors) == 1
+    levels = [record.levelno for record in caplog.records if record.name == "agenttape"]
+    assert levels == [logging.ERROR, logging.WARNING]
+    assert leftover_journals(path) == []

@@ -8,30 +8,37 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core import Document, PromptTemplate, VectorStoreIndex
+from llama_index.core import Document, MockEmbedding, PromptTemplate, VectorStoreIndex
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.instrumentation import get_dispatcher
-from llama_index.core.llms import MockLLM
-from llama_index.core.schema import NodeWithScore
+from llama_index.core.llms import CompletionResponse, MockLLM
+from llama_index.core.llms.callbacks import llm_completion_callback
+from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.tools import FunctionTool
 from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import instrument_tags
 from tests.kit.world import gone
 
-from agenttape_core import open_cassette, recover, use_cassette
+from agenttape_core import compare_cassettes, open_cassette, recover, use_cassette
+from agenttape_core.cli.app import run
 from agenttape_core.errors import UnrecordableValueError
 from agenttape_llamaindex import TapeEventHandler
 
 from .acceptance import FRAMEWORK_WARNINGS
-from .observed import CALLS, SAID, Batches, answers_of, drained, interactions, observing, steps
+from .observed import CALLS, SAID, Batches, Work, answers_of, drained, interactions, observing, place, steps
 from .programs import PROGRAMS
-from .scripted import ScriptedEmbedding, ScriptedLLM, World
+from .scripted import Reply, ScriptedEmbedding, ScriptedLLM, World
 
 pytestmark = FRAMEWORK_WARNINGS
+
+
+# -- A handler observes whole runs, in any thread and task, without disturbing them; what it wrote can be replayed -----
 
 RUN_SPECIFIC = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{64}|[0-9a-f]{32}")
 
@@ -63,6 +70,7 @@ async def test_observed_program_replays(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.night
 def test_observed_run_replays_in_another_process(tmp_path: Path) -> None:
     """Another process replays what was observed, with objects whose every real call fails."""
     with TapeEventHandler(tmp_path / "seen.yaml"):
@@ -336,3 +344,190 @@ def test_the_file_grows_as_the_run_does(tmp_path: Path) -> None:
         assert not handler._observing.open_runs
         assert not handler._observing._streams._frames
     assert sizes[1] < sizes[0] * 11
+
+
+# -- An observed call is the interaction that a session would have recorded --------------------------------------------
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_every_call_is_what_a_session_records(call: str, handler: TapeEventHandler, tmp_path: Path) -> None:
+    """An observed call has the request, the address and the outcome of a recorded one; tasks at once are counted."""
+    with handler:
+        CALLS[call](World())
+    with use_cassette(tmp_path / "recorded.yaml", mode="all"):
+        CALLS[call](World())
+    seen, recorded = interactions(handler.path), interactions(tmp_path / "recorded.yaml")
+    assert seen
+    assert [(place(i), i.fingerprint, i.request, i.outcome, i.metadata, i.fidelity) for i in seen] == [
+        (place(i), i.fingerprint, i.request, i.outcome, i.metadata, i.fidelity) for i in recorded
+    ]
+    assert [i.parent for i in seen] == [i.parent for i in recorded]
+
+
+FAILURES: dict[str, Work] = {
+    "chat": lambda world: ScriptedLLM(world, _fail).chat(SAID),
+    "achat": lambda world: asyncio.run(ScriptedLLM(world, _fail).achat(SAID)),
+    "stream at once": lambda world: ScriptedLLM(world, _fail).stream_chat(SAID),
+    "stream midway": lambda _: drained(Breaking(max_tokens=3).stream_complete("a b c d")),
+    "delegated": lambda _: Dissatisfied(max_tokens=3).complete("a b c d"),
+    "embedding": lambda _: BrokenEmbedding(embed_dim=2).get_query_embedding("q"),
+    "own batch": lambda _: BrokenEmbedding(embed_dim=2, embed_batch_size=1).get_text_embedding_batch(["ok", "no"]),
+    "tool": lambda _: FunctionTool.from_defaults(_divide, name="divide").call(by=0),
+    "retriever": lambda _: BrokenShelf().retrieve("rain"),
+}
+
+
+def _fail(*_: Any) -> str:
+    raise ValueError("the model is down")
+
+
+def _divide(by: int) -> float:
+    """Divide."""
+    return 1 / by
+
+
+class Breaking(MockLLM):
+    """Breaks its streams midway."""
+
+    @llm_completion_callback()
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        def broken() -> Iterator[Any]:
+            yield CompletionResponse(text="a", delta="a")
+            raise ValueError("the line is cut")
+
+        return broken()
+
+
+class Dissatisfied(MockLLM):
+    """Asks its base class, and is not content with the answer."""
+
+    @llm_completion_callback()
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        super().complete(prompt, formatted=formatted, **kwargs)
+        raise ValueError("the answer is no good")
+
+
+class BrokenEmbedding(MockEmbedding):
+    """Knows only one text."""
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        raise ValueError("no such text")
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        if texts != ["ok"]:
+            raise ValueError("no such text")
+        return [[1.0, 0.0]]
+
+
+class BrokenShelf(BaseRetriever):
+    """Finds nothing."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        raise ValueError("the shelf is empty")
+
+
+@pytest.mark.parametrize("call", FAILURES)
+def test_failures_are_what_a_session_records(call: str, handler: TapeEventHandler, tmp_path: Path) -> None:
+    """A call that fails is recorded with its error, as a session does, and the caller gets the error."""
+    outcomes = []
+    for recording in (handler, use_cassette(tmp_path / "recorded.yaml", mode="all", on_error="keep")):
+        with pytest.raises((ValueError, ZeroDivisionError)), recording:
+            FAILURES[call](World())
+        found = interactions(recording.path if recording is handler else tmp_path / "recorded.yaml")
+        outcomes.append([(i.address, i.fingerprint, i.request, i.outcome) for i in found])
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0]
+
+
+def test_cancelled_call(handler: TapeEventHandler) -> None:
+    """A cancelled call is recorded as that."""
+
+    class Slow(MockLLM):
+        async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+            await asyncio.Event().wait()
+
+    async def run() -> None:
+        task = asyncio.create_task(Slow().acomplete("a"))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with handler:
+        asyncio.run(run())
+    assert [call.outcome.status for call in interactions(handler.path)] == ["cancelled"]
+
+
+# -- The tree of an observed workflow reads as that of a recorded one: who acts, and what is handed off to whom --------
+
+
+def _script(messages: Any, tools: Any) -> Reply:
+    if "handoff" in tools and messages[-1].role != "tool":
+        return [("handoff", {"to_agent": "writer", "reason": "it is about rain"})]
+    return "It rains"
+
+
+async def _desk() -> str:
+    llm = ScriptedLLM(World(), _script)
+    planner = FunctionAgent(name="planner", description="Plans", llm=llm, can_handoff_to=["writer"])
+    writer = FunctionAgent(name="writer", description="Writes", llm=llm)
+    return str(await AgentWorkflow(agents=[planner, writer], root_agent="planner").run("Rain?"))
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """An observed and a recorded run of one program."""
+    folder = tmp_path_factory.mktemp("desk")
+    with observing(folder / "seen.yaml"):
+        asyncio.run(_desk())
+    with use_cassette(folder / "recorded.yaml", mode="all"):
+        asyncio.run(_desk())
+    return folder / "seen.yaml", folder / "recorded.yaml"
+
+
+def _printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert not run(list(arguments))
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_the_acting_agent(which: int, seen: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """Each step of an agent says which one it is, below the workflow, whoever recorded it."""
+    shown = _printed(capsys, "show", str(seen[which]))
+    first, second = (next(line for line in shown.splitlines() if f"run_agent_step{n}" in line) for n in ("  ", "#2"))
+    assert "[planner]" in first
+    assert "[writer]" in second
+    workflow = next(line for line in shown.splitlines() if "agent AgentWorkflow.run" in line)
+    assert first.index("node") == second.index("node") > workflow.index("agent")
+
+
+def test_a_hand_off_can_be_read(seen: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """A tool of the framework, which runs on replay, is shown with its name, its arguments and its result."""
+    shown = _printed(capsys, "show", str(seen[0]))
+    assert "FunctionTool.call  handoff" in shown
+    assert "> to_agent='writer', reason='it is about rain'" in shown
+    assert "< Agent writer is now handling the request" in shown
+
+
+@pytest.mark.parametrize("subcommand", ["show", "show --timeline"])
+def test_ticks_are_left_out(subcommand: str, seen: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """The ticks of a workflow do not stand between its steps."""
+    shown = _printed(capsys, *subcommand.split(), str(seen[0]))
+    assert "checkpoint AgentWorkflow" not in shown
+    assert ("checkpoints, shown one by one by --step N" in shown) is (subcommand == "show")
+
+
+def test_what_was_not_seen_is_named(seen: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """The gap says which calls no handler sees."""
+    assert "not seen: memory, http, call; the run was recorded by an event handler" in _printed(
+        capsys, "show", str(seen[0])
+    )
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_observed_and_recorded_calls_have_one_place(order: int, seen: tuple[Path, Path]) -> None:
+    """A comparison of both calls nothing moved, and all calls the same; it lists no step that only one of them sees."""
+    comparison = compare_cassettes(*seen[::order])
+    assert comparison.identical, str(comparison)
+    counts = comparison.counts
+    assert counts["moved"] == counts["changed"] == counts["only in other" if order == 1 else "only in first"] == 0

@@ -23,7 +23,7 @@ from agenttape_llamaindex import TapeEventHandler
 from .acceptance import FRAMEWORK_WARNINGS
 from .observed import observing
 from .scripted import Reply, ScriptedLLM, World, at_once
-from .test_observed_concurrently import Child
+from .test_observed_order import Child
 
 pytestmark = FRAMEWORK_WARNINGS
 Wait = Callable[[], Awaitable[None]]

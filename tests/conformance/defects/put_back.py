@@ -115,7 +115,8 @@ DEFECTS: dict[str, Defect] = {
     ),
     "triplets of a graph come in the order of a set": Defect(
         _put("agenttape_llamaindex.automatic", "_triplets_in_order", lambda real: real),
-        "tests/llamaindex/test_property_graphs.py",
+        "tests/llamaindex/test_sets.py",
+        "triplets",
     ),
     "agents within tools are replayed as a block": Defect(
         _put("agenttape_core.engine", "Policy.steps_into", lambda *_: False),
@@ -139,7 +140,7 @@ DEFECTS: dict[str, Defect] = {
     ),
     "stand-ins ask with encoded schemas": Defect(
         _put("agenttape_core.integration.stand_ins.recorded", "Recorded.value", lambda _, plain: plain),
-        "tests/llamaindex/test_structured.py",
+        "tests/llamaindex/test_replay_llm.py",
         "nested",
     ),
     "each turn writes the conversation again": Defect(
@@ -200,12 +201,12 @@ DEFECTS: dict[str, Defect] = {
     ),
     "stand-ins ask for objects by tools only": Defect(
         _put("agenttape_llamaindex.stand_ins.llms", "ReplayLLM._response_format", lambda *_: None),
-        "tests/llamaindex/test_structured.py",
+        "tests/llamaindex/test_replay_llm.py",
         "response_format",
     ),
     "stand-ins take all calls of tools": Defect(
         _put("agenttape_llamaindex.stand_ins.llms", "ReplayLLM._asked_for_one", False),
-        "tests/llamaindex/test_structured.py",
+        "tests/llamaindex/test_replay_llm.py",
         "one_call",
     ),
 }

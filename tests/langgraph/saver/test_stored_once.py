@@ -45,7 +45,7 @@ SERIALISERS = {
 def test_a_growing_list_is_stored_as_it_grows(name: str, tmp_path: Path) -> None:
     """A thread of twice the steps takes about twice the room, whatever serialises it."""
     sizes = []
-    for steps in (50, 100, 200):
+    for steps in (30, 60, 120):
         file = tmp_path / f"{steps}.sqlite"
         with TapeSaver(file, serde=SERIALISERS[name]()) as saver:
             put_thread(saver, growing(steps))
