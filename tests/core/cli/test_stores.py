@@ -44,6 +44,7 @@ def as_in_folder(text: str) -> str:
     return text.replace(STORE, "runs")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("store")
 def test_a_command_takes_a_store(command: Any) -> None:
     """The output and the exit code are those of the folder with the same files."""
