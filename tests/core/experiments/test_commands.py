@@ -102,6 +102,7 @@ def test_why(desk: Any, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+@pytest.mark.night
 def test_shrink(desk: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """The smallest cassette with which a command ends by the same exception at the same line."""
     found = lab(

@@ -90,7 +90,7 @@ def test_different_questions(one: dict[str, Any], two: dict[str, Any]) -> None:
     assert (asked(one).fingerprint == asked(two).fingerprint) is same
 
 
-@given(st.lists(bodies, max_size=6))
+@given(st.lists(bodies, max_size=3))
 def test_cache_changes_nothing(requests: list[dict[str, Any]]) -> None:
     """Who has seen parts of a request before gives the same answer as who has not."""
     experienced = Canonicaliser(PYTHON_VALUES.encode)
@@ -98,19 +98,16 @@ def test_cache_changes_nothing(requests: list[dict[str, Any]]) -> None:
         assert asked(body, canonicaliser=experienced) == asked(body)
 
 
-@pytest.mark.parametrize("other", [1.0, True, "1", "1.0", None, [1], {"1": 1}, -1, (1,), 10**30])
-def test_types_differ(other: object) -> None:
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [*((1, other) for other in (1.0, True, "1", "1.0", None, [1], {"1": 1}, -1, (1,), 10**30)), (0.0, -0.0)],
+)
+def test_types_differ(one: object, other: object) -> None:
     """Values that Python calls equal, and those that look alike, are different questions, cached or not."""
     shared = Canonicaliser(PYTHON_VALUES.encode)
-    assert asked({"n": 1}, canonicaliser=shared).fingerprint != asked({"n": other}, canonicaliser=shared).fingerprint
-    nested = asked({"n": {"x": [1]}}, canonicaliser=shared), asked({"n": {"x": [other]}}, canonicaliser=shared)
-    assert nested[0].fingerprint != nested[1].fingerprint
-
-
-def test_zeros_differ() -> None:
-    """The two zeros are different texts, so they are different questions also for one who has seen the other."""
-    shared = Canonicaliser(PYTHON_VALUES.encode)
-    assert asked({"n": 0.0}, canonicaliser=shared).fingerprint != asked({"n": -0.0}, canonicaliser=shared).fingerprint
+    assert asked({"n": one}, canonicaliser=shared).fingerprint != asked({"n": other}, canonicaliser=shared).fingerprint
+    nested = [asked({"n": {"x": [value]}}, canonicaliser=shared).fingerprint for value in (one, other)]
+    assert nested[0] != nested[1]
 
 
 def test_what_else_tells_questions_apart() -> None:
