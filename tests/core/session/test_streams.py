@@ -93,7 +93,7 @@ def test_broken_at_once(world: World) -> None:
 
 
 async def test_error_of_the_async_reader(world: World) -> None:
-    """The same for an async generator."""
+    """What the reader throws into an async stream is not the error of the stream: it is a stream closed early."""
     async with use_cassette("s", mode="once"):
         chunks: Any = astream("m", lambda: world.apieces("m", PIECES))
         await anext(chunks)
