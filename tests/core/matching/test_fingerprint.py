@@ -6,6 +6,7 @@ import json
 import marshal
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -248,18 +249,14 @@ def test_many_threads() -> None:
     shared = Canonicaliser(PYTHON_VALUES.encode)
     bodies = [{"messages": [f"m{n}" for n in range(length)], "id": A} for length in range(40)]
     expected = [asked(body).fingerprint for body in bodies]
-    start, results = threading.Barrier(4), []
+    start = threading.Barrier(4)
 
-    def run() -> None:
+    def run(_: int) -> list[str]:
         start.wait()
-        results.append([asked(body, canonicaliser=shared).fingerprint for body in bodies])
+        return [asked(body, canonicaliser=shared).fingerprint for body in bodies]
 
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [expected] * 4
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(run, range(4))) == [expected] * 4
 
 
 ESCAPED = st.lists(

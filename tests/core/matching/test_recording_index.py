@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -163,18 +164,16 @@ def test_threads_take_each_once(addresses: list[str]) -> None:
     """However many threads ask, each recording is taken exactly once."""
     recordings = RecordingIndex(row(n, "f", address) for n, address in enumerate(addresses))
     start = threading.Barrier(8)
-    taken: list[list[int]] = [[] for _ in range(8)]
 
-    def run(mine: list[int]) -> None:
+    def run(_: int) -> list[int]:
         start.wait()
+        mine = []
         while (found := take(recordings, request("f"), "elsewhere")) is not None:
             mine.append(found.number)
+        return mine
 
-    threads = [threading.Thread(target=run, args=(mine,)) for mine in taken]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        taken = list(pool.map(run, range(8)))
     assert sorted(n for mine in taken for n in mine) == list(range(200))
     assert all(mine == sorted(mine) for mine in taken)
 

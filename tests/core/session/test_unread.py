@@ -297,16 +297,12 @@ def test_other_threads_finish_their_tuples(world: World) -> None:
             except SystemError as error:
                 refused.append(error)
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(15):
-            record(world, "a")
-    finally:
-        is_over.set()
-        for thread in threads:
-            thread.join()
+    with beside(work), beside(work):
+        try:
+            for _ in range(15):
+                record(world, "a")
+        finally:
+            is_over.set()
     assert refused == []
 
 

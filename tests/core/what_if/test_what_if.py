@@ -88,14 +88,18 @@ def agent(attempts: int = 1) -> str:
     return text
 
 
+def record(path: Path, run: Callable[[], object]) -> Path:
+    """Record what a function does, and forget what was really done; return the cassette."""
+    with use_cassette(path, mode="once"):
+        run()
+    SENT.clear()
+    return path
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """The recorded run: two searches, a model call, a mail."""
-    path = tmp_path / "desk.yaml"
-    with use_cassette(path, mode="once"):
-        agent()
-    SENT.clear()
-    return path
+    return record(tmp_path / "desk.yaml", agent)
 
 
 @pytest.fixture(autouse=True)
@@ -229,6 +233,7 @@ def test_calls_around_a_retry_are_answered_again(path: Path) -> None:
 
 def test_streams(tmp_path: Path) -> None:
     """A stream breaks after so many chunks; one whose answer is chosen brings it; both are as when it was recorded."""
+    got: list[str] = []
 
     @boundary("chat")
     def stream(prompt: str) -> Iterator[str]:
@@ -236,18 +241,13 @@ def test_streams(tmp_path: Path) -> None:
         SENT.append(prompt)
         yield from prompt.split()
 
-    path = tmp_path / "s.yaml"
-    with use_cassette(path, mode="once"):
-        assert list(stream("one two three")) == ["one", "two", "three"]
-    SENT.clear()
-    got: list[str] = []
-
     def reading() -> list[str]:
         got.clear()
         for chunk in stream("one two three"):
             got.append(chunk)  # noqa: PERF402 - until it breaks
         return got
 
+    path = record(tmp_path / "s.yaml", reading)
     for after, chunks in ((0, []), (2, ["one", "two"]), (3, ["one", "two", "three"])):
         found = what_if(path, reading, {"chat": cut(after=after)})
         assert (str(found.raised), got) == (f"the stream was cut after {after} chunk{'s' * (after != 1)}", chunks)
@@ -372,7 +372,6 @@ def test_bad_changes(make: Callable[[], Change], message: str) -> None:
 
 def test_no_answer_to_edit(tmp_path: Path) -> None:
     """A recorded error has no answer that could be edited; another outcome can be given for it."""
-    path = tmp_path / "e.yaml"
 
     @boundary("tool")
     def broken() -> str:
@@ -385,9 +384,7 @@ def test_no_answer_to_edit(tmp_path: Path) -> None:
         except ValueError:
             return "handled"
 
-    with use_cassette(path, mode="once"):
-        run()
-    SENT.clear()
+    path = record(tmp_path / "e.yaml", run)
     with pytest.raises(ConfigurationError, match="it has no recorded answer to edit: it raised"):
         what_if(path, run, {1: edits(str)})
     assert what_if(path, run, {1: returns("works")}).result == "works"
@@ -412,20 +409,14 @@ def test_without_a_cassette(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_many_calls_have_representatives(tmp_path: Path) -> None:
     """Of many calls that can fail, the first and the last of each class do, and the table says for how many others."""
-    path = tmp_path / "many.yaml"
 
     def run() -> list[str]:
         return [search(str(number)) for number in range(23)] + [model("so"), model("what")]
 
-    with use_cassette(path, mode="once"):
-        run()
-    SENT.clear()
+    path = record(tmp_path / "many.yaml", run)
     found = faults(run, path, ["timeout"])
     assert [cell.target.number for cell in found.cells] == [1, 23, 24, 25]
-    assert str(found).splitlines()[-2:] == [
-        "  21 of 25 calls not tried: others cover them",
-        "4 faults: 4 raised",
-    ]
+    assert str(found).splitlines()[-2:] == ["  21 of 25 calls not tried: others cover them", "4 faults: 4 raised"]
     assert len(faults(run, path, ["timeout"], most=25).cells) == 25
 
 
