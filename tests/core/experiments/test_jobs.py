@@ -87,7 +87,14 @@ def recorded(program: Callable[[], Any], folder: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("program", "experiment"), [(side_by_side, faults), (side_by_side, flaky), (in_threads, why)])
+@pytest.mark.parametrize(
+    ("program", "experiment"),
+    [
+        (side_by_side, faults),
+        pytest.param(side_by_side, flaky, marks=pytest.mark.night),
+        (in_threads, why),
+    ],
+)
 def test_same(program: Callable[[], Any], experiment: Callable[..., Any], tmp_path: Path) -> None:
     """What is found with four jobs is what is found with one, and several threads have run the program."""
     path = recorded(program, tmp_path)
