@@ -55,11 +55,16 @@ class Twice:
         self.path = path
         self.world = world
 
-    def __call__(self, run: Callable[[], T], *, auto: bool = True, **replaying: Any) -> T:
-        """Run it twice, and return what it returned. `replaying` are further options of the replay."""
+    def record(self, run: Callable[[], T], *, auto: bool = True) -> T:
+        """Record a run, and take the world away; return what it returned."""
         with use_cassette(self.path, mode="all", auto=auto) as self.recording:
             recorded = run()
         self.world.gone = True
+        return recorded
+
+    def __call__(self, run: Callable[[], T], *, auto: bool = True, **replaying: Any) -> T:
+        """Run it twice, and return what it returned. `replaying` are further options of the replay."""
+        recorded = self.record(run, auto=auto)
         with use_cassette(self.path, auto=auto, **replaying) as self.replay:
             assert run() == recorded
         self._assert_exact()

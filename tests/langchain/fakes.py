@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -157,6 +157,23 @@ def calling(*calls: tuple[str, dict[str, Any]], number: int, text: str = "") -> 
     return AIMessage(text, tool_calls=asked)
 
 
+def in_turn(*turns: Sequence[tuple[str, dict[str, Any]]], then: str = "done {number}") -> Reply:
+    """Return the replies of a model that calls tools, turn by turn, and then answers.
+
+    Args:
+        turns: The calls of each turn.
+        then: The answer, of the `number` of the call and the text of the `last` message.
+    """
+
+    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        turn = sum(isinstance(message, AIMessage) for message in messages)
+        if turn < len(turns):
+            return calling(*turns[turn], number=number)
+        return AIMessage(then.format(number=number, last=messages[-1].text))
+
+    return reply
+
+
 def _json(args: Any) -> str:
     import json
 
@@ -179,14 +196,7 @@ def by_key(streamed: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 def asking_for(*cities: str) -> Any:
     """Return a reply that requests the weather of each city in turn, then repeats the last tool's answer."""
-
-    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
-        told = sum(isinstance(message, ToolMessage) for message in messages)
-        if told < len(cities):
-            return calling(("weather", {"city": cities[told]}), number=number)
-        return AIMessage(f"said: {messages[-1].text}")
-
-    return reply
+    return in_turn(*([("weather", {"city": city})] for city in cities), then="said: {last}")
 
 
 class Numbers(Embeddings):

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool
 
 PROVIDERS = {"langchain_openai", "openai", "tiktoken", "langchain_anthropic", "anthropic", "langchain_ollama", "ollama"}
 TOOLS = ("look_up", "book", "send_postcard")

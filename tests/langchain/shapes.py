@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import operator
+from collections.abc import Awaitable, Callable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.output_parsers import StrOutputParser
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
 
 QUESTION = "how are you?"
 
@@ -77,3 +75,8 @@ def answer_of(seen: Sequence[Any]) -> tuple[str, Any, Any]:
     else:
         whole = reduce(operator.add, seen)
     return whole.text, whole.tool_calls, whole.usage_metadata
+
+
+def seen(results: list[Any]) -> list[Any]:
+    """All that a caller can see of each result: its class and every field."""
+    return [[(type(m), m.model_dump()) for m in (r if isinstance(r, list) else [r])] for r in results]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from ..kit.edited import noticed, recorded
-from .fakes import NativeChat, World, calling
+from .fakes import NativeChat, World, in_turn
 
 PROGRAM = '''
 from typing import Annotated, Literal
@@ -51,11 +49,8 @@ AWAITED = (
 )
 
 
-def booking(messages: Sequence[BaseMessage], _: int) -> AIMessage:
-    """Search, and say so."""
-    if not any(isinstance(message, ToolMessage) for message in messages):
-        return calling(("search", {"place": "Luigi"}), number=0)
-    return AIMessage("Booked.")
+booking = in_turn([("search", {"place": "Luigi"})], then="Booked.")
+"""Search, and say what was found."""
 
 
 def test_what_stands_in_a_request_is_noticed(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
 from langchain.agents import AgentState, create_agent
@@ -17,8 +19,8 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain.tools import InjectedState, InjectedToolCallId, ToolRuntime
-from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.tools import ToolException, tool
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.tools import BaseTool, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
@@ -28,14 +30,7 @@ from agenttape_core import use_cassette
 from agenttape_langchain import tape
 
 from ..kit.replaying import Twice
-from .fakes import NativeChat, StreamingChat, Verdict, World, calling
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from langchain_core.messages import BaseMessage
-    from langchain_core.tools import BaseTool
+from .fakes import NativeChat, StreamingChat, Verdict, World, calling, in_turn
 
 QUESTION = {"messages": [("user", "Count to ten.")]}
 TURNS = 10
@@ -205,11 +200,8 @@ async def test_injected_state_and_runtime(world: World, tmp_path: Path) -> None:
 
     script = [("here", {"unit": "km"}), ("move", {"to": "Rome"}), ("here", {"unit": "km"}), ("sign", {"name": "n"})]
 
-    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
-        turn = sum(isinstance(message, AIMessage) for message in messages)
-        return calling(script[turn], number=number) if turn < len(script) else AIMessage(f"done {number}")
-
-    agent = create_agent(StreamingChat(world=world, reply=reply), [here, move, sign], state_schema=CityState)
+    model = StreamingChat(world=world, reply=in_turn(*([call] for call in script)))
+    agent = create_agent(model, [here, move, sign], state_schema=CityState)
     asked = {**QUESTION, "city": "Paris"}
     path = tmp_path / "agent.yaml"
     with use_cassette(path, mode="all") as recording:
@@ -222,7 +214,7 @@ async def test_injected_state_and_runtime(world: World, tmp_path: Path) -> None:
             assert agent.invoke(asked) == recorded
 
 
-async def test_failing_tools(world: World, tmp_path: Path) -> None:
+async def test_failing_tools(world: World, twice: Twice) -> None:
     """Errors that become messages for the model, and arguments that do not fit, replay equal."""
 
     @tool
@@ -233,18 +225,11 @@ async def test_failing_tools(world: World, tmp_path: Path) -> None:
     fail.handle_tool_error = True
     script = [("fail", {"n": 1}), ("fail", {"n": "not a number"}), ("unknown", {})]
 
-    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
-        turn = sum(isinstance(message, AIMessage) for message in messages)
-        return calling(script[turn], number=number) if turn < len(script) else AIMessage(f"done {number}")
-
-    agent = create_agent(StreamingChat(world=world, reply=reply), [fail])
-    path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = agent.invoke(QUESTION)
+    agent = create_agent(StreamingChat(world=world, reply=in_turn(*([call] for call in script))), [fail])
+    recorded = twice.record(lambda: agent.invoke(QUESTION))
     failed = [message for message in recorded["messages"] if isinstance(message, ToolMessage)]
     assert [message.status for message in failed] == ["error"] * 3
-    world.gone = True
-    with use_cassette(path):
+    with use_cassette(twice.path):
         assert await agent.ainvoke(QUESTION) == recorded
 
 
@@ -264,7 +249,7 @@ async def test_sub_agent_in_a_live_tool(world: World, twice: Twice) -> None:
 # -- other ways to build an agent ----------------------------------------------------------------------------------
 
 
-async def test_hand_made_graph(world: World, tmp_path: Path) -> None:
+async def test_hand_made_graph(world: World, twice: Twice) -> None:
     """A graph with `ToolNode` replays sync and async."""
 
     def hand_made(world: World) -> Any:
@@ -280,18 +265,15 @@ async def test_hand_made_graph(world: World, tmp_path: Path) -> None:
         return builder.compile()
 
     graph = hand_made(world)
-    path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = graph.invoke(QUESTION)
-    world.gone = True
+    recorded = twice.record(lambda: graph.invoke(QUESTION))
     for is_async in (False, True):
-        with use_cassette(path) as replay:
+        with use_cassette(twice.path) as replay:
             assert await run(graph, is_async=is_async) == recorded
         assert str(replay.report) == f"{CALLS} replayed, 0 recorded"
 
 
 @pytest.mark.parametrize("strategy", [ToolStrategy, ProviderStrategy])
-async def test_structured_response(strategy: Any, world: World, tmp_path: Path) -> None:
+async def test_structured_response(strategy: Any, world: World, twice: Twice) -> None:
     """An agent's structured response comes back as an object of its class."""
 
     def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
@@ -301,12 +283,9 @@ async def test_structured_response(strategy: Any, world: World, tmp_path: Path) 
         return AIMessage(Verdict(**answer).model_dump_json())
 
     agent = create_agent(StreamingChat(world=world, reply=reply), [], response_format=strategy(Verdict))
-    path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = agent.invoke(QUESTION)
+    recorded = twice.record(lambda: agent.invoke(QUESTION))
     assert recorded["structured_response"] == Verdict(good=True, why="call 1")
-    world.gone = True
-    with use_cassette(path):
+    with use_cassette(twice.path):
         assert await agent.ainvoke(QUESTION) == recorded
 
 
@@ -355,12 +334,8 @@ async def test_interrupt_and_resume(world: World, tmp_path: Path) -> None:
         answer = interrupt(f"may I {what}?")
         return f"{answer} {world.reach('tool')}"
 
-    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
-        if isinstance(messages[-1], ToolMessage):
-            return AIMessage(f"done {number}")
-        return calling(("approve", {"what": "go"}), number=number)
-
-    agent = create_agent(StreamingChat(world=world, reply=reply), [approve], checkpointer=InMemorySaver())
+    model = StreamingChat(world=world, reply=in_turn([("approve", {"what": "go"})]))
+    agent = create_agent(model, [approve], checkpointer=InMemorySaver())
     path = tmp_path / "agent.yaml"
 
     async def talk(thread: str) -> tuple[Any, Any]:

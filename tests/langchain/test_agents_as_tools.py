@@ -7,16 +7,17 @@ import sys
 import types
 import uuid
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain.tools import ToolRuntime
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.tools import create_retriever_tool, tool
+from langchain_core.tools import BaseTool, create_retriever_tool, tool
 from langchain_core.vectorstores import VectorStore
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
@@ -25,28 +26,9 @@ from agenttape_core import Session, use_cassette
 from agenttape_core.errors import CassetteMissError, UnusedInteractionsError
 
 from ..kit.replaying import Twice
-from .fakes import NativeChat, World, calling
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from langchain_core.messages import BaseMessage
-    from langchain_core.tools import BaseTool
+from .fakes import NativeChat, World, in_turn
 
 QUESTION = {"messages": [("user", "Write about tapes.")]}
-
-
-def in_turn(*turns: list[tuple[str, dict[str, Any]]]) -> Callable[[Sequence[BaseMessage], int], AIMessage]:
-    """Return the replies of a model that calls tools in turn and then answers."""
-
-    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
-        turn = sum(isinstance(message, AIMessage) for message in messages)
-        if turn < len(turns):
-            return calling(*turns[turn], number=number)
-        return AIMessage(f"said {number}")
-
-    return reply
 
 
 def supervisor(world: World, *, researcher: str = "You research.", has_search: bool = True) -> Any:
@@ -149,7 +131,7 @@ async def test_events_of_sub_agents_are_replayed(world: World, tmp_path: Path) -
 # -- other tools that call what is recorded ----------------------------------------------------------------------------
 
 
-def test_retriever_tool_is_stepped_into(world: World, tmp_path: Path) -> None:
+def test_retriever_tool_is_stepped_into(world: World, twice: Twice) -> None:
     """The tool that LangChain makes of a retriever runs: another prompt for its documents shows at once."""
 
     class Shelf(BaseRetriever):
@@ -164,11 +146,8 @@ def test_retriever_tool_is_stepped_into(world: World, tmp_path: Path) -> None:
         document_prompt = ChatPromptTemplate.from_template(prompt) if prompt else None
         return create_retriever_tool(Shelf(world=world), "find", "Find.", document_prompt=document_prompt)
 
-    path = tmp_path / "found.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = finder("").invoke({"query": "a"})
-    world.gone = True
-    with use_cassette(path) as replay:
+    recorded = twice.record(lambda: finder("").invoke({"query": "a"}))
+    with use_cassette(twice.path) as replay:
         assert finder("").invoke({"query": "a"}) == recorded == "a 1"
         assert [call_record.name for call_record in replay.report.stepped_into] == ["find"]
 
@@ -315,11 +294,11 @@ def test_tool_that_asks_a_human(world: World, twice: Twice) -> None:
     assert [call_record.name for call_record in twice.replay.report.stepped_into] == ["publish", "publish"]
 
 
-def test_call_left_out_is_unused(world: World, tmp_path: Path) -> None:
+def test_call_left_out_is_unused(world: World, twice: Twice) -> None:
     """A sub-agent that no longer makes a call leaves it unused, where the whole tool was replayed before."""
     model = NativeChat(world=world)
 
-    def twice(times: int) -> BaseTool:
+    def drafting(times: int) -> BaseTool:
         @tool
         def draft(text: str) -> int:
             """Draft."""
@@ -327,9 +306,6 @@ def test_call_left_out_is_unused(world: World, tmp_path: Path) -> None:
 
         return draft
 
-    path = tmp_path / "drafts.yaml"
-    with use_cassette(path, mode="all"):
-        twice(2).invoke({"text": "a"})
-    world.gone = True
-    with pytest.raises(UnusedInteractionsError, match="2 of the 3"), use_cassette(path):
-        twice(1).invoke({"text": "a"})
+    twice.record(lambda: drafting(2).invoke({"text": "a"}))
+    with pytest.raises(UnusedInteractionsError, match="2 of the 3"), use_cassette(twice.path):
+        drafting(1).invoke({"text": "a"})

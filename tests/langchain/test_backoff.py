@@ -5,14 +5,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelRetryMiddleware, ToolRetryMiddleware
-from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.runnables import RunnableLambda
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.rate_limiters import BaseRateLimiter
+from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy
@@ -20,13 +24,8 @@ from langgraph.types import RetryPolicy
 from agenttape_core import use_cassette
 from agenttape_core.freeze import clock, sleeping
 
-from .fakes import AsyncChat, PlainChat, World, calling
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from langchain_core.messages import BaseMessage
+from ..kit.replaying import Twice
+from .fakes import AsyncChat, NativeChat, PlainChat, World, in_turn
 
 SECONDS = 3600.0
 
@@ -99,11 +98,8 @@ def with_tool_retries(world: World) -> Any:
         """Fetch."""
         return at_the_third_attempt([], world.reach("tool") - 1).text
 
-    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
-        return AIMessage("done") if isinstance(messages[-1], ToolMessage) else calling(("fetch", {}), number=number)
-
     retry = ToolRetryMiddleware(max_retries=2, initial_delay=SECONDS, max_delay=4 * SECONDS)
-    return create_agent(AsyncChat(world=world, reply=reply), [fetch], middleware=[retry])
+    return create_agent(AsyncChat(world=world, reply=in_turn([("fetch", {})])), [fetch], middleware=[retry])
 
 
 WAYS: list[Callable[[World], Any]] = [with_retry, with_retry_policy, with_model_retries, with_tool_retries]
@@ -223,3 +219,137 @@ async def test_outside_of_the_session(world: World, slept: Slept, tmp_path: Path
         await task
         with_retry(world).invoke("hi")
     assert slept.seconds == [1]
+
+
+# -- rate limiters -------------------------------------------------------------------------------------------------
+
+
+class LastFirst(BaseRateLimiter):
+    """A limiter that lets the last of several callers through first, once all are there.
+
+    Args:
+        callers: Their number.
+    """
+
+    def __init__(self, callers: int = 1) -> None:
+        self.asked = 0
+        self._callers = callers
+        self._is_open = threading.Condition()
+        self._left = callers
+        self._turns: list[asyncio.Event] = []
+
+    def acquire(self, *, blocking: bool = True) -> bool:
+        """Wait for the callers that come later."""
+        with self._is_open:
+            self.asked += 1
+            number = self.asked
+            self._is_open.notify_all()
+            self._is_open.wait_for(lambda: self.asked == self._callers and self._left == number)
+            self._left -= 1
+            self._is_open.notify_all()
+        return True
+
+    async def aacquire(self, *, blocking: bool = True) -> bool:
+        """Wait for the callers that come later."""
+        self.asked += 1
+        self._turns.append(turn := asyncio.Event())
+        if self.asked == self._callers:
+            turn.set()
+        await turn.wait()
+        self._turns.pop()
+        if self._turns:
+            self._turns[-1].set()
+        return True
+
+
+def branches(model: Any) -> tuple[Any, list[str]]:
+    """Return three calls of a model at once, and the list of who was answered, in that order."""
+    order: list[str] = []
+
+    def noting(name: str) -> Any:
+        def note(message: Any) -> str:
+            order.append(name)
+            return str(message.text)
+
+        async def anote(message: Any) -> str:
+            return note(message)
+
+        return model | RunnableLambda(note, anote)
+
+    return RunnableParallel({name: noting(name) for name in "abc"}), order
+
+
+def test_calls_are_answered_as_the_limiter_let_them_through(world: World, twice: Twice) -> None:
+    """In an event loop, a replay asks no limiter, and answers in the recorded order."""
+    limiter = LastFirst(3)
+    chain, recorded_order = branches(AsyncChat(world=world, rate_limiter=limiter))
+    recorded = twice.record(lambda: asyncio.run(chain.ainvoke("Hello?")))
+    assert limiter.asked == 3
+    chain, order = branches(AsyncChat(world=world, rate_limiter=limiter))
+    with use_cassette(twice.path) as replay:
+        assert asyncio.run(chain.ainvoke("Hello?")) == recorded
+    assert order == recorded_order == ["c", "b", "a"]
+    assert replay.report.nondeterminism == ()
+    assert limiter.asked == 3
+
+
+def test_threads_are_answered_as_the_limiter_let_them_through(world: World, twice: Twice) -> None:
+    """In threads, too."""
+    chain, recorded_order = branches(PlainChat(world=world, rate_limiter=LastFirst(3)))
+    recorded = twice.record(lambda: chain.invoke("Hello?"))
+    limiter = LastFirst(3)
+    chain, order = branches(PlainChat(world=world, rate_limiter=limiter))
+    with use_cassette(twice.path) as replay:
+        assert chain.invoke("Hello?") == recorded
+    assert order == recorded_order
+    assert replay.report.nondeterminism == ()
+    assert limiter.asked == 0
+
+
+async def _read(model: Any, question: str) -> None:
+    async for _ in model.astream(question):
+        pass
+
+
+SHAPES: dict[str, Any] = {
+    "invoke": lambda model: model.invoke("Hello?"),
+    "stream": lambda model: list(model.stream("Hello?")),
+    "ainvoke": lambda model: asyncio.run(model.ainvoke("Hello?")),
+    "astream": lambda model: asyncio.run(_read(model, "Hello?")),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_executed_waits_first(shape: str, tmp_path: Path, world: World) -> None:
+    """A call that is executed for real waits for its limiter once, before the model is reached."""
+    reached: list[int] = []
+
+    class Noting(LastFirst):
+        def acquire(self, *, blocking: bool = True) -> bool:
+            reached.append(len(world.reached))
+            return super().acquire(blocking=blocking)
+
+        async def aacquire(self, *, blocking: bool = True) -> bool:
+            reached.append(len(world.reached))
+            return await super().aacquire(blocking=blocking)
+
+    for options in ({"mode": "all"}, {"live": {"chat"}}):
+        world.reached.clear()
+        with use_cassette(tmp_path / "c.yaml", **options):  # type: ignore[arg-type]
+            SHAPES[shape](NativeChat(world=world, rate_limiter=Noting()))
+        assert len(world.reached) == 1
+    assert reached == [0, 0]
+
+
+def test_a_program_that_asks_a_limiter_itself_waits(tmp_path: Path) -> None:
+    """A limiter that a tool asks is asked there, in a recording and in a replay."""
+    limiter = LastFirst()
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return str(limiter.acquire())
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        assert look.invoke({}) == "True"
+    assert limiter.asked == 1

@@ -7,13 +7,15 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from langchain_core.globals import set_llm_cache
 from langchain_core.language_models import FakeListLLM
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, Generation
 from langchain_core.tools import tool
 
@@ -22,12 +24,6 @@ from agenttape_core.errors import CassetteLockedError, CassetteMissError, Casset
 from agenttape_langchain import TapeCache
 
 from .fakes import AsyncChat, StreamingChat, World, calling
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from langchain_core.messages import BaseMessage
 
 ANSWER = [Generation(text="42", generation_info={"reason": "because"})]
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from importlib import import_module
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
@@ -31,15 +32,10 @@ from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.errors import ConfigurationError, UnidentifiedModelWarning
 
 from .fakes import NativeChat, World
-from .parts import PARTS
+from .parts import PARTS, FakeText
 from .providers.loopback import Loopback
 from .providers.messages_api import MessagesWire
 from .providers.ollama_api import OllamaWire
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from .parts import FakeText
 
 QUESTION = "What is the weather in Paris?"
 

@@ -327,14 +327,11 @@ def test_several_choices(loopback: OpenAILoopback, tmp_path: Path) -> None:
     assert len({choice.text for choice in recorded.generations[0]}) == 3
 
 
-def test_names_and_callbacks_are_not_asked(world: World, tmp_path: Path) -> None:
+def test_names_and_callbacks_are_not_asked(world: World, twice: Twice) -> None:
     """Tags, metadata, run names and callbacks are no part of the request."""
     model = StreamingChat(world=world)
-    path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = model.invoke(QUESTION)
-    world.gone = True
-    with use_cassette(path):
+    recorded = twice.record(lambda: model.invoke(QUESTION))
+    with use_cassette(twice.path):
         renamed = model.with_config(tags=["new"], metadata={"user": "else"}, run_name="renamed")
         assert renamed.invoke(QUESTION).text == recorded.text
 

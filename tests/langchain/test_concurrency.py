@@ -12,14 +12,16 @@ import asyncio
 import functools
 import operator
 import threading
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_core.tools import StructuredTool
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -31,11 +33,7 @@ from agenttape_core import use_cassette
 from agenttape_langchain import tape
 
 from ..kit.replaying import Twice
-from .fakes import NativeChat, World, calling
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-    from pathlib import Path
+from .fakes import NativeChat, World, calling, in_turn
 
 SAME = "the same question"
 ORDERS = {"in order": [0, 1, 2, 3], "backwards": [3, 2, 1, 0], "mixed": [2, 0, 3, 1]}
@@ -288,14 +286,9 @@ async def test_identical_tool_calls(kind: str, is_async: bool, world: World, tmp
     card = StructuredTool.from_function(draw, adraw, name="draw", description="Draw a card.")
     four = [("draw", {})] * 4
 
-    def reply(messages: Sequence[Any], number: int) -> AIMessage:
-        if isinstance(messages[-1], ToolMessage):
-            return AIMessage(f"done {number}")
-        return calling(*four, number=number)
-
     graph: Any
     if kind == "agent":
-        graph = create_agent(NativeChat(world=world, reply=reply), [card])
+        graph = create_agent(NativeChat(world=world, reply=in_turn(four)), [card])
         asked: Any = {"messages": [("user", "Draw.")]}
     else:
         graph = _around(ToolNode([card]))

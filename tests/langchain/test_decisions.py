@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from langchain_core.language_models import GenericFakeChatModel
@@ -23,15 +24,17 @@ from agenttape_core.errors import CassetteMissError
 from agenttape_langchain import TapeCallbackHandler, tape
 from agenttape_langchain.tape import LATE
 
-from .fakes import RunIds
+from ..kit.replaying import Twice
+from .fakes import RunIds, World
 
 decisions = pytest.importorskip("langchain_core.decisions")
 
 
 class Decider(decisions.BaseDecisionModel):  # type: ignore[misc, name-defined]
-    """A remote decision model: it gives another answer each time, and counts how often it's asked."""
+    """A remote decision model: it gives another answer each time."""
 
-    asked: list[Any]
+    world: Any
+    model: str = "d"
     label: str = "fast"
 
     @property
@@ -39,8 +42,7 @@ class Decider(decisions.BaseDecisionModel):  # type: ignore[misc, name-defined]
         return "fake"
 
     def _classify(self, state: Any, questions: Any) -> Any:
-        self.asked.append(state)
-        number = len(self.asked) / 100
+        number = self.world.reach("decision") / 100
         answers: dict[str, Any] = {}
         for key, question in questions.items():
             if question.type == "noul":
@@ -71,8 +73,9 @@ class Scripted(GenericFakeChatModel):
 
 
 def decide(decider: Any, how: str = "sync", instructions: str = "Is it risky?", config: Any = None) -> Any:
-    """Ask if a payment is risky."""
-    request = {"state": "Pay 5 EUR?", "questions": {"risky": decisions.Noul(instructions=instructions)}}
+    """Ask if a payment is risky. The ids of messages differ from call to call."""
+    question = {"risky": decisions.Noul(instructions=instructions)}
+    request = {"state": {"conversation": [HumanMessage("Pay 5 EUR?", id=str(uuid4()))]}, "questions": question}
     if how == "sync":
         return decider.invoke(request, config)
     return asyncio.run(decider.ainvoke(request, config))
@@ -80,110 +83,73 @@ def decide(decider: Any, how: str = "sync", instructions: str = "Is it risky?", 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
 @pytest.mark.parametrize("cls", [Decider, AsyncDecider])
-def test_decision_is_replayed(tmp_path: Path, cls: Any, how: str) -> None:
-    """A decision model isn't asked in a replay, and its answer is the recorded one, of the same types."""
-    path, decider = tmp_path / "c.yaml", cls(model="d", asked=[])
-    with use_cassette(path, mode="all"):
-        recorded = decide(decider, how)
-    with use_cassette(path) as replay:
-        assert decide(decider, how) == recorded
-    assert len(decider.asked) == 1
-    assert [(call.kind, call.name) for call in replay.report.replayed] == [("chat", cls.__name__)]
-    assert next(iter(replay.interactions)).outcome.usage.input_tokens == 5
+def test_decision_is_replayed(cls: Any, how: str, world: World, twice: Twice) -> None:
+    """A decision model isn't asked in a replay, by the other method either, and its answer is the recorded one."""
+    recorded = twice(lambda: decide(cls(world=world), how))
+    assert [(call.kind, call.name) for call in twice.replay.report.replayed] == [("chat", cls.__name__)]
+    assert next(iter(twice.replay.interactions)).outcome.usage.input_tokens == 5
+    with use_cassette(twice.path):
+        assert decide(cls(world=world), "async" if how == "sync" else "sync") == recorded
 
 
-def test_sync_recording_answers_async_calls(tmp_path: Path) -> None:
-    """What `invoke` recorded answers `ainvoke`."""
-    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
-    with use_cassette(path, mode="all"):
-        recorded = decide(decider)
-    with use_cassette(path):
-        assert decide(decider, "async") == recorded
-
-
-def test_changed_question_is_a_miss(tmp_path: Path) -> None:
+def test_changed_question_is_a_miss(world: World, twice: Twice) -> None:
     """A question that you edit misses, and the miss shows it."""
-    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
-    with use_cassette(path, mode="all"):
-        decide(decider)
-    with pytest.raises(CassetteMissError, match=r"questions\.risky\.instructions"), use_cassette(path):
-        decide(decider, instructions="Is it cheap?")
-    assert len(decider.asked) == 1
+    twice.record(lambda: decide(Decider(world=world)))
+    with pytest.raises(CassetteMissError, match=r"questions\.risky\.instructions"), use_cassette(twice.path):
+        decide(Decider(world=world), instructions="Is it cheap?")
 
 
-def test_ids_of_messages_in_the_state_do_not_count(tmp_path: Path) -> None:
-    """A state with messages is found again although their ids differ."""
-    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
-    question = {"risky": decisions.Noul(instructions="Is it?")}
-
-    def run(number: str) -> Any:
-        state = {"conversation": [HumanMessage("hi", id=number)]}
-        return decider.invoke({"state": state, "questions": question})
-
-    with use_cassette(path, mode="all"):
-        recorded = run("1")
-    with use_cassette(path):
-        assert run("2") == recorded
-
-
-def test_taped_decision_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize("inside", [False, True])
+def test_taped_decision_model(inside: bool, world: World, twice: Twice) -> None:
     """`tape` takes a decision model, alone and inside a binding."""
-    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
-    for taped in (tape(decider), tape(decider.with_config(tags=["a"]))):
-        with use_cassette(path, mode="all", auto=False):
-            recorded = decide(taped)
-        asked = len(decider.asked)
-        with use_cassette(path, auto=False):
-            assert decide(taped) == recorded
-        assert len(decider.asked) == asked
+    decider = Decider(world=world)
+    taped = tape(decider.with_config(tags=["a"]) if inside else decider)
+    twice(lambda: decide(taped), auto=False)
+    assert len(twice.replay.report.replayed) == 1
 
 
-def test_live_decision_model(tmp_path: Path) -> None:
+def test_live_decision_model(world: World, tmp_path: Path) -> None:
     """`live={"Decider"}` asks it for real in a replay."""
-    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
-    with use_cassette(path, mode="all"):
-        decide(decider)
-    with use_cassette(path, live={"Decider"}, to=tmp_path / "derived.yaml"):
-        decide(decider)
-    assert len(decider.asked) == 2
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        decide(Decider(world=world))
+    with use_cassette(tmp_path / "c.yaml", live={"Decider"}, to=tmp_path / "derived.yaml"):
+        decide(Decider(world=world))
+    assert len(world.reached) == 2
 
 
-def test_candidate_is_not_tried_on_a_decision_model(tmp_path: Path) -> None:
+def test_candidate_is_not_tried_on_a_decision_model(world: World, twice: Twice) -> None:
     """A chat model that you try on a recording answers in place of your chat model, and of no decision model."""
-    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
 
     def run() -> tuple[str, float]:
         said = Scripted(messages=iter([AIMessage("own")])).invoke("hi").text
-        return said, decide(decider).nouls["risky"].noul
+        return said, decide(Decider(world=world)).nouls["risky"].noul
 
-    with use_cassette(path, mode="all"):
-        assert run() == ("own", 0.01)
+    assert twice.record(run) == ("own", 0.01)
     other = Scripted(messages=iter([AIMessage("other")]))
-    with use_cassette(path, candidate=other, to=tmp_path / "tried.yaml"):
+    with use_cassette(twice.path, candidate=other, to=twice.path.with_name("tried.yaml")):
         assert run() == ("other", 0.01)
-    assert len(decider.asked) == 1
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
-def test_observed_decision_is_replayed(tmp_path: Path, how: str) -> None:
+def test_observed_decision_is_replayed(how: str, world: World, tmp_path: Path) -> None:
     """What the callback handler records of a decision model replays at the same location."""
-    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
-    with TapeCallbackHandler(path) as handler:
-        recorded = decide(decider, how, config={"callbacks": [handler]})
+    with TapeCallbackHandler(tmp_path / "c.yaml") as handler:
+        recorded = decide(Decider(world=world), how, config={"callbacks": [handler]})
     assert handler.errors == []
-    with use_cassette(path) as replay:
-        assert decide(decider, how) == recorded
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert decide(Decider(world=world), how) == recorded
     assert [call.match_rule for call in replay.report.replayed] == ["exact"]
 
 
-def test_observed_failure_of_a_decision_model(tmp_path: Path) -> None:
+def test_observed_failure_of_a_decision_model(world: World, tmp_path: Path) -> None:
     """The handler records that a decision model failed, and a replay raises the error."""
 
     class Failing(Decider):
         def _classify(self, state: Any, questions: Any) -> Any:
             raise ValueError("overloaded")
 
-    path, decider = tmp_path / "c.yaml", Failing(model="d", asked=[])
+    path, decider = tmp_path / "c.yaml", Failing(world=world)
     with TapeCallbackHandler(path) as handler, pytest.raises(ValueError, match="overloaded"):
         decide(decider, config={"callbacks": [handler]})
     assert handler.errors == []
@@ -192,7 +158,7 @@ def test_observed_failure_of_a_decision_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
-def test_router_of_models_is_replayed(tmp_path: Path, how: str) -> None:
+def test_router_of_models_is_replayed(how: str, world: World, twice: Twice) -> None:
     """An agent with `ModelRouterMiddleware` takes the recorded route, with equal messages and runs."""
 
     def router(decider: Any) -> Any:
@@ -209,34 +175,30 @@ def test_router_of_models_is_replayed(tmp_path: Path, how: str) -> None:
             route = middleware.ModelRouterMiddleware(choices=choices, instructions="Choose.", classifier=decider)
         return create_agent(said("default"), middleware=[route])
 
-    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[], label="strong")
+    decider = Decider(world=world, label="strong")
 
     def run() -> Any:
+        decider.label = "fast" if world.gone else "strong"
         agent, seen = router(decider), RunIds()
         config: Any = {"callbacks": [seen]}
         inputs: Any = {"messages": [HumanMessage("Prove it.")]}
         end = agent.invoke(inputs, config) if how == "sync" else asyncio.run(agent.ainvoke(inputs, config))
         return [(message.text, message.id) for message in end["messages"]], end["model_route"], seen.runs
 
-    with use_cassette(path, mode="all"):
-        recorded = run()
-    decider.label = "fast"
-    with use_cassette(path) as replay:
-        assert run() == recorded
+    recorded = twice(run)
     assert recorded[0][-1][0] == "strong"
-    assert len(decider.asked) == 1
-    assert not replay.report.nondeterminism
+    assert not twice.replay.report.nondeterminism
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
-def test_auto_mode_is_replayed(tmp_path: Path, how: str) -> None:
+def test_auto_mode_is_replayed(how: str, world: World, twice: Twice) -> None:
     """An agent with `AutoModeMiddleware` lets the same tool calls run, without asking its decision model again."""
     middleware = pytest.importorskip("langchain.agents.middleware")
     if not hasattr(middleware, "AutoModeMiddleware"):
         pytest.skip("langchain has no AutoModeMiddleware yet")
     from langchain.agents import create_agent
 
-    path, decider = tmp_path / "c.yaml", Decider(model="d", asked=[])
+    decider = Decider(world=world)
 
     @tool
     def pay(amount: int) -> str:
@@ -254,12 +216,8 @@ def test_auto_mode_is_replayed(tmp_path: Path, how: str) -> None:
         end = agent.invoke(inputs) if how == "sync" else asyncio.run(agent.ainvoke(inputs))
         return [(message.text, message.id) for message in end["messages"]]
 
-    with use_cassette(path, mode="all"):
-        recorded = run()
-    assert len(decider.asked) == 2
-    with use_cassette(path):
-        assert run() == recorded
-    assert len(decider.asked) == 2
+    twice(run)
+    assert len(world.reached) == 2
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])

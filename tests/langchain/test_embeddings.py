@@ -7,8 +7,10 @@ import math
 import random
 import struct
 import sys
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,14 +27,9 @@ from agenttape_core.integration.codecs import packed
 from agenttape_langchain import tape
 
 from ..kit.replaying import Twice
+from .conftest import RealExchanges
+from .fakes import World
 from .parts import PlainEmbeddings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from .conftest import RealExchanges
-    from .fakes import World
 
 
 class Cached(Embeddings):

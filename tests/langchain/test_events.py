@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
-from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.prompts import ChatPromptTemplate
@@ -20,12 +22,6 @@ from agenttape_core import open_cassette, use_cassette
 from ..kit.replaying import Twice
 from .fakes import FakeChat, NativeChat, StreamingChat, Verdict, World, by_key, calling
 from .masking import masked
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from langchain_core.messages import BaseMessage
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(is in beta|is experimental)")
 
@@ -235,9 +231,8 @@ async def test_structured_output(schema: Any, include_raw: bool, world: World, t
     assert isinstance(answer, Verdict if schema is Verdict else dict)
 
 
-async def test_nothing_that_readers_change_is_recorded(world: World, tmp_path: Path) -> None:
+async def test_nothing_that_readers_change_is_recorded(world: World, twice: Twice) -> None:
     """Changes of a reader to a message or a chunk reach neither the cassette nor the next reader."""
-    path = tmp_path / "run.yaml"
 
     def spoil(message: Any) -> str:
         text = repr(message)
@@ -251,10 +246,8 @@ async def test_nothing_that_readers_change_is_recorded(world: World, tmp_path: P
         model = rich(world)
         return [spoil(model.invoke("hi")), *(spoil(chunk) for chunk in model.stream("ho") if chunk.content)]
 
-    with use_cassette(path, mode="all"):
-        recorded = read()
-    assert "spoilt" not in repr(list(open_cassette(path).interactions()))
-    world.gone = True
-    with use_cassette(path, on_repeat="cycle"):
+    recorded = twice.record(read)
+    assert "spoilt" not in repr(list(open_cassette(twice.path).interactions()))
+    with use_cassette(twice.path, on_repeat="cycle"):
         assert read() == recorded
         assert masked(read()) == masked(recorded)

@@ -15,7 +15,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelRetryMiddleware, ToolRetryMiddleware
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 
 from agenttape_core import returns, what_if
@@ -24,17 +24,15 @@ from agenttape_core.experiments import FaultKind, afaults, faults
 from agenttape_core.experiments.strategies.fault_kinds import Trouble, provider_error
 from agenttape_core.results import FaultMatrix
 
-from .fakes import NativeChat, PlainChat, StreamingChat, World, calling, recorded_runs
+from .fakes import NativeChat, PlainChat, StreamingChat, World, in_turn, recorded_runs
 
 QUESTION = {"messages": [("user", "Book a table.")]}
 WORLD = World()
 KINDS = ["rate_limit", "timeout:always", "cut_stream", "cut_tool_call", "empty", "tool_error", "inject"]
 
 
-def booking(messages: Sequence[BaseMessage], _: int) -> AIMessage:
-    """Search, and say what was found."""
-    results = [message for message in messages if isinstance(message, ToolMessage)]
-    return AIMessage(f"Booked {results[-1].text}") if results else calling(("search", {"place": "Luigi"}), number=0)
+booking = in_turn([("search", {"place": "Luigi"})], then="Booked {last}")
+"""Search, and say what was found."""
 
 
 @tool

@@ -35,7 +35,8 @@ from .foreign import (
     vcr_file,
 )
 from .real_calls import CALLS, Foo
-from .test_real_calls import NOT_A_CHAT_MODEL, seen
+from .shapes import seen
+from .test_real_calls import NOT_A_CHAT_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
@@ -13,14 +15,9 @@ from agenttape_core import use_cassette
 from agenttape_langchain import tape
 
 from ..kit.replaying import Twice
+from .fakes import World
 from .parts import PARTS, AsyncText, BatchingText, StreamingText
 from .shapes import QUESTION, ainvoke, astream, invoke, stream
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from .fakes import World
 
 
 class Bare(BaseLLM):
@@ -50,14 +47,11 @@ async def test_results_and_events_replay(cls: Any, world: World, twice: Twice) -
     await twice.awaited(run)
 
 
-def test_model_that_takes_no_run_manager(world: World, tmp_path: Path) -> None:
+def test_model_that_takes_no_run_manager(world: World, twice: Twice) -> None:
     """A leaf that takes less than the framework offers is called with no more; a taped one is recorded once."""
-    path = tmp_path / "text.yaml"
-    with use_cassette(path, mode="all") as recording:
-        recorded = [Bare(world=world).invoke(QUESTION), tape(Bare(world=world)).invoke(QUESTION)]
-    assert len(recording.interactions) == 2
-    world.gone = True
-    with use_cassette(path):
+    recorded = twice.record(lambda: [Bare(world=world).invoke(QUESTION), tape(Bare(world=world)).invoke(QUESTION)])
+    assert len(twice.recording.interactions) == 2
+    with use_cassette(twice.path):
         assert [tape(Bare(world=world)).invoke(QUESTION), Bare(world=world).invoke(QUESTION)] == recorded
 
 

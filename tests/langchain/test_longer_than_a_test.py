@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import langchain_core.vectorstores.in_memory  # noqa: F401 - a run inside forgets what it imported: this stays
 import pytest
 
 import agenttape_langchain.automatic  # noqa: F401 - see above
 from agenttape_core import open_cassette
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 INI = """
 [pytest]

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
@@ -19,8 +21,8 @@ from langchain.agents.middleware import (
     wrap_model_call,
 )
 from langchain.tools import ToolRuntime
-from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.tools import tool
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.types import Command
@@ -30,15 +32,8 @@ from agenttape_langchain import TapeMiddleware
 from agenttape_langchain.middleware import MiddlewareOrderWarning
 
 from ..kit.replaying import Twice
-from .fakes import AsyncChat, NativeChat, StreamingChat, World, calling
+from .fakes import AsyncChat, NativeChat, StreamingChat, World, calling, in_turn
 from .masking import masked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from langchain_core.messages import BaseMessage
-    from langchain_core.tools import BaseTool
 
 QUESTION: Any = {"messages": [("user", "Count to two.")]}
 
@@ -149,7 +144,7 @@ async def test_approval_by_a_human(world: World, tmp_path: Path) -> None:
     ]
 
 
-async def test_tools_that_command(world: World, tmp_path: Path) -> None:
+async def test_tools_that_command(world: World, twice: Twice) -> None:
     """A tool that takes the runtime and returns a `Command` is recorded and replayed as such."""
 
     @tool
@@ -158,18 +153,10 @@ async def test_tools_that_command(world: World, tmp_path: Path) -> None:
         said = ToolMessage(f"{text} {world.reach('tool')}", tool_call_id=runtime.tool_call_id)
         return Command(update={"messages": [said]})
 
-    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
-        if isinstance(messages[-1], ToolMessage):
-            return AIMessage("done")
-        return calling(("answer", {"text": "hello"}), number=number)
-
-    agent = agent_of(world, TapeMiddleware(), tools=[answer], reply=reply)
-    path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all", auto=False):
-        recorded = agent.invoke(QUESTION)
+    agent = agent_of(world, TapeMiddleware(), tools=[answer], reply=in_turn([("answer", {"text": "hello"})]))
+    recorded = twice.record(lambda: agent.invoke(QUESTION), auto=False)
     assert recorded["messages"][2].text == "hello 2"
-    world.gone = True
-    with use_cassette(path, auto=False):
+    with use_cassette(twice.path, auto=False):
         assert await agent.ainvoke(QUESTION) == recorded
 
 
@@ -221,12 +208,7 @@ async def test_what_is_chosen_in_the_end_is_taped(is_async: bool, world: World, 
 
 def test_unknown_tools(world: World, tmp_path: Path) -> None:
     """A call of a tool that there is not is answered as without the middleware."""
-
-    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
-        if isinstance(messages[-1], ToolMessage):
-            return AIMessage("done")
-        return calling(("missing", {}), number=number)
-
+    reply = in_turn([("missing", {})])
     plain = agent_of(World(), reply=reply).invoke(QUESTION)
     agent = agent_of(world, TapeMiddleware(), reply=reply)
     with use_cassette(tmp_path / "agent.yaml", mode="all", auto=False):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
@@ -16,19 +18,16 @@ from langchain.agents.middleware import (
 )
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import StructuredTool
+from langchain_core.tools import StructuredTool, tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import RetryPolicy
 
 from agenttape_core import use_cassette
-from agenttape_core.errors import CassetteMissError
+from agenttape_core.errors import CassetteMissError, UnrecordedCallError
 
-from .fakes import NativeChat, StreamingChat, World, calling
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+from ..kit.replaying import Twice
+from .fakes import NativeChat, StreamingChat, World, asking_for, calling, in_turn
 
 BACKGROUND = " ".join(f"word{n}" for n in range(300))
 QUESTION = f"{BACKGROUND} What is the weather in Paris on a warm evening? {BACKGROUND}"
@@ -74,36 +73,30 @@ async def test_changed_prompt(shape: str, path: Path, world: World) -> None:
     assert f"{__file__}:" in said, "the place where the mode was given"
 
 
-def test_changed_parameters(world: World, tmp_path: Path) -> None:
+def test_changed_parameters(world: World, twice: Twice) -> None:
     """Another model, another tool or another stop word is another request, and the message says which."""
-    path = tmp_path / "weather.yaml"
 
     def look_up(word: str) -> str:
         """Look a word up."""
         return word
 
-    with use_cassette(path, mode="all"):
-        NativeChat(world=world, model_name="small").bind_tools([look_up]).invoke(QUESTION, stop=["x"])
-    world.gone = True
+    twice.record(lambda: NativeChat(world=world, model_name="small").bind_tools([look_up]).invoke(QUESTION, stop=["x"]))
     changed: dict[str, Callable[[], Any]] = {
         "large": lambda: NativeChat(world=world, model_name="large").bind_tools([look_up]).invoke(QUESTION, stop=["x"]),
         "stop": lambda: NativeChat(world=world, model_name="small").bind_tools([look_up]).invoke(QUESTION, stop=["y"]),
         "tools": lambda: NativeChat(world=world, model_name="small").invoke(QUESTION, stop=["x"]),
     }
     for word, ask in changed.items():
-        with pytest.raises(CassetteMissError, match=word), use_cassette(path):
+        with pytest.raises(CassetteMissError, match=word), use_cassette(twice.path):
             ask()
 
 
-def test_changed_conversation(world: World, tmp_path: Path) -> None:
+def test_changed_conversation(world: World, twice: Twice) -> None:
     """In a long conversation only the message that changed is shown."""
-    path = tmp_path / "weather.yaml"
     conversation = [("user", f"question number {n}") for n in range(20)]
-    with use_cassette(path, mode="all"):
-        NativeChat(world=world).invoke(conversation)
-    world.gone = True
+    twice.record(lambda: NativeChat(world=world).invoke(conversation))
     conversation[7] = ("user", "question number seven")
-    with pytest.raises(CassetteMissError) as miss, use_cassette(path):
+    with pytest.raises(CassetteMissError) as miss, use_cassette(twice.path):
         NativeChat(world=world).invoke(conversation)
     said = str(miss.value)
     assert "[7]" in said
@@ -111,14 +104,11 @@ def test_changed_conversation(world: World, tmp_path: Path) -> None:
     assert "[8]" not in said
 
 
-def test_changed_tool_arguments(world: World, tmp_path: Path) -> None:
+def test_changed_tool_arguments(world: World, twice: Twice) -> None:
     """A tool called with other arguments: the message names them."""
-    path = tmp_path / "weather.yaml"
     weather = weather_tool(world)
-    with use_cassette(path, mode="all"):
-        weather.invoke({"city": "Paris"})
-    world.gone = True
-    with pytest.raises(CassetteMissError) as miss, use_cassette(path):
+    twice.record(lambda: weather.invoke({"city": "Paris"}))
+    with pytest.raises(CassetteMissError) as miss, use_cassette(twice.path):
         weather.invoke({"city": "Rome"})
     said = str(miss.value)
     assert said.startswith("get_weather was called with a request")
@@ -199,13 +189,8 @@ async def test_tool_miss_is_not_swallowed(how: str, is_async: bool, world: World
 
     def agent_for(city: str, world: World, middleware: Sequence[AgentMiddleware[Any, Any]] = ()) -> Any:
         """An agent that asks for the weather in a city, then answers."""
-
-        def reply(messages: Sequence[Any], number: int) -> AIMessage:
-            if isinstance(messages[-1], ToolMessage):
-                return AIMessage("done")
-            return calling(("get_weather", {"city": city}), number=1)
-
-        return create_agent(NativeChat(world=world, reply=reply), [weather_tool(world)], middleware=middleware)
+        model = NativeChat(world=world, reply=in_turn([("get_weather", {"city": city})]))
+        return create_agent(model, [weather_tool(world)], middleware=middleware)
 
     path = tmp_path / "agent.yaml"
     question = {"messages": [("user", "weather?")]}
@@ -222,7 +207,7 @@ async def test_tool_miss_is_not_swallowed(how: str, is_async: bool, world: World
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_tool_node_does_not_swallow(is_async: bool, world: World, tmp_path: Path) -> None:
+async def test_tool_node_does_not_swallow(is_async: bool, world: World, twice: Twice) -> None:
     """`ToolNode(handle_tool_errors=True)` with a retry policy lets the miss through."""
 
     def tool_graph(world: World) -> Any:
@@ -234,13 +219,10 @@ async def test_tool_node_does_not_swallow(is_async: bool, world: World, tmp_path
         builder.add_edge("tools", END)
         return builder.compile()
 
-    path = tmp_path / "tools.yaml"
     graph = tool_graph(world)
-    with use_cassette(path, mode="all"):
-        graph.invoke(asked("Paris"))
-    world.gone = True
+    twice.record(lambda: graph.invoke(asked("Paris")))
     reached = False
-    with pytest.raises(CassetteMissError, match="Rome"), use_cassette(path):
+    with pytest.raises(CassetteMissError, match="Rome"), use_cassette(twice.path):
         await graph.ainvoke(asked("Rome")) if is_async else graph.invoke(asked("Rome"))
         reached = True
     assert not reached
@@ -261,3 +243,66 @@ def test_miss_in_a_thread(path: Path, world: World) -> None:
         thread.start()
         thread.join()
     assert isinstance(seen[0], CassetteMissError)
+
+
+# -- runs that continue after a miss -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", ["sync", "async"])
+async def test_another_model_with_recorded_tools(shape: str, world: World, tmp_path: Path) -> None:
+    """A candidate model runs live against recorded tools; a call that was not recorded is an error it can read."""
+
+    @tool
+    def weather(city: str) -> str:
+        """Tell the weather."""
+        return f"sunny in {city} {world.reach('weather')}"
+
+    path = tmp_path / "weather.yaml"
+    question: Any = {"messages": [("user", "weather?")]}
+    with use_cassette(path, mode="all"):
+        create_agent(NativeChat(world=world, reply=asking_for("Paris")), [weather]).invoke(question)
+    candidate = create_agent(NativeChat(world=world, reply=asking_for("Paris", "Rome")), [weather])
+    with use_cassette(path, live={"chat"}, on_miss="return") as session:
+        result = candidate.invoke(question) if shape == "sync" else await candidate.ainvoke(question)
+    messages = [message for message in result["messages"] if isinstance(message, ToolMessage)]
+    assert [message.status for message in messages] == ["success", "error"]
+    assert messages[0].text == "sunny in Paris 2"
+    assert messages[1].text == "The tool is not available."  # no words of ours, which would bias the candidate
+    assert session.report.unrecorded[0].startswith("weather was called with a request")
+    assert result["messages"][-1].text == f"said: {messages[1].text}"
+    assert len(session.report.unrecorded) == 1
+    assert world.reached.count("weather") == 1
+
+
+def test_results_of_every_form(world: World, tmp_path: Path) -> None:
+    """The error has the form that the caller of the tool expects: a text, a message, or one with an artifact."""
+
+    def find(city: str) -> tuple[str, int]:
+        return city, 1
+
+    plain = StructuredTool.from_function(lambda city: city, name="plain", description="Plain.")
+    both = StructuredTool.from_function(find, name="both", description="Both.", response_format="content_and_artifact")
+    path = tmp_path / "tools.yaml"
+    with use_cassette(path, mode="all"):
+        pass
+    with use_cassette(path, on_miss="return"):
+        for subject in (plain, both):
+            text = subject.invoke({"city": "Rome"})
+            call = {"name": subject.name, "args": {"city": "Rome"}, "id": "c1", "type": "tool_call"}
+            message = subject.invoke(call)
+            assert text == "The tool is not available."
+            assert (message.status, message.tool_call_id, message.name) == ("error", "c1", subject.name)
+            assert message.text == text
+
+
+def test_a_model_raises(world: World, tmp_path: Path) -> None:
+    """A model has no error result: it raises an ordinary error, which fallbacks and retries may handle."""
+    path = tmp_path / "chat.yaml"
+    with use_cassette(path, mode="all"):
+        NativeChat(world=world).invoke("recorded")
+    with use_cassette(path, on_miss="return") as session:
+        with pytest.raises(UnrecordedCallError, match="NativeChat was called with a request"):
+            NativeChat(world=world).invoke("new")
+        guarded = NativeChat(world=world).with_fallbacks([RunnableLambda(lambda _: "fallback")])
+        assert guarded.invoke("newer") == "fallback"
+    assert len(session.report.unrecorded) == 2

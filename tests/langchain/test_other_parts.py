@@ -6,16 +6,19 @@ import asyncio
 import inspect
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertResponse
 from langchain_core.indexing.in_memory import InMemoryDocumentIndex
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
 
 from agenttape_core import use_cassette
 from agenttape_core.errors import ConfigurationError, IncompleteObjectError
@@ -261,3 +264,28 @@ async def test_index_in_memory_runs(tmp_path: Path) -> None:
     assert not recording.report.recorded
     with use_cassette(tmp_path / "c.yaml"):
         assert await use_index(InMemoryDocumentIndex()) == recorded
+
+
+# -- indexing ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cleanup", ["full", "incremental"])
+def test_what_is_no_longer_there_is_deleted(cleanup: Literal["full", "incremental"], tmp_path: Path) -> None:
+    """A second index at the same frozen moment deletes what the first one had and it has not."""
+
+    def indexed() -> Any:
+        manager = InMemoryRecordManager("docs")
+        manager.create_schema()
+        store = InMemoryVectorStore(DeterministicFakeEmbedding(size=4))
+        changes = []
+        for texts in (["one", "two"], ["one"], ["one", "three"]):
+            documents = [Document(text, metadata={"source": "a"}) for text in texts]
+            options: Any = {"cleanup": cleanup, "source_id_key": "source", "key_encoder": "sha256"}
+            changes.append(index(documents, manager, store, **options))
+        return changes, sorted(document["text"] for document in store.store.values())
+
+    plain = indexed()
+    assert plain[1] == ["one", "three"]
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "run.yaml", mode=mode):
+            assert indexed() == plain

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.tools import tool
@@ -17,9 +18,6 @@ from agenttape_core.session import pacing
 from agenttape_langchain import ReplayChatModel
 
 from .fakes import AsyncChat, NativeChat, PlainChat, StreamingChat, World
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Clockwork(pacing.Waiter):

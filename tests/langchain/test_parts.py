@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from agenttape_langchain import tape
 from ..kit.replaying import Twice
 from ..kit.world import World
 from .parts import PARTS, Part, PlainRetriever, PydanticEmbeddings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 each_part = pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
 each_class = pytest.mark.parametrize(
@@ -74,14 +72,12 @@ OTHERS += [(name, {}, "b") for name in PARTS if name != "history"]
 
 @pytest.mark.parametrize(("name", "settings", "text"), OTHERS)
 def test_another_part_or_request_misses(
-    name: str, settings: dict[str, Any], text: str, world: World, tmp_path: Path
+    name: str, settings: dict[str, Any], text: str, world: World, twice: Twice
 ) -> None:
     """A recording isn't replayed for a part with other settings, nor for another request."""
-    part, path = PARTS[name], tmp_path / "c.yaml"
-    with use_cassette(path, mode="all"):
-        part.ask(part.classes[0](world=world), "a")
-    world.gone = True
-    with pytest.raises(CassetteMissError), use_cassette(path):
+    part = PARTS[name]
+    twice.record(lambda: part.ask(part.classes[0](world=world), "a"))
+    with pytest.raises(CassetteMissError), use_cassette(twice.path):
         part.ask(part.classes[0](world=world, **settings), text)
 
 

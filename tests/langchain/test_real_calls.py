@@ -15,7 +15,8 @@ from agenttape_core import use_cassette
 from agenttape_langchain import ReplayChatModel, TapeCallbackHandler, tape
 
 from .conftest import SHARED, RealExchanges
-from .real_calls import CALLS, Foo, Result
+from .real_calls import CALLS, Foo
+from .shapes import seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,8 +100,3 @@ def test_replay_model_parses_real_structured_output(real_exchanges: Start, tmp_p
         "parsed": Foo(**json.loads(plain.text)),
         "parsing_error": None,
     }
-
-
-def seen(results: list[Result]) -> list[list[Any]]:
-    """All that a caller can see of each result: its class and every field."""
-    return [[(type(m), m.model_dump()) for m in (r if isinstance(r, list) else [r])] for r in results]

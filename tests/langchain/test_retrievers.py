@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import inspect
 import weakref
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
@@ -22,12 +23,8 @@ from agenttape_langchain import tape
 from agenttape_langchain.requests import RETRIEVAL, retrieval_body
 
 from ..kit.replaying import Twice
+from .fakes import World
 from .parts import PARTS, ConfigurableRetriever, FakeRetriever, PlainRetriever
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from .fakes import World
 
 
 class Routing(BaseRetriever):

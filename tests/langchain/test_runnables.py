@@ -127,13 +127,11 @@ def test_calls_inside_are_children(world: World, twice: Twice) -> None:
     assert len(twice.replay.report.replayed) == 1
 
 
-async def test_stream_and_plain_call_serve_each_other(world: World, tmp_path: Path) -> None:
+async def test_stream_and_plain_call_serve_each_other(world: World, twice: Twice) -> None:
     """A chain that was streamed can be invoked, and the other way round."""
-    path, taped = tmp_path / "call.yaml", tape(chain(world))
-    with use_cassette(path, mode="all"):
-        streamed, plain = list(taped.stream({"text": "a"})), taped.invoke({"text": "b"})
-    world.gone = True
-    with use_cassette(path):
+    taped = tape(chain(world))
+    streamed, plain = twice.record(lambda: (list(taped.stream({"text": "a"})), taped.invoke({"text": "b"})))
+    with use_cassette(twice.path):
         assert taped.invoke({"text": "a"}) == "".join(streamed)
         assert [chunk async for chunk in taped.astream({"text": "b"})] == [plain]
 
@@ -166,13 +164,11 @@ def test_request_is_input_options_and_configurable_fields(world: World, tmp_path
     assert requests[2] == {"input": {"seen": []}, "options": {"thread_id": "42"}}
 
 
-def test_changed_input_misses(world: World, tmp_path: Path) -> None:
+def test_changed_input_misses(world: World, twice: Twice) -> None:
     """Another input is another request, whatever retries and falls back."""
-    path, taped = tmp_path / "call.yaml", tape(shouting(world))
-    with use_cassette(path, mode="all"):
-        taped.invoke("a")
-    world.gone = True
-    with pytest.raises(CassetteMissError), use_cassette(path):
+    taped = tape(shouting(world))
+    twice.record(lambda: taped.invoke("a"))
+    with pytest.raises(CassetteMissError), use_cassette(twice.path):
         taped.with_retry().with_fallbacks([shouting(world)]).invoke("b")
 
 

@@ -7,22 +7,21 @@ import gzip
 import re
 import secrets
 import string
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import StructuredTool, ToolException
 
 from agenttape_core import Rule, open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError
 from agenttape_core.redaction import PSEUDONYM
 
-from .fakes import NativeChat, StreamingChat, World, calling
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from ..kit.replaying import Twice
+from .fakes import NativeChat, StreamingChat, World, in_turn
 
 LETTERS = string.ascii_letters + string.digits
 
@@ -91,6 +90,7 @@ def echoing(messages: Sequence[Any], number: int) -> AIMessage:
     return AIMessage(f"You said in call {number}: {messages[-1].text}")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("suffix", [".yaml", ".jsonl", ".jsonl.gz"])
 async def test_prompts_and_answers(secret: str, suffix: str, world: World, tmp_path: Path) -> None:
     """A secret in prompt and answer is on no disk, midway or at the end, and comes back on replay."""
@@ -140,13 +140,9 @@ async def test_agents(secret: str, world: World, tmp_path: Path) -> None:
         world.reach("tool")
         return f"logged in: {said(api_key)}", {"headers": {"X-Api-Key": api_key}, "raw": [said(api_key)]}
 
-    def reply(messages: Sequence[Any], number: int) -> AIMessage:
-        if isinstance(messages[-1], ToolMessage):
-            return AIMessage(f"done with {messages[-1].text}")
-        return calling(("login", {"api_key": secret, "note": {"deep": [said(secret)]}}), number=number)
-
+    login_first = in_turn([("login", {"api_key": secret, "note": {"deep": [said(secret)]}})], then="done with {last}")
     tool = StructuredTool.from_function(login, description="Log in.", response_format="content_and_artifact")
-    agent = create_agent(NativeChat(world=world, reply=reply), [tool], system_prompt=said(secret))
+    agent = create_agent(NativeChat(world=world, reply=login_first), [tool], system_prompt=said(secret))
     path = tmp_path / "agent.yaml"
     question = {"messages": [("user", said(secret))]}
     with use_cassette(path, mode="all"):
@@ -185,15 +181,12 @@ def test_exceptions(secret: str, world: World, tmp_path: Path) -> None:
     assert replayed.value.header == recorded.value.header
 
 
-def test_misses(secret: str, world: World, tmp_path: Path) -> None:
+def test_misses(secret: str, world: World, twice: Twice) -> None:
     """No miss shows a secret: not that of the recording, nor that of the call."""
     model = NativeChat(world=world)
-    path = tmp_path / "chat.yaml"
     other = make_secrets()["openai"]
-    with use_cassette(path, mode="all"):
-        model.invoke(f"one {said(secret)}")
-    world.gone = True
-    with pytest.raises(CassetteMissError) as miss, use_cassette(path):
+    twice.record(lambda: model.invoke(f"one {said(secret)}"))
+    with pytest.raises(CassetteMissError) as miss, use_cassette(twice.path):
         model.invoke(f"two {said(secret)} {said(other)}")
     assert secret not in str(miss.value)
     assert other not in str(miss.value)
@@ -244,7 +237,7 @@ def test_own_rules(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_log_probabilities_spell_no_secret(world: World, tmp_path: Path, *, streamed: bool) -> None:
+def test_log_probabilities_spell_no_secret(world: World, *, streamed: bool, twice: Twice) -> None:
     """The log probabilities of an answer spell a pseudonym in the cassette, and in a replay what the recording did."""
 
     class SpellingChat(SecretChat):
@@ -281,13 +274,11 @@ def test_log_probabilities_spell_no_secret(world: World, tmp_path: Path, *, stre
     def run() -> list[Any]:
         return list(model.stream(said(secret))) if streamed else [model.invoke(said(secret))]
 
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = run()
+    recorded = twice.record(run)
     assert secret in spelled([chunk.response_metadata for chunk in recorded], "token")
-    world.gone = True
-    with use_cassette(tmp_path / "c.yaml"):
+    with use_cassette(twice.path):
         replayed = run()
-    plain = [interaction.model_dump() for interaction in open_cassette(tmp_path / "c.yaml").interactions()]
+    plain = [interaction.model_dump() for interaction in open_cassette(twice.path).interactions()]
     for key in ("token", "bytes"):
         expected = spelled([chunk.response_metadata for chunk in recorded], key)
         assert spelled([chunk.response_metadata for chunk in replayed], key) == expected

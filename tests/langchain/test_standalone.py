@@ -6,7 +6,9 @@ import asyncio
 import subprocess
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
@@ -27,7 +29,7 @@ from agenttape_langchain import (
     ReplayVectorStore,
 )
 
-from .fakes import PlainChat, calling
+from .fakes import PlainChat, World, calling
 from .parts import (
     PARTS,
     BatchingText,
@@ -37,13 +39,6 @@ from .parts import (
     RemoteHistory,
     RemoteVectorStore,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from .fakes import World
-
 
 STAND_INS: dict[str, Callable[..., Any]] = {
     **{name: part.stand_in for name, part in PARTS.items()},

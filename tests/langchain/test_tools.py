@@ -5,14 +5,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
 from uuid import UUID
 
 import pytest
@@ -30,10 +31,6 @@ from agenttape_langchain import tape
 
 from ..kit.replaying import Twice
 from .fakes import NativeChat, StreamingChat, World
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 class Place(BaseModel):
@@ -74,58 +71,44 @@ def decorated(world: World) -> BaseTool:
     return shout
 
 
-def decorated_async(world: World) -> BaseTool:
-    @tool
-    async def shout(text: str, times: int = 1) -> str:
-        """Say it loud."""
-        return f"{text.upper() * times} {world.reach('tool')}"
-
-    return shout
-
-
 def structured(world: World) -> BaseTool:
-    def shout(text: str, times: int = 1) -> str:
-        return f"{text.upper() * times} {world.reach('sync')}"
-
     async def ashout(text: str, times: int = 1) -> str:
         return f"{text.upper() * times} {world.reach('async')}"
 
-    return StructuredTool.from_function(shout, ashout, name="shout", description="Say it loud.")
+    of_function: Any = decorated(world)
+    return StructuredTool.from_function(of_function.func, ashout, name="shout", description="Say it loud.")
 
 
-def from_class(world: World) -> BaseTool:
-    class Shout(BaseTool):
-        name: str = "shout"
-        description: str = "Say it loud."
+class Shout(BaseTool):
+    """A tool with a class of its own."""
 
-        def _run(self, text: str, times: int = 1) -> str:
-            return f"{text.upper() * times} {world.reach('tool')}"
+    name: str = "shout"
+    description: str = "Say it loud."
+    world: Any
 
-    return Shout()
+    def _run(self, text: str, times: int = 1, run_manager: Any = None) -> str:
+        return f"{text.upper() * times} {self.world.reach('tool')}"
 
 
-def from_class_with_both(world: World) -> BaseTool:
-    class Shout(BaseTool):
-        name: str = "shout"
-        description: str = "Say it loud."
+class AsyncShout(Shout):
+    """One whose asynchronous method calls the other."""
 
-        def _run(self, text: str, times: int = 1, run_manager: Any = None) -> str:
-            return f"{text.upper() * times} {world.reach('sync')}"
+    async def _arun(self, text: str, times: int = 1, run_manager: Any = None) -> str:
+        return self._run(text, times)
 
-        async def _arun(self, text: str, times: int = 1, run_manager: Any = None) -> str:
-            return self._run(text, times)
 
-    return Shout()
+def decorated_async(world: World) -> BaseTool:
+    coroutine: Any = structured(world)
+    return StructuredTool.from_function(None, coroutine.coroutine, name="shout", description="Say it loud.")
 
 
 KINDS: dict[str, Callable[[World], BaseTool]] = {
     "decorated": decorated,
     "decorated async": decorated_async,
     "structured": structured,
-    "class": from_class,
-    "class with both": from_class_with_both,
+    "class": lambda world: Shout(world=world),
+    "class with both": lambda world: AsyncShout(world=world),
 }
-ONLY_ASYNC = {"decorated async"}
 
 
 @pytest.mark.sweep
@@ -139,7 +122,7 @@ async def test_tool_replays(kind: str, way: str, world: World, twice: Twice) -> 
     async def run() -> list[Any]:
         answers = [await shout.ainvoke({"text": "a"}), await shout.ainvoke(call("shout", text="b", times=2))]
         answers += [await shout.arun({"text": "c"})]
-        if kind not in ONLY_ASYNC:
+        if kind != "decorated async":
             answers += [shout.invoke({"text": "d"}), shout.invoke(call("shout", text="e")), shout.run({"text": "f"})]
         return answers
 
@@ -281,7 +264,7 @@ def test_complex_arguments(world: World, twice: Twice) -> None:
     assert twice.recording.interactions[0].request["arguments"] == asked
 
 
-def test_injected_config_is_not_asked(world: World, tmp_path: Path) -> None:
+def test_injected_config_is_not_asked(world: World, twice: Twice) -> None:
     """Injected arguments are not part of the request: another user's config finds the same recording."""
 
     @tool
@@ -289,11 +272,8 @@ def test_injected_config_is_not_asked(world: World, tmp_path: Path) -> None:
         """Tell who asks."""
         return f"{config['configurable']['user']} {world.reach('tool')}"
 
-    path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = who.invoke({}, config={"configurable": {"user": "ada"}})
-    world.gone = True
-    with use_cassette(path):
+    recorded = twice.record(lambda: who.invoke({}, config={"configurable": {"user": "ada"}}))
+    with use_cassette(twice.path):
         assert who.invoke({}, config={"configurable": {"user": "bob"}}) == recorded == "ada 1"
 
 
@@ -400,7 +380,7 @@ def test_model_in_a_bare_thread_of_a_tool(world: World, twice: Twice) -> None:
 
 
 @pytest.mark.parametrize("way", ["automatic", "taped"])
-async def test_model_inside_a_tool(way: str, world: World, tmp_path: Path) -> None:
+async def test_model_inside_a_tool(way: str, world: World, twice: Twice) -> None:
     """Calls inside a tool are recorded below it, and are asked for when it is stepped into, not when it is replayed."""
     automatic = way == "automatic"
     model, inner = NativeChat(world=world), decorated(world)
@@ -413,18 +393,15 @@ async def test_model_inside_a_tool(way: str, world: World, tmp_path: Path) -> No
         return model.invoke(topic).text + inner.invoke({"text": "x"})
 
     outer = research if automatic else tape(research)
-    path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all", auto=automatic) as recording:
-        recorded = outer.invoke({"topic": "t"})
-    rows = {row.name: row for row in recording.interactions}
+    recorded = twice.record(lambda: outer.invoke({"topic": "t"}), auto=automatic)
+    rows = {row.name: row for row in twice.recording.interactions}
     assert rows["research"].parent is None
     assert rows["NativeChat"].parent == rows["shout"].parent == rows["research"].number
     assert rows["NativeChat"].address.startswith(rows["research"].address + "/")
-    world.gone = True
-    with use_cassette(path, auto=automatic) as replay:
+    with use_cassette(twice.path, auto=automatic) as replay:
         assert await outer.ainvoke({"topic": "t"}) == recorded
     assert str(replay.report) == "2 replayed, 0 recorded, 1 stepped into"
-    with use_cassette(path, auto=automatic, replay_only={"research"}) as replay:
+    with use_cassette(twice.path, auto=automatic, replay_only={"research"}) as replay:
         assert await outer.ainvoke({"topic": "t"}) == recorded
     assert str(replay.report) == "1 replayed, 0 recorded"
 
@@ -457,13 +434,12 @@ async def test_tool_that_calls_itself(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["automatic", "taped"])
-def test_bare_thread_is_replayed(way: str, world: World, tmp_path: Path) -> None:
+def test_bare_thread_is_replayed(way: str, world: World, twice: Twice) -> None:
     """A thread that was started without a context belongs to the only open session."""
     real = decorated(world)
     shout, automatic = (real, True) if way == "automatic" else (tape(real), False)
     model = StreamingChat(world=world) if automatic else tape(StreamingChat(world=world))
     answers: list[Any] = []
-    path = tmp_path / "tool.yaml"
 
     def ask() -> None:
         thread = threading.Thread(
@@ -472,10 +448,8 @@ def test_bare_thread_is_replayed(way: str, world: World, tmp_path: Path) -> None
         thread.start()
         thread.join()
 
-    with use_cassette(path, mode="all", auto=automatic):
-        ask()
-    world.gone = True
-    with use_cassette(path, auto=automatic) as replay:
+    twice.record(ask, auto=automatic)
+    with use_cassette(twice.path, auto=automatic) as replay:
         ask()
     assert answers[0] == answers[1]
     assert str(replay.report) == "2 replayed, 0 recorded"

@@ -7,9 +7,11 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import langsmith
 import pytest
@@ -24,10 +26,6 @@ from agenttape_core.errors import NetworkBlockedError
 
 from ..kit.serving import serving
 from .fakes import AsyncChat, World
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 class FakeClient(langsmith.Client):

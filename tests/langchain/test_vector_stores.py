@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.documents import Document
@@ -16,13 +18,8 @@ from agenttape_core.errors import ConfigurationError, IncompleteObjectError
 from agenttape_langchain import tape
 
 from ..kit.replaying import Twice
+from .fakes import World
 from .parts import RemoteVectorStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from .fakes import World
 
 
 class CountingEmbeddings(Embeddings):

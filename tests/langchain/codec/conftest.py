@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from agenttape_core.schema import PYTHON_VALUES, ValueCodec
 from agenttape_langchain.codec import CODECS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 VALUES = PYTHON_VALUES.extended(CODECS)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.documents import Document
@@ -18,9 +19,6 @@ from langchain_core.messages import (
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.integration import value_codec
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CALL: Any = {"name": "look", "args": {}, "id": "1"}
 QUIET = [

@@ -7,14 +7,10 @@ and the error object.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from .loopback import Answer, filled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .loopback import JSON
+from .loopback import JSON, Answer, filled
 
 ERRORS = {400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}
 PIECE = 9

@@ -6,12 +6,8 @@ The shapes follow Ollama's API reference for `/api/chat` and `/api/embed`. The c
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
-from .loopback import Answer, filled
-
-if TYPE_CHECKING:
-    from .loopback import JSON
+from .loopback import JSON, Answer, filled
 
 
 class OllamaWire:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk
@@ -16,13 +19,10 @@ from pydantic import BaseModel
 from agenttape_core import use_cassette
 from agenttape_langchain import ReplayChatModel, TapeCallbackHandler, tape
 
-from .calls import seen, seen_but_ids, streamed, whole
+from ..shapes import seen
 from .loopback import Loopback, Wire
 from .messages_api import MessagesWire
 from .ollama_api import OllamaWire
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 QUESTION = "What is the weather in Paris?"
 SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 1}
@@ -39,6 +39,32 @@ class Forecast(BaseModel):
 def get_weather(city: str) -> str:
     """Get the weather."""
     return f"sunny in {city}"
+
+
+# -- what a caller sees --------------------------------------------------------------------------------------------
+
+
+def streamed(chunks: Iterable[AIMessageChunk]) -> list[AIMessageChunk]:
+    """Drain a stream."""
+    got = list(chunks)
+    assert len(got) > 1
+    return got
+
+
+def whole(chunks: list[AIMessageChunk]) -> AIMessageChunk:
+    """The message that chunks make together."""
+    return reduce(add, chunks)
+
+
+def seen_but_ids(results: list[Any]) -> list[Any]:
+    """The same, without the ids that the framework makes of the ids of its runs."""
+    return [
+        [
+            (cls, {**fields, "id": "" if str(fields["id"]).startswith("lc_run--") else fields["id"]})
+            for cls, fields in result
+        ]
+        for result in seen(results)
+    ]
 
 
 # -- the calls -------------------------------------------------------------------------------------------------------

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import BaseStore
 from langchain_core.tools import BaseTool
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from langchain_tests.integration_tests.vectorstores import DeterministicFakeEmbedding
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from langchain_core.embeddings import Embeddings
 
 GONE = "http://127.0.0.1:9/v1"
 """An address without a service: the port of the discard protocol."""

@@ -72,41 +72,15 @@ class OfOpenAIAlone(OfOpenAI):
 class OfOpenAIWithEverything(OfOpenAI):
     """Further facts for the integration suite."""
 
-    @property
-    def supports_json_mode(self) -> bool:
-        return True
-
-    @property
-    def supports_image_inputs(self) -> bool:
-        return True
-
-    @property
-    def supports_image_urls(self) -> bool:
-        return True
-
-    @property
-    def supports_pdf_inputs(self) -> bool:
-        return True
-
-    @property
-    def supports_audio_inputs(self) -> bool:
-        return True
-
-    @property
-    def supports_anthropic_inputs(self) -> bool:
-        return True
-
-    @property
-    def supports_image_tool_message(self) -> bool:
-        return True
-
-    @property
-    def supports_pdf_tool_message(self) -> bool:
-        return True
-
-    @property
-    def model_override_value(self) -> str:
-        return "gpt-5-nano"
+    supports_json_mode = True
+    supports_image_inputs = True
+    supports_image_urls = True
+    supports_pdf_inputs = True
+    supports_audio_inputs = True
+    supports_anthropic_inputs = True
+    supports_image_tool_message = True
+    supports_pdf_tool_message = True
+    model_override_value = "gpt-5-nano"
 
     @property
     def supported_usage_metadata_details(self) -> dict[str, list[str]]:
