@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -55,27 +56,35 @@ class Twice:
         self.path = path
         self.world = world
 
+    @contextmanager
+    def records(self, **options: Any) -> Iterator[Session]:
+        """Record what is inside, and take the world away."""
+        with use_cassette(self.path, mode="all", **options) as self.recording:
+            yield self.recording
+        self.world.gone = True
+
+    def replays(self, **options: Any) -> Any:
+        """Replay what is inside."""
+        return use_cassette(self.path, **options)
+
     def record(self, run: Callable[[], T], *, auto: bool = True) -> T:
         """Record a run, and take the world away; return what it returned."""
-        with use_cassette(self.path, mode="all", auto=auto) as self.recording:
-            recorded = run()
-        self.world.gone = True
-        return recorded
+        with self.records(auto=auto):
+            return run()
 
     def __call__(self, run: Callable[[], T], *, auto: bool = True, **replaying: Any) -> T:
         """Run it twice, and return what it returned. `replaying` are further options of the replay."""
         recorded = self.record(run, auto=auto)
-        with use_cassette(self.path, auto=auto, **replaying) as self.replay:
+        with self.replays(auto=auto, **replaying) as self.replay:
             assert run() == recorded
         self._assert_exact()
         return recorded
 
     async def awaited(self, run: Callable[[], Awaitable[T]], *, auto: bool = True, **replaying: Any) -> T:
         """Do the same with a run that is awaited."""
-        with use_cassette(self.path, mode="all", auto=auto) as self.recording:
+        with self.records(auto=auto):
             recorded = await run()
-        self.world.gone = True
-        with use_cassette(self.path, auto=auto, **replaying) as self.replay:
+        with self.replays(auto=auto, **replaying) as self.replay:
             assert await run() == recorded
         self._assert_exact()
         return recorded

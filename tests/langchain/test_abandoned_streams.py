@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +15,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import RunnableParallel
 
-from agenttape_core import use_cassette
+from ..kit.replaying import Twice
 
 pytestmark = pytest.mark.usefixtures("uncollected")
 
@@ -64,7 +63,7 @@ class Notes(AsyncCallbackHandler):
 
 
 @pytest.mark.parametrize("recorded", [None, 0, 2, 3])
-def test_branches_beside_one_that_fails(tmp_path: Path, recorded: int | None) -> None:
+def test_branches_beside_one_that_fails(recorded: int | None, twice: Twice) -> None:
     """Whenever the collector comes, `on_llm_error` comes in a replay where the recorded run had it."""
 
     async def program(when: int | None) -> list[Any]:
@@ -84,11 +83,9 @@ def test_branches_beside_one_that_fails(tmp_path: Path, recorded: int | None) ->
             number += 1
         return notes.log
 
-    path = tmp_path / "c.yaml"
-    with use_cassette(path, mode="all"):
-        expected = asyncio.run(program(recorded))
+    expected = twice.record(lambda: asyncio.run(program(recorded)))
     assert sum(entry[1] == "GeneratorExit" for entry in expected if isinstance(entry, tuple)) == 2
     for when in (None, 0, 1, 2, 3):
-        with use_cassette(path) as session:
+        with twice.replays() as session:
             assert asyncio.run(program(when)) == expected, when
         assert session.report.nondeterminism == ()

@@ -73,7 +73,7 @@ async def run(agent: Any, *, is_async: bool) -> Any:
 @pytest.mark.sweep
 @pytest.mark.parametrize("way", ["automatic", "taped"])
 @pytest.mark.parametrize("recorded_async", [False, True])
-async def test_ten_turns(recorded_async: bool, way: str, world: World, tmp_path: Path) -> None:
+async def test_ten_turns(recorded_async: bool, way: str, world: World, twice: Twice) -> None:
     """Ten turns replay, every call from the cassette, twice in a row, sync and async, however they were recorded."""
 
     def counting_agent(world: World, wrap: Callable[[Any], Any] = lambda obj: obj) -> Any:
@@ -83,14 +83,12 @@ async def test_ten_turns(recorded_async: bool, way: str, world: World, tmp_path:
 
     automatic = way == "automatic"
     agent = counting_agent(world) if automatic else counting_agent(world, tape)
-    path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all", auto=automatic) as recording:
+    with twice.records(auto=automatic) as recording:
         recorded = await run(agent, is_async=recorded_async)
     assert len(recording.report.recorded) == len(world.reached) == CALLS
     assert len(recorded["messages"]) == 1 + CALLS
-    world.gone = True
     for is_async in (recorded_async, recorded_async, not recorded_async):
-        with use_cassette(path, auto=automatic) as replay:
+        with twice.replays(auto=automatic) as replay:
             replayed = await run(agent, is_async=is_async)
         assert str(replay.report) == f"{CALLS} replayed, 0 recorded"
         assert {call.match_rule for call in replay.report.replayed} == {"exact"}
@@ -153,10 +151,9 @@ async def test_streamed_serves_invoked_and_back(world: World, tmp_path: Path) ->
             assert texts(second) == recorded
 
 
-async def test_with_a_checkpointer(world: World, tmp_path: Path) -> None:
+async def test_with_a_checkpointer(world: World, twice: Twice) -> None:
     """A conversation of two turns on a thread replays with the same messages and the same ids."""
     agent = create_agent(NativeChat(world=world, reply=counting), [count_tool(world)], checkpointer=InMemorySaver())
-    path = tmp_path / "agent.yaml"
 
     async def talk(thread: str) -> list[Any]:
         config: Any = {"configurable": {"thread_id": thread}}
@@ -164,17 +161,16 @@ async def test_with_a_checkpointer(world: World, tmp_path: Path) -> None:
         second = await agent.ainvoke({"messages": [("user", "Thanks.")]}, config)
         return [first, second]
 
-    with use_cassette(path, mode="all"):
+    with twice.records():
         recorded = await talk("recorded")
-    world.gone = True
-    with use_cassette(path):
+    with twice.replays():
         assert await talk("replayed") == recorded
 
 
 # -- tools that need the graph -------------------------------------------------------------------------------------
 
 
-async def test_injected_state_and_runtime(world: World, tmp_path: Path) -> None:
+async def test_injected_state_and_runtime(world: World, twice: Twice) -> None:
     """Tools that take state, runtime or their call's id, and tools that write state, replay; the state is equal."""
 
     class CityState(AgentState[Any]):
@@ -203,14 +199,12 @@ async def test_injected_state_and_runtime(world: World, tmp_path: Path) -> None:
     model = StreamingChat(world=world, reply=in_turn(*([call] for call in script)))
     agent = create_agent(model, [here, move, sign], state_schema=CityState)
     asked = {**QUESTION, "city": "Paris"}
-    path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all") as recording:
+    with twice.records() as recording:
         recorded = await agent.ainvoke(asked)
     assert recorded["city"] == "Rome"
     assert [row.request["arguments"] for row in recording.interactions if row.kind == "tool"] == [a for _, a in script]
-    world.gone = True
     for _ in range(2):
-        with use_cassette(path):
+        with twice.replays():
             assert agent.invoke(asked) == recorded
 
 
@@ -229,7 +223,7 @@ async def test_failing_tools(world: World, twice: Twice) -> None:
     recorded = twice.record(lambda: agent.invoke(QUESTION))
     failed = [message for message in recorded["messages"] if isinstance(message, ToolMessage)]
     assert [message.status for message in failed] == ["error"] * 3
-    with use_cassette(twice.path):
+    with twice.replays():
         assert await agent.ainvoke(QUESTION) == recorded
 
 
@@ -267,7 +261,7 @@ async def test_hand_made_graph(world: World, twice: Twice) -> None:
     graph = hand_made(world)
     recorded = twice.record(lambda: graph.invoke(QUESTION))
     for is_async in (False, True):
-        with use_cassette(twice.path) as replay:
+        with twice.replays() as replay:
             assert await run(graph, is_async=is_async) == recorded
         assert str(replay.report) == f"{CALLS} replayed, 0 recorded"
 
@@ -285,12 +279,12 @@ async def test_structured_response(strategy: Any, world: World, twice: Twice) ->
     agent = create_agent(StreamingChat(world=world, reply=reply), [], response_format=strategy(Verdict))
     recorded = twice.record(lambda: agent.invoke(QUESTION))
     assert recorded["structured_response"] == Verdict(good=True, why="call 1")
-    with use_cassette(twice.path):
+    with twice.replays():
         assert await agent.ainvoke(QUESTION) == recorded
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_middleware(is_async: bool, world: World, tmp_path: Path) -> None:
+async def test_middleware(is_async: bool, world: World, twice: Twice) -> None:
     """Middleware runs on replay, and what it asks of models is replayed: prompts, summaries, todos, limits."""
     ran: list[str] = []
 
@@ -313,19 +307,17 @@ async def test_middleware(is_async: bool, world: World, tmp_path: Path) -> None:
             dynamic_prompt(lambda request: f"There are {len(request.messages)} messages."),
         ],
     )
-    path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all") as recording:
+    with twice.records() as recording:
         recorded = await run(agent, is_async=is_async)
     asked = [row.name for row in recording.interactions]
     assert "StreamingChat" in asked, "a summary was made"
     noted, ran[:] = list(ran), []
-    world.gone = True
-    with use_cassette(path):
+    with twice.replays():
         assert await run(agent, is_async=is_async) == recorded
     assert ran == noted
 
 
-async def test_interrupt_and_resume(world: World, tmp_path: Path) -> None:
+async def test_interrupt_and_resume(world: World, twice: Twice) -> None:
     """An interrupt of a tool is not an outcome: the tool is called again on resumption, and that call is recorded."""
 
     @tool
@@ -336,17 +328,15 @@ async def test_interrupt_and_resume(world: World, tmp_path: Path) -> None:
 
     model = StreamingChat(world=world, reply=in_turn([("approve", {"what": "go"})]))
     agent = create_agent(model, [approve], checkpointer=InMemorySaver())
-    path = tmp_path / "agent.yaml"
 
     async def talk(thread: str) -> tuple[Any, Any]:
         config: Any = {"configurable": {"thread_id": thread}}
         first = agent.invoke(QUESTION, config)
         return first["__interrupt__"][0].value, await agent.ainvoke(Command(resume="yes"), config)
 
-    with use_cassette(path, mode="all") as recording:
+    with twice.records() as recording:
         recorded = await talk("recorded")
     assert recorded[0] == "may I go?"
     assert [row.kind for row in recording.interactions].count("tool") in {1, 2}
-    world.gone = True
-    with use_cassette(path):
+    with twice.replays():
         assert await talk("replayed") == recorded

@@ -110,7 +110,7 @@ async def test_frozen_serves_sub_agents_as_blocks(supervised: tuple[Path, Any], 
     ]
 
 
-async def test_events_of_sub_agents_are_replayed(world: World, tmp_path: Path) -> None:
+async def test_events_of_sub_agents_are_replayed(world: World, twice: Twice) -> None:
     """`astream_events` shows the models and tools of the sub-agents on replay, with their ids, as it was recorded."""
 
     async def events(session: Session) -> list[tuple[Any, ...]]:
@@ -118,11 +118,9 @@ async def test_events_of_sub_agents_are_replayed(world: World, tmp_path: Path) -
         stream = supervisor(world).astream_events(QUESTION, version="v2", config={"max_concurrency": 1})
         return [(one["event"], one["name"], one["run_id"], one["parent_ids"]) async for one in stream]
 
-    path = tmp_path / "events.yaml"
-    with use_cassette(path, mode="all") as session:
+    with twice.records() as session:
         recorded = await events(session)
-    world.gone = True
-    with use_cassette(path) as session:
+    with twice.replays() as session:
         found = await events(session)
     assert sorted(found) == sorted(recorded)
     assert sum(name == "NativeChat" and event == "on_chat_model_start" for event, name, *_ in found) == 5
@@ -147,7 +145,7 @@ def test_retriever_tool_is_stepped_into(world: World, twice: Twice) -> None:
         return create_retriever_tool(Shelf(world=world), "find", "Find.", document_prompt=document_prompt)
 
     recorded = twice.record(lambda: finder("").invoke({"query": "a"}))
-    with use_cassette(twice.path) as replay:
+    with twice.replays() as replay:
         assert finder("").invoke({"query": "a"}) == recorded == "a 1"
         assert [call_record.name for call_record in replay.report.stepped_into] == ["find"]
 
@@ -241,7 +239,7 @@ def test_runnable_as_a_tool_is_stepped_into(world: World, twice: Twice) -> None:
         return chain.as_tool(name="translate", description="Translate.", arg_types={"text": str})
 
     twice(lambda: translator("To Latin: {text}").invoke({"text": "tape"}))
-    with pytest.raises(CassetteMissError, match="Greek"), use_cassette(twice.path):
+    with pytest.raises(CassetteMissError, match="Greek"), twice.replays():
         translator("To Greek: {text}").invoke({"text": "tape"})
 
 
@@ -307,5 +305,5 @@ def test_call_left_out_is_unused(world: World, twice: Twice) -> None:
         return draft
 
     twice.record(lambda: drafting(2).invoke({"text": "a"}))
-    with pytest.raises(UnusedInteractionsError, match="2 of the 3"), use_cassette(twice.path):
+    with pytest.raises(UnusedInteractionsError, match="2 of the 3"), twice.replays():
         drafting(1).invoke({"text": "a"})

@@ -132,14 +132,12 @@ async def test_back_off_is_skipped(
     assert slept.seconds == []
 
 
-async def test_without_a_frozen_clock(world: World, slept: Slept, tmp_path: Path) -> None:
+async def test_without_a_frozen_clock(world: World, slept: Slept, twice: Twice) -> None:
     """A cassette that freezes nothing, as one that a handler observed, is replayed without back-off too."""
     runnable = with_retry(world, seconds=0.01)
-    path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all", freeze=()):
+    with twice.records(freeze=()):
         runnable.invoke("hi")  # really sleeps: where nothing is frozen, sleeps are not ours to note
-    world.gone = True
-    with use_cassette(path):
+    with twice.replays():
         runnable.invoke("hi")
         await asyncio.sleep(7)
         time.sleep(8)  # noqa: ASYNC251 - noted, not slept
@@ -286,7 +284,7 @@ def test_calls_are_answered_as_the_limiter_let_them_through(world: World, twice:
     recorded = twice.record(lambda: asyncio.run(chain.ainvoke("Hello?")))
     assert limiter.asked == 3
     chain, order = branches(AsyncChat(world=world, rate_limiter=limiter))
-    with use_cassette(twice.path) as replay:
+    with twice.replays() as replay:
         assert asyncio.run(chain.ainvoke("Hello?")) == recorded
     assert order == recorded_order == ["c", "b", "a"]
     assert replay.report.nondeterminism == ()
@@ -299,7 +297,7 @@ def test_threads_are_answered_as_the_limiter_let_them_through(world: World, twic
     recorded = twice.record(lambda: chain.invoke("Hello?"))
     limiter = LastFirst(3)
     chain, order = branches(PlainChat(world=world, rate_limiter=limiter))
-    with use_cassette(twice.path) as replay:
+    with twice.replays() as replay:
         assert chain.invoke("Hello?") == recorded
     assert order == recorded_order
     assert replay.report.nondeterminism == ()

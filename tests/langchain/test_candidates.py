@@ -194,7 +194,7 @@ def test_a_schema_for_another_provider(world: World, tmp_path: Path) -> None:
     assert candidate.seen[0][0] == {"offered": ["Weather"], "chosen": "Weather"}
 
 
-def test_a_candidate_of_another_provider_is_asked_in_its_form(world: World, weather: BaseTool, tmp_path: Path) -> None:
+def test_a_candidate_of_another_provider_is_asked_in_its_form(world: World, weather: BaseTool) -> None:
     """Tools that OpenAI was offered reach Anthropic in its spelling, with equal names and schemas."""
     from agenttape_langchain.candidates import _in_its_form, made
 

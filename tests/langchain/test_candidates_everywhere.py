@@ -31,6 +31,7 @@ from pydantic import BaseModel
 from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.errors import ConfigurationError, UnidentifiedModelWarning
 
+from ..kit.replaying import Twice
 from .fakes import NativeChat, World
 from .parts import PARTS, FakeText
 from .providers.loopback import Loopback
@@ -222,13 +223,12 @@ TRIED = [(program, name) for program, name in zip(PROGRAMS, cycle(CANDIDATES), s
 
 
 @pytest.mark.parametrize(("program", "name"), TRIED, ids=lambda part: getattr(part, "__name__", part))
-def test_a_program_is_tried(program: Any, name: str, services: Services, tmp_path: Path) -> None:
+def test_a_program_is_tried(program: Any, name: str, services: Services, tmp_path: Path, twice: Twice) -> None:
     """Only the candidate is asked, no tool runs, and the derived cassette replays to the same end."""
-    with use_cassette(tmp_path / "run.yaml", mode="all"):
-        program()
+    twice.record(program)
     services.asked()
     ran.clear()
-    with use_cassette(tmp_path / "run.yaml", candidate=CANDIDATES[name](), to=tmp_path / "derived.yaml"):
+    with twice.replays(candidate=CANDIDATES[name](), to=tmp_path / "derived.yaml"):
         found = program()
     assert (services.asked(), ran) == ({name}, [])
     with use_cassette(tmp_path / "derived.yaml"):
@@ -236,29 +236,27 @@ def test_a_program_is_tried(program: Any, name: str, services: Services, tmp_pat
     assert services.asked() == set()
 
 
-def test_candidates_by_node(services: Services, tmp_path: Path) -> None:
+def test_candidates_by_node(services: Services, tmp_path: Path, twice: Twice) -> None:
     """A model is tried in the node that is named; the other one is the program's own, which hears something new."""
-    with use_cassette(tmp_path / "run.yaml", mode="all"):
-        graph()
+    twice.record(graph)
     services.asked()
-    with use_cassette(tmp_path / "run.yaml", candidate={"writer": "anthropic:claude-new"}) as session:
+    with twice.replays(candidate={"writer": "anthropic:claude-new"}) as session:
         graph()
     assert services.asked() == {"claude-new"}
     assert len(session.report.replayed) == 1
     both = {"planner": "openai:gpt-5-mini", "**/writer/**": "anthropic:claude-new"}
-    with use_cassette(tmp_path / "run.yaml", candidate=both, to=tmp_path / "both.yaml"):
+    with twice.replays(candidate=both, to=tmp_path / "both.yaml"):
         found = graph()
     assert services.asked() == {"gpt-5-mini", "claude-new"}
     with use_cassette(tmp_path / "both.yaml"):
         assert graph() == found
 
 
-def test_one_tool_at_a_time(services: Services, tmp_path: Path) -> None:
+def test_one_tool_at_a_time(services: Services, twice: Twice) -> None:
     """That no two tools are to be called at once is said to the candidate in its own words."""
-    with use_cassette(tmp_path / "run.yaml", mode="all"):
-        openai().invoke(QUESTION)
+    twice.record(lambda: openai().invoke(QUESTION))
     services.asked()
-    with use_cassette(tmp_path / "run.yaml", candidate="anthropic:claude-new"):
+    with twice.replays(candidate="anthropic:claude-new"):
         openai().bind_tools([get_weather], parallel_tool_calls=False).invoke(QUESTION)
         openai().bind_tools([get_weather]).invoke(QUESTION)
     choices = [body.get("tool_choice") for body in services.anthropic.requests]
@@ -289,17 +287,16 @@ def test_a_text_model(kind: type[FakeText], world: World, tmp_path: Path) -> Non
         assert program() == found
 
 
-def test_nothing_to_try(tmp_path: Path) -> None:
+def test_nothing_to_try(twice: Twice) -> None:
     """A candidate for a recording in which no model is asked is an error before anything runs."""
 
     @boundary("tool")
     def look(city: str) -> str:
         return city
 
-    with use_cassette(tmp_path / "run.yaml", mode="all"):
-        look("Paris")
+    twice.record(lambda: look("Paris"))
     with (
         pytest.raises(ConfigurationError, match="none is recorded\n  record a run that asks one"),
-        use_cassette(tmp_path / "run.yaml", candidate="openai:gpt-5-mini"),
+        twice.replays(candidate="openai:gpt-5-mini"),
     ):
         pytest.fail("it was opened")

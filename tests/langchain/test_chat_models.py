@@ -64,7 +64,7 @@ async def test_replays_what_it_recorded(shape: Any, fake: type[FakeChat], way: s
 @pytest.mark.sweep
 @pytest.mark.parametrize("fake", FAKES)
 @pytest.mark.parametrize("recorded_by", SHAPES)
-async def test_any_shape_serves_any_other(recorded_by: Any, fake: type[FakeChat], world: World, tmp_path: Path) -> None:
+async def test_any_shape_serves_any_other(recorded_by: Any, fake: type[FakeChat], world: World, twice: Twice) -> None:
     """A recording serves every other shape with the same text, tool calls and token counts."""
 
     def reply(messages: Any, number: int) -> AIMessage:
@@ -72,11 +72,9 @@ async def test_any_shape_serves_any_other(recorded_by: Any, fake: type[FakeChat]
         return call.model_copy(update={"usage_metadata": {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}})
 
     model = fake(world=world, reply=reply)
-    path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all"):
+    with twice.records():
         recorded = answer_of(await recorded_by(model))
-    world.gone = True
-    with use_cassette(path, on_repeat="cycle"):  # one session, as opening one takes longer than a call
+    with twice.replays(on_repeat="cycle"):  # one session, as opening one takes longer than a call
         for shape in SHAPES:
             assert answer_of(await shape(model)) == recorded
 
@@ -154,7 +152,7 @@ async def test_what_is_built_around_a_model(built: str, way: str, loopback: Open
 
 @pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
 @pytest.mark.parametrize("fake", [StreamingChat, DelegatingChat, NativeChat])
-async def test_protocol_streaming(fake: type[FakeChat], world: World, tmp_path: Path) -> None:
+async def test_protocol_streaming(fake: type[FakeChat], world: World, twice: Twice) -> None:
     """The content-block protocol (`version="v3"`) replays event by event, and serves and is replayed by the others."""
     if not hasattr(BaseChatModel, "_chat_model_stream_v3"):
         pytest.skip("this langchain-core has no protocol streaming")
@@ -166,17 +164,15 @@ async def test_protocol_streaming(fake: type[FakeChat], world: World, tmp_path: 
         return events, [event async for event in aio], (sync.output, await aio.output)
 
     model = fake(world=world)
-    path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all"):
+    with twice.records():
         recorded = await run(model)
         recorded_plain = model.invoke(QUESTION)
     assert len(world.reached) == 3
-    world.gone = True
-    with use_cassette(path) as replay:
+    with twice.replays() as replay:
         assert await run(model) == recorded
         assert model.invoke(QUESTION) == recorded_plain
     assert len(replay.report.replayed) == 3
-    with use_cassette(path):
+    with twice.replays():
         assert model.invoke(QUESTION).text == recorded[2][0].text
         assert "".join(chunk.text for chunk in model.stream(QUESTION)) == recorded[2][1].text
         assert model.stream_events(QUESTION, version="v3").output.text == recorded_plain.text
@@ -235,18 +231,16 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("how", COPIES)
-def test_copies_are_taped_too(how: str, tmp_path: Path) -> None:
+def test_copies_are_taped_too(how: str, twice: Twice) -> None:
     """A copied or pickled taped model is equal to it and still taped."""
     taped = tape(StreamingChat(world=_PicklableWorld()))
-    path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all", auto=False) as recording:
-        recorded = COPIES[how](taped).invoke(QUESTION)
-    assert str(recording.report) == "0 replayed, 1 recorded"
+    recorded = twice.record(lambda: COPIES[how](taped).invoke(QUESTION), auto=False)
+    assert str(twice.recording.report) == "0 replayed, 1 recorded"
     copied = COPIES[how](taped)
     assert type(copied) is type(taped)
     assert tape(copied) is copied
     copied.world.gone = True
-    with use_cassette(path, auto=False):
+    with twice.replays(auto=False):
         assert copied.invoke(QUESTION) == recorded
 
 
@@ -305,7 +299,7 @@ def test_stream_broken_midway(world: World, twice: Twice) -> None:
 
     recorded = twice(collect)
     assert len(recorded) == 2
-    with use_cassette(twice.path), pytest.raises(TimeoutError, match="broken at 2"):
+    with twice.replays(), pytest.raises(TimeoutError, match="broken at 2"):
         model.invoke(QUESTION)
 
 
@@ -315,14 +309,12 @@ def test_leaf_called_by_hand(world: World, twice: Twice) -> None:
     twice(lambda: model._generate([HumanMessage(QUESTION)], stop=["x"]))
 
 
-def test_several_choices(loopback: OpenAILoopback, tmp_path: Path) -> None:
+def test_several_choices(loopback: OpenAILoopback, twice: Twice) -> None:
     """Every choice of a request for several comes back."""
     model = chat(loopback, n=3)
-    path = tmp_path / "chat.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = model.generate([[HumanMessage(QUESTION)]])
+    recorded = twice.record(lambda: model.generate([[HumanMessage(QUESTION)]]))
     loopback.stop()
-    with use_cassette(path):
+    with twice.replays():
         assert model.generate([[HumanMessage(QUESTION)]]) == recorded
     assert len({choice.text for choice in recorded.generations[0]}) == 3
 
@@ -331,7 +323,7 @@ def test_names_and_callbacks_are_not_asked(world: World, twice: Twice) -> None:
     """Tags, metadata, run names and callbacks are no part of the request."""
     model = StreamingChat(world=world)
     recorded = twice.record(lambda: model.invoke(QUESTION))
-    with use_cassette(twice.path):
+    with twice.replays():
         renamed = model.with_config(tags=["new"], metadata={"user": "else"}, run_name="renamed")
         assert renamed.invoke(QUESTION).text == recorded.text
 

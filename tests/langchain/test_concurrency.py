@@ -15,7 +15,6 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -29,7 +28,6 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Send
 from typing_extensions import TypedDict
 
-from agenttape_core import use_cassette
 from agenttape_langchain import tape
 
 from ..kit.replaying import Twice
@@ -262,7 +260,7 @@ async def test_two_step_workers(depth: str, world: World, twice: Twice) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("kind", ["agent", "tool node"])
-async def test_identical_tool_calls(kind: str, is_async: bool, world: World, tmp_path: Path) -> None:
+async def test_identical_tool_calls(kind: str, is_async: bool, world: World, twice: Twice) -> None:
     """Four identical calls of one tool in one turn: each tool message has its own answer and its own id."""
 
     def _around(node: Any) -> Any:
@@ -293,18 +291,16 @@ async def test_identical_tool_calls(kind: str, is_async: bool, world: World, tmp
     else:
         graph = _around(ToolNode([card]))
         asked = {"messages": [calling(*four, number=1).model_copy(update={"id": "m1"})]}
-    path = tmp_path / "cards.yaml"
 
     async def run() -> Any:
         return await graph.ainvoke(asked) if is_async else graph.invoke(asked)
 
-    with use_cassette(path, mode="all"):
+    with twice.records():
         recorded = await run()
     cards = [message.text for message in recorded["messages"] if isinstance(message, ToolMessage)]
     assert len(set(cards)) == 4
-    world.gone = True
     held[0] = Turnstile(None)
-    with use_cassette(path) as replay:
+    with twice.replays() as replay:
         assert await run() == recorded
     assert {replayed.match_rule for replayed in replay.report.replayed} == {"exact"}
 

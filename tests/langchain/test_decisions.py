@@ -88,14 +88,14 @@ def test_decision_is_replayed(cls: Any, how: str, world: World, twice: Twice) ->
     recorded = twice(lambda: decide(cls(world=world), how))
     assert [(call.kind, call.name) for call in twice.replay.report.replayed] == [("chat", cls.__name__)]
     assert next(iter(twice.replay.interactions)).outcome.usage.input_tokens == 5
-    with use_cassette(twice.path):
+    with twice.replays():
         assert decide(cls(world=world), "async" if how == "sync" else "sync") == recorded
 
 
 def test_changed_question_is_a_miss(world: World, twice: Twice) -> None:
     """A question that you edit misses, and the miss shows it."""
     twice.record(lambda: decide(Decider(world=world)))
-    with pytest.raises(CassetteMissError, match=r"questions\.risky\.instructions"), use_cassette(twice.path):
+    with pytest.raises(CassetteMissError, match=r"questions\.risky\.instructions"), twice.replays():
         decide(Decider(world=world), instructions="Is it cheap?")
 
 
@@ -126,7 +126,7 @@ def test_candidate_is_not_tried_on_a_decision_model(world: World, twice: Twice) 
 
     assert twice.record(run) == ("own", 0.01)
     other = Scripted(messages=iter([AIMessage("other")]))
-    with use_cassette(twice.path, candidate=other, to=twice.path.with_name("tried.yaml")):
+    with twice.replays(candidate=other, to=twice.path.with_name("tried.yaml")):
         assert run() == ("other", 0.01)
 
 
@@ -221,7 +221,7 @@ def test_auto_mode_is_replayed(how: str, world: World, twice: Twice) -> None:
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
-def test_decisions_of_openai_are_replayed(tmp_path: Path, how: str) -> None:
+def test_decisions_of_openai_are_replayed(how: str, twice: Twice) -> None:
     """The decision models of `langchain_openai`, which have an interface of their own, aren't asked in a replay.
 
     The tokens stand on LangSmith's run, too.
@@ -252,14 +252,10 @@ def test_decisions_of_openai_are_replayed(tmp_path: Path, how: str) -> None:
         with tracing_context(parent=traced, enabled="local"):
             return model.invoke(request) if how == "sync" else asyncio.run(model.ainvoke(request)), traced.extra
 
-    path = tmp_path / "c.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = run()
+    recorded = twice(run)
     assert "usage_metadata" in recorded[1]["metadata"]
-    with use_cassette(path):
-        assert run() == recorded
     assert len(asked) == 1
-    with pytest.raises(CassetteMissError), use_cassette(path):
+    with pytest.raises(CassetteMissError), twice.replays():
         run("Is it not?")
 
 

@@ -189,7 +189,6 @@ def test_what_others_patched_meanwhile_stays(world: World, tmp_path: Path, monke
     assert len(world.reached) == 1
 
 
-@pytest.mark.process
 def test_real_client(real_exchanges: Callable[[str], RealExchanges], tmp_path: Path) -> None:
     """The vectors of OpenAI's service come back number by number; the request holds neither the key nor the address."""
     path, text = tmp_path / "e.yaml", "disallowed special token '<|endoftext|>'"

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.tools import tool
 
-from agenttape_core import open_cassette, use_cassette
+from agenttape_core import open_cassette
 
 from ..kit.replaying import Twice
 from .fakes import FakeChat, NativeChat, StreamingChat, Verdict, World, by_key, calling
@@ -184,7 +183,7 @@ WATCHERS = [
 
 
 SUBJECTS = [
-    (plain, "v0"), (plain, "v1"), (with_tools, "v0"), (rich, "v0"), (rich, "v1"), (chain, "v0"), (agent, "v1"),
+    (plain, "v0"), (with_tools, "v0"), (rich, "v0"), (rich, "v1"), (chain, "v0"), (agent, "v1"),
 ]  # fmt: skip
 CASES = [
     (make, version, watch)
@@ -195,15 +194,14 @@ CASES = [
 
 
 @pytest.mark.parametrize(("make", "output_version", "watch"), CASES)
-async def test_the_same_is_seen(make: Any, output_version: str, watch: Any, world: World, tmp_path: Path) -> None:
+async def test_the_same_is_seen(make: Any, output_version: str, watch: Any, world: World, twice: Twice) -> None:
     """Every event of a run, with all its arguments, is the same without a session, recording and replayed."""
-    path, asked = tmp_path / "run.yaml", INPUTS.get(make, "hi")
+    asked = INPUTS.get(make, "hi")
     plain_run = masked(await watch(make(World(), output_version=output_version), asked))
     subject = make(world, output_version=output_version)
-    with use_cassette(path, mode="all"):
+    with twice.records():
         recorded = masked(await watch(subject, asked))
-    world.gone = True
-    with use_cassette(path):
+    with twice.replays():
         replayed = masked(await watch(subject, asked))
     assert recorded == plain_run
     assert replayed == recorded
@@ -248,6 +246,6 @@ async def test_nothing_that_readers_change_is_recorded(world: World, twice: Twic
 
     recorded = twice.record(read)
     assert "spoilt" not in repr(list(open_cassette(twice.path).interactions()))
-    with use_cassette(twice.path, on_repeat="cycle"):
+    with twice.replays(on_repeat="cycle"):
         assert read() == recorded
         assert masked(read()) == masked(recorded)

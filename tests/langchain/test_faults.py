@@ -140,7 +140,7 @@ def test_errors_of_clients(recorded: dict[str, Path], client: Any, trouble: Trou
     assert isinstance(provider_error("timeout", "FakeChat"), TimeoutError)
 
 
-def test_documents(tmp_path: Path) -> None:
+def test_documents() -> None:
     """A message and a document are damaged in their own ways."""
     from agenttape_core.interventions import damaged
 

@@ -15,6 +15,8 @@ from agenttape_core import use_cassette
 from agenttape_core.errors import CassetteMissError, UnidentifiedModelWarning
 from agenttape_langchain import TapeCallbackHandler
 
+from ..kit.replaying import Twice
+
 
 class Style(Enum):
     """How a model answers."""
@@ -76,29 +78,27 @@ class Nameless(BaseChatModel):
         (InHouseText(), InHouseText(model="b"), "model"),
     ],
 )
-def test_another_model_is_missed(recorded: Any, other: Any, word: str, tmp_path: Any) -> None:
+def test_another_model_is_missed(recorded: Any, other: Any, word: str, twice: Twice) -> None:
     """A model without identifying parameters doesn't get the answers of another one."""
-    with use_cassette(tmp_path / "a.yaml", mode="all"):
-        recorded.invoke("Who?")
+    twice.record(lambda: recorded.invoke("Who?"))
     with (
         pytest.raises(CassetteMissError, match=rf"{word} differs"),
-        use_cassette(tmp_path / "a.yaml", on_unused="ignore"),
+        twice.replays(on_unused="ignore"),
     ):
         other.invoke("Who?")
 
 
-def test_the_same_model_is_replayed(tmp_path: Any) -> None:
+def test_the_same_model_is_replayed(twice: Twice) -> None:
     """Counters, and what belongs to the machine, are no part of a model."""
     model = InHouse()
-    with use_cassette(tmp_path / "a.yaml", mode="all"):
-        answers = [model.invoke("Who?").text, model.invoke("You?").text]
-    with use_cassette(tmp_path / "a.yaml") as cassette:
+    answers = twice.record(lambda: [model.invoke("Who?").text, model.invoke("You?").text])
+    with twice.replays() as cassette:
         other = InHouse(base_url="http://two")
         assert [other.invoke("Who?").text, other.invoke("You?").text] == answers
     assert len(cassette.report.replayed) == 2
 
 
-def test_other_embeddings_are_missed(tmp_path: Any) -> None:
+def test_other_embeddings_are_missed(twice: Twice) -> None:
     """An embedding model that is no pydantic model is told from others by its attributes."""
 
     class InHouseEmbeddings(Embeddings):
@@ -113,11 +113,10 @@ def test_other_embeddings_are_missed(tmp_path: Any) -> None:
         def embed_query(self, text: str) -> list[float]:
             return [float(ord(self.flavour)), float(len(text))]
 
-    with use_cassette(tmp_path / "a.yaml", mode="all"):
-        InHouseEmbeddings().embed_query("one")
+    twice.record(lambda: InHouseEmbeddings().embed_query("one"))
     with (
         pytest.raises(CassetteMissError, match="flavour differs"),
-        use_cassette(tmp_path / "a.yaml", on_unused="ignore"),
+        twice.replays(on_unused="ignore"),
     ):
         InHouseEmbeddings("b").embed_query("one")
 
@@ -186,13 +185,10 @@ NAMELESS = [{}, {"model": ""}, {"model": None}, {"model_name": ""}, {"model": ""
 @pytest.mark.filterwarnings("ignore::agenttape_core.errors.UnidentifiedModelWarning")
 @pytest.mark.parametrize("described", NAMELESS)
 @pytest.mark.parametrize("cls", [Unnamed, UnnamedText])
-def test_model_without_a_name(cls: Any, described: Any, tmp_path: Any) -> None:
+def test_model_without_a_name(cls: Any, described: Any, tmp_path: Any, twice: Twice) -> None:
     """A model whose name is empty or missing is recorded, observed and replayed as any other."""
-    path, observed = tmp_path / "c.yaml", tmp_path / "observed.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = cls(described=described).invoke("Hi")
-    with use_cassette(path):
-        assert cls(described=described).invoke("Hi") == recorded
+    observed = tmp_path / "observed.yaml"
+    twice(lambda: cls(described=described).invoke("Hi"))
     with TapeCallbackHandler(observed) as handler:
         cls(described=described).invoke("Hi", {"callbacks": [handler]})
     assert handler.errors == []
@@ -201,11 +197,10 @@ def test_model_without_a_name(cls: Any, described: Any, tmp_path: Any) -> None:
     assert len(replay.report.replayed) == 1
 
 
-def test_name_beside_an_empty_one(tmp_path: Any) -> None:
+def test_name_beside_an_empty_one(twice: Twice) -> None:
     """Where one of the two names is empty, the other one counts."""
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        Unnamed(described={"model": "", "model_name": "a"}).invoke("Hi")
-    with pytest.raises(CassetteMissError, match="model"), use_cassette(tmp_path / "c.yaml"):
+    twice.record(lambda: Unnamed(described={"model": "", "model_name": "a"}).invoke("Hi"))
+    with pytest.raises(CassetteMissError, match="model"), twice.replays():
         Unnamed(described={"model": "", "model_name": "b"}).invoke("Hi")
 
 

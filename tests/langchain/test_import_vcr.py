@@ -66,7 +66,7 @@ def grades(report: Any) -> list[str]:
     return [item.fidelity for item in report.items]
 
 
-@pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_real_exchanges_replay_as_the_client_gave_them(
     name: str, real_exchanges: Callable[[str], RealExchanges], tmp_path: Path

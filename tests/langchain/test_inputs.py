@@ -16,6 +16,7 @@ from agenttape_core import boundary, open_cassette, replay_source, use_cassette
 from agenttape_core.cli.commands.replay import Again, restart_of
 from agenttape_langchain import TapeCallbackHandler
 
+from ..kit.replaying import Twice
 from ..kit.world import gone
 from .fakes import NativeChat, World
 
@@ -72,16 +73,15 @@ def test_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert again.answer == live[number]
 
 
-def test_configurable_values_come_back(tmp_path: Path) -> None:
+def test_configurable_values_come_back(twice: Twice) -> None:
     """A chain runs again with the configurable values of its config."""
 
     def configured(world: World) -> Any:
         model = NativeChat(world=world).configurable_fields(model_name=ConfigurableField(id="model"))
         return RunnableLambda(str) | model | StrOutputParser()
 
-    with use_cassette(tmp_path / "run.yaml", mode="all"):
-        live = configured(World()).invoke("Hi", {"configurable": {"model": "other"}})
-    again = replay_source(tmp_path / "run.yaml", configured(gone()))
+    live = twice.record(lambda: configured(World()).invoke("Hi", {"configurable": {"model": "other"}}))
+    again = replay_source(twice.path, configured(gone()))
     assert (again.answer, len(again.report.replayed)) == (live, 1)
 
 

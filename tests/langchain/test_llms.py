@@ -51,21 +51,20 @@ def test_model_that_takes_no_run_manager(world: World, twice: Twice) -> None:
     """A leaf that takes less than the framework offers is called with no more; a taped one is recorded once."""
     recorded = twice.record(lambda: [Bare(world=world).invoke(QUESTION), tape(Bare(world=world)).invoke(QUESTION)])
     assert len(twice.recording.interactions) == 2
-    with use_cassette(twice.path):
+    with twice.replays():
         assert [tape(Bare(world=world)).invoke(QUESTION), Bare(world=world).invoke(QUESTION)] == recorded
 
 
 @pytest.mark.parametrize("recorded_by", [invoke, stream, astream])
 @pytest.mark.parametrize("replayed_to", [invoke, ainvoke, stream, astream])
 async def test_stream_and_plain_call_serve_each_other(
-    recorded_by: Any, replayed_to: Any, world: World, tmp_path: Path
+    recorded_by: Any, replayed_to: Any, world: World, twice: Twice
 ) -> None:
     """A recorded stream serves a plain call, and vice versa, sync and async."""
-    path, model = tmp_path / "text.yaml", AsyncText(world=world)
-    with use_cassette(path, mode="all"):
+    model = AsyncText(world=world)
+    with twice.records():
         recorded = await recorded_by(model)
-    world.gone = True
-    with use_cassette(path):
+    with twice.replays():
         assert "".join(await replayed_to(model)) == "".join(recorded)
 
 

@@ -75,31 +75,24 @@ async def read_events(agent: Any, mode: Any) -> list[Any]:
 @pytest.mark.sweep
 @pytest.mark.parametrize("read", [read_sync, read_async, read_events])
 @pytest.mark.parametrize("mode", ["values", "updates", "messages"])
-async def test_streams_as_without(mode: str, read: Callable[..., Any], tmp_path: Path) -> None:
+async def test_streams_as_without(mode: str, read: Callable[..., Any], twice: Twice) -> None:
     """An agent streams with the middleware what it streams without: in no session, recording and replayed."""
     plain = masked(await read(agent_of(World()), mode))
     world = World()
     agent = agent_of(world, TapeMiddleware())
     assert masked(await read(agent_of(World(), TapeMiddleware()), mode)) == plain
-    path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all", auto=False) as recording:
-        recorded = await read(agent, mode)
-    assert len(recording.report.recorded) == len(world.reached) == 5
+    recorded = await twice.awaited(lambda: read(agent, mode), auto=False)
+    assert len(twice.recording.report.recorded) == len(world.reached) == 5
     assert masked(recorded) == plain
-    world.gone = True
-    with use_cassette(path, auto=False) as replay:
-        assert await read(agent, mode) == recorded
-    assert str(replay.report) == "5 replayed, 0 recorded"
+    assert str(twice.replay.report) == "5 replayed, 0 recorded"
 
 
-async def test_custom_streams_of_tools_are_written_again(world: World, tmp_path: Path) -> None:
+async def test_custom_streams_of_tools_are_written_again(world: World, twice: Twice) -> None:
     """Parts that a tool writes to the stream appear while recording, and again when it is replayed."""
     agent = agent_of(world, TapeMiddleware())
-    path = tmp_path / "agent.yaml"
-    with use_cassette(path, mode="all", auto=False):
+    with twice.records(auto=False):
         assert await read_sync(agent, "custom") == [{"counting": 1}, {"counting": 2}]
-    world.gone = True
-    with use_cassette(path, auto=False):
+    with twice.replays(auto=False):
         assert await read_sync(agent, "custom") == [{"counting": 1}, {"counting": 2}]
 
 
@@ -119,11 +112,10 @@ async def test_only_this_agent_takes_part(is_async: bool, automatic: bool, world
     assert len(recording.report.recorded) == (10 if automatic else 5)
 
 
-async def test_approval_by_a_human(world: World, tmp_path: Path) -> None:
+async def test_approval_by_a_human(world: World, twice: Twice) -> None:
     """An agent that waits for approval is interrupted and resumed at the same places with the same ids."""
     human = HumanInTheLoopMiddleware(interrupt_on={"count": True})
     agent = agent_of(world, human, TapeMiddleware(), checkpointer=InMemorySaver())
-    path = tmp_path / "agent.yaml"
 
     async def talk(thread: str) -> list[Any]:
         config: Any = {"configurable": {"thread_id": thread}}
@@ -131,12 +123,11 @@ async def test_approval_by_a_human(world: World, tmp_path: Path) -> None:
         first = agent.invoke(QUESTION, config)
         return [first, await agent.ainvoke(approved, config), agent.invoke(approved, config)]
 
-    with use_cassette(path, mode="all", auto=False):
+    with twice.records(auto=False):
         recorded = await talk("recorded")
     assert "__interrupt__" in recorded[0]
     assert recorded[-1]["messages"][-1].text == "all is counted"
-    world.gone = True
-    with use_cassette(path, auto=False):
+    with twice.replays(auto=False):
         replayed = await talk("replayed")
     assert [step["messages"] for step in replayed] == [step["messages"] for step in recorded]
     assert [[i.value for i in step.get("__interrupt__", ())] for step in replayed] == [
@@ -156,7 +147,7 @@ async def test_tools_that_command(world: World, twice: Twice) -> None:
     agent = agent_of(world, TapeMiddleware(), tools=[answer], reply=in_turn([("answer", {"text": "hello"})]))
     recorded = twice.record(lambda: agent.invoke(QUESTION), auto=False)
     assert recorded["messages"][2].text == "hello 2"
-    with use_cassette(twice.path, auto=False):
+    with twice.replays(auto=False):
         assert await agent.ainvoke(QUESTION) == recorded
 
 

@@ -87,7 +87,7 @@ def test_changed_parameters(world: World, twice: Twice) -> None:
         "tools": lambda: NativeChat(world=world, model_name="small").invoke(QUESTION, stop=["x"]),
     }
     for word, ask in changed.items():
-        with pytest.raises(CassetteMissError, match=word), use_cassette(twice.path):
+        with pytest.raises(CassetteMissError, match=word), twice.replays():
             ask()
 
 
@@ -96,7 +96,7 @@ def test_changed_conversation(world: World, twice: Twice) -> None:
     conversation = [("user", f"question number {n}") for n in range(20)]
     twice.record(lambda: NativeChat(world=world).invoke(conversation))
     conversation[7] = ("user", "question number seven")
-    with pytest.raises(CassetteMissError) as miss, use_cassette(twice.path):
+    with pytest.raises(CassetteMissError) as miss, twice.replays():
         NativeChat(world=world).invoke(conversation)
     said = str(miss.value)
     assert "[7]" in said
@@ -108,7 +108,7 @@ def test_changed_tool_arguments(world: World, twice: Twice) -> None:
     """A tool called with other arguments: the message names them."""
     weather = weather_tool(world)
     twice.record(lambda: weather.invoke({"city": "Paris"}))
-    with pytest.raises(CassetteMissError) as miss, use_cassette(twice.path):
+    with pytest.raises(CassetteMissError) as miss, twice.replays():
         weather.invoke({"city": "Rome"})
     said = str(miss.value)
     assert said.startswith("get_weather was called with a request")
@@ -222,7 +222,7 @@ async def test_tool_node_does_not_swallow(is_async: bool, world: World, twice: T
     graph = tool_graph(world)
     twice.record(lambda: graph.invoke(asked("Paris")))
     reached = False
-    with pytest.raises(CassetteMissError, match="Rome"), use_cassette(twice.path):
+    with pytest.raises(CassetteMissError, match="Rome"), twice.replays():
         await graph.ainvoke(asked("Rome")) if is_async else graph.invoke(asked("Rome"))
         reached = True
     assert not reached

@@ -11,6 +11,8 @@ import pytest
 from agenttape_core import use_cassette
 from agenttape_core.errors import DateAtImportWarning
 
+from ..kit.replaying import Twice
+
 SOURCE = """
 from datetime import datetime
 from langchain.agents import create_agent
@@ -49,7 +51,6 @@ def test_agent_of_a_module(program: Any, tmp_path: Path) -> None:
         program.AGENT.invoke({"messages": [("user", "Hi")]})
 
 
-def test_agent_of_a_function(program: Any, tmp_path: Path) -> None:
+def test_agent_of_a_function(program: Any, twice: Twice) -> None:
     """An agent that a function makes in the session draws a date that is replayed: no warning."""
-    with use_cassette(tmp_path / "c", mode="all"):
-        program.made_late().invoke({"messages": [("user", "Hi")]})
+    twice.record(lambda: program.made_late().invoke({"messages": [("user", "Hi")]}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,8 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.agents import AgentAction, AgentFinish
 from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
-from langchain_core.documents import Document
-from langchain_core.language_models import BaseLLM
 from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.outputs import Generation, GenerationChunk, LLMResult
-from langchain_core.retrievers import BaseRetriever
+from langchain_core.outputs import LLMResult
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from tenacity import Future, RetryCallState, Retrying
@@ -25,6 +22,7 @@ from agenttape_core import open_cassette, use_cassette
 from agenttape_langchain import TapeCallbackHandler
 
 from .fakes import NativeChat, PlainChat, StreamingChat, World, calling, numbered
+from .parts import BatchingText, PlainRetriever, StreamingText
 
 QUESTION = {"messages": [("user", "Rain?")]}
 
@@ -40,25 +38,6 @@ def handler(tmp_path: Path) -> Iterator[TapeCallbackHandler]:
 def steps(handler: TapeCallbackHandler) -> list[tuple[str, str, str]]:
     """The steps of what was observed: kind, name and address."""
     return [(s.kind, s.name, s.address) for s in open_cassette(handler.path).steps() if s.kind != "gap"]
-
-
-class Scribe(BaseLLM):
-    """Completes prompts, never alike; several in one call."""
-
-    world: Any
-
-    @property
-    def _llm_type(self) -> str:
-        return "scribe"
-
-    @property
-    def _identifying_params(self) -> dict[str, Any]:
-        return {"model": "scribe-1"}
-
-    def _generate(self, prompts: list[str], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> LLMResult:
-        number = self.world.reach("scribe")
-        usage = {"token_usage": {"prompt_tokens": 3, "completion_tokens": number}}
-        return LLMResult(generations=[[Generation(text=f"{prompt} {number}")] for prompt in prompts], llm_output=usage)
 
 
 # -- the tree ------------------------------------------------------------------------------------------------------
@@ -206,44 +185,17 @@ def test_large_output_is_left_out(world: World, handler: TapeCallbackHandler) ->
 
 async def test_retrievers_and_text_models_replay(world: World, handler: TapeCallbackHandler) -> None:
     """Searches, prompts alone and in batches, streams: what was observed is what a session records, and is replayed."""
-
-    class Shelf(BaseRetriever):
-        """Finds one document, never the same."""
-
-        world: Any
-
-        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-            return [Document(f"page {self.world.reach('shelf')} on {query}", metadata={"n": 1})]
-
-    class FlowingScribe(Scribe):
-        """Streams, too."""
-
-        def _stream(
-            self, prompt: str, stop: Any = None, run_manager: Any = None, **kwargs: Any
-        ) -> Iterator[GenerationChunk]:
-            for word in (*prompt.split(), str(self.world.reach("scribe"))):
-                chunk = GenerationChunk(text=word)
-                if run_manager is not None:
-                    run_manager.on_llm_new_token(word, chunk=chunk)
-                yield chunk
-
-        async def _astream(
-            self, prompt: str, stop: Any = None, run_manager: Any = None, **kwargs: Any
-        ) -> AsyncIterator[GenerationChunk]:
-            for chunk in self._stream(prompt):
-                if run_manager is not None:
-                    await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-                yield chunk
-
-    shelf, scribe = Shelf(world=world), FlowingScribe(world=world)
+    shelf, scribe = PlainRetriever(world=world), StreamingText(world=world)
 
     async def run(config: Any) -> list[Any]:
         return [
             shelf.invoke("rain", config),
             await shelf.ainvoke("snow", config),
             scribe.invoke("one", config),
-            Scribe(world=world).generate(["two", "three"], callbacks=config.get("callbacks")).generations,
-            (await Scribe(world=world).agenerate(["four", "five"], callbacks=config.get("callbacks"))).generations,
+            BatchingText(world=world).generate(["two", "three"], callbacks=config.get("callbacks")).generations,
+            (
+                await BatchingText(world=world).agenerate(["four", "five"], callbacks=config.get("callbacks"))
+            ).generations,
             list(scribe.stream("six seven", config)),
             [chunk async for chunk in scribe.astream("eight nine", config)],
             scribe.batch(["ten", "ten"], config),
@@ -264,7 +216,7 @@ async def test_retrievers_and_text_models_replay(world: World, handler: TapeCall
 def test_failing_batch_of_prompts_is_one_failure(world: World, handler: TapeCallbackHandler) -> None:
     """An error of a call with several prompts is recorded once, and raised again."""
 
-    class Broken(Scribe):
+    class Broken(BatchingText):
         def _generate(self, prompts: list[str], *args: Any, **kwargs: Any) -> LLMResult:
             raise TimeoutError(f"scribe {self.world.reach('scribe')}")
 

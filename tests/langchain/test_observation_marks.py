@@ -19,7 +19,7 @@ from agenttape_core.errors import CassetteMissError, UnrecordableValueError
 from agenttape_langchain import TapeCallbackHandler
 
 from .fakes import NativeChat, Numbers, PlainChat, StreamingChat, World
-from .test_observation import Scribe
+from .parts import BatchingText
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def test_streams_told_in_events_only(world: World, handler: TapeCallbackHandler)
 def test_text_models_that_keep_their_chunks_to_themselves(world: World, handler: TapeCallbackHandler) -> None:
     """A text model's stream is only shown chunk by chunk if the model itself does; whole, closed or broken."""
 
-    class Mute(Scribe):
+    class Mute(BatchingText):
         def _stream(self, prompt: str, *args: Any, **kwargs: Any) -> Iterator[GenerationChunk]:
             yield from (GenerationChunk(text=word) for word in ("a", "b"))
             if prompt == "break":

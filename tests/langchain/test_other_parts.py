@@ -44,7 +44,7 @@ async def test_request_names_method_arguments_and_namespace(world: World, tmp_pa
     assert second == third == {"method": "yield_keys", "arguments": {}, "settings": {"namespace": "cats"}}
 
 
-async def test_keys_are_generated(world: World, tmp_path: Path) -> None:
+async def test_keys_are_generated(world: World, twice: Twice) -> None:
     """`yield_keys` stays a generator: left early it's recorded as that, it fails where it failed, and serves async."""
 
     class Failing(RemoteStore):
@@ -61,10 +61,9 @@ async def test_keys_are_generated(world: World, tmp_path: Path) -> None:
             next(broken)
         return seen
 
-    with use_cassette(tmp_path / "store.yaml", mode="all"):
+    with twice.records():
         recorded, whole = await run(), list(RemoteStore(world).yield_keys())
-    world.gone = True
-    with use_cassette(tmp_path / "store.yaml"):
+    with twice.replays():
         assert await run() == recorded
         assert [key async for key in RemoteStore(world).ayield_keys()] == whole
     assert inspect.isgenerator(tape(RemoteStore(world)).yield_keys())
@@ -257,13 +256,10 @@ async def test_remote_index_is_replayed(world: World, twice: Twice) -> None:
 
 
 @BETA
-async def test_index_in_memory_runs(tmp_path: Path) -> None:
+async def test_index_in_memory_runs(twice: Twice) -> None:
     """An index in memory is part of the program: nothing of it is recorded."""
-    with use_cassette(tmp_path / "c.yaml", mode="all") as recording:
-        recorded = await use_index(InMemoryDocumentIndex())
-    assert not recording.report.recorded
-    with use_cassette(tmp_path / "c.yaml"):
-        assert await use_index(InMemoryDocumentIndex()) == recorded
+    await twice.awaited(lambda: use_index(InMemoryDocumentIndex()))
+    assert not twice.recording.report.recorded
 
 
 # -- indexing ------------------------------------------------------------------------------------------------------

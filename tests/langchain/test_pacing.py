@@ -17,6 +17,7 @@ from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_core.session import pacing
 from agenttape_langchain import ReplayChatModel
 
+from ..kit.replaying import Twice
 from .fakes import AsyncChat, NativeChat, PlainChat, StreamingChat, World
 
 
@@ -152,14 +153,12 @@ async def test_errors(world: World, tmp_path: Path, clockwork: Clockwork) -> Non
     assert clockwork.waits == [40.0]
 
 
-async def test_parallel_calls(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_parallel_calls(world: World, monkeypatch: pytest.MonkeyPatch, twice: Twice) -> None:
     """Calls that ran side by side wait side by side: none waits for another."""
-    path = tmp_path / "parallel.yaml"
     model = NativeChat(world=world)
-    with use_cassette(path, mode="all"):
+    with twice.records():
         await model.abatch(["a", "b", "c"])
-    world.gone = True
-    with_timings(path, "1 30.0", "2 20.0", "3 10.0")
+    with_timings(twice.path, "1 30.0", "2 20.0", "3 10.0")
     all_wait = asyncio.Barrier(3)
 
     class Together(Clockwork):
@@ -169,7 +168,7 @@ async def test_parallel_calls(world: World, tmp_path: Path, monkeypatch: pytest.
 
     together = Together()
     monkeypatch.setattr(pacing, "waiter", together)
-    with use_cassette(path, pace="recorded"):
+    with twice.replays(pace="recorded"):
         await asyncio.wait_for(model.abatch(["a", "b", "c"]), 10)
     assert sorted(together.waits) == [10.0, 20.0, 30.0]
 

@@ -44,12 +44,11 @@ async def test_each_call_is_recorded_once_and_replayed(
 
 
 @each_class
-async def test_sync_serves_async_and_back(part: Part, cls: Any, world: World, tmp_path: Path) -> None:
+async def test_sync_serves_async_and_back(part: Part, cls: Any, world: World, twice: Twice) -> None:
     """A recording of a method serves its asynchronous twin, and the other way round."""
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
+    with twice.records():
         recorded = [part.ask(cls(world=world), "a"), await part.aask(cls(world=world), "b")]
-    world.gone = True
-    with use_cassette(tmp_path / "c.yaml"):
+    with twice.replays():
         assert [await part.aask(cls(world=world), "a"), part.ask(cls(world=world), "b")] == recorded
 
 
@@ -77,7 +76,7 @@ def test_another_part_or_request_misses(
     """A recording isn't replayed for a part with other settings, nor for another request."""
     part = PARTS[name]
     twice.record(lambda: part.ask(part.classes[0](world=world), "a"))
-    with pytest.raises(CassetteMissError), use_cassette(twice.path):
+    with pytest.raises(CassetteMissError), twice.replays():
         part.ask(part.classes[0](world=world, **settings), text)
 
 
@@ -99,12 +98,11 @@ async def test_errors_are_raised_again(part: Part, world: World, tmp_path: Path)
 
 
 @each_part
-def test_unrecorded_call_is_an_error(part: Part, world: World, tmp_path: Path) -> None:
+def test_unrecorded_call_is_an_error(part: Part, world: World, twice: Twice) -> None:
     """A run that continues after misses gets an error: no vector and no document means that there is none."""
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
+    with twice.records():
         pass
-    world.gone = True
-    with use_cassette(tmp_path / "c.yaml", on_miss="return") as replay, pytest.raises(UnrecordedCallError):
+    with twice.replays(on_miss="return") as replay, pytest.raises(UnrecordedCallError):
         part.ask(part.classes[0](world=world), "a")
     assert len(replay.report.unrecorded) == 1
 
@@ -146,12 +144,11 @@ def test_pickled_part_is_taped(made: Any) -> None:
     assert tape(again) is again
 
 
-def test_classes_are_left_as_they_were(tmp_path: Path) -> None:
+def test_classes_are_left_as_they_were(twice: Twice) -> None:
     """After the last session no class of the framework or of a provider has changed."""
     classes = {base for part in PARTS.values() for cls in part.classes for base in cls.__mro__}
     before = {cls: dict(vars(cls)) for cls in classes if cls.__module__.startswith(("langchain", __package__))}
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        changed = {cls for cls, was in before.items() if dict(vars(cls)) != was}
+    changed = twice.record(lambda: {cls for cls, was in before.items() if dict(vars(cls)) != was})
     assert [name for name, part in PARTS.items() if changed.isdisjoint(part.classes[0].__mro__)] == []
     assert {cls: dict(vars(cls)) for cls in before} == before
 
@@ -160,13 +157,11 @@ def test_classes_are_left_as_they_were(tmp_path: Path) -> None:
 
 
 @each_part
-async def test_stand_in_answers_as_the_recorded_part_did(part: Part, world: World, tmp_path: Path) -> None:
+async def test_stand_in_answers_as_the_recorded_part_did(part: Part, world: World, twice: Twice) -> None:
     """Every call of a stand-in gives what the recorded object gave, once each."""
-    path = tmp_path / "c.yaml"
-    with use_cassette(path, mode="all") as recording:
+    with twice.records() as recording:
         recorded = await part.use(part.classes[0](world=world))
-    world.gone = True
-    stand_in = part.stand_in(path)
+    stand_in = part.stand_in(twice.path)
     assert await part.use(stand_in) == recorded
     assert len(stand_in.report.replayed) == len(recording.interactions)
     with pytest.raises(CassetteMissError):

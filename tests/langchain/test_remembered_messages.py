@@ -15,6 +15,8 @@ from agenttape_core import use_cassette
 from agenttape_core.errors import CassetteMissError
 from agenttape_langchain import tape
 
+from ..kit.replaying import Twice
+
 
 def model() -> Any:
     """Return a model that answers once more than any test asks."""
@@ -76,13 +78,12 @@ def test_changed_message_is_another_request(tmp_path: Path, change: Callable[[li
         taped.invoke(unknown)
 
 
-def test_threads_remember_together(tmp_path: Path) -> None:
+def test_threads_remember_together(twice: Twice) -> None:
     """Threads that send the same and other messages at once get the answers of their own requests."""
-    path, taped = tmp_path / "threads.yaml", model()
+    taped = model()
     names = [f"thread {number}" for number in range(4)]
     asked = {name: [*conversation(), HumanMessage(f"Who asks? {name}")] for name in names}
-    with use_cassette(path, mode="all"):
-        recorded = {name: taped.invoke(messages).content for name, messages in asked.items()}
+    recorded = twice.record(lambda: {name: taped.invoke(messages).content for name, messages in asked.items()})
     got: dict[str, set[Any]] = {name: set() for name in names}
 
     def ask(name: str, all_begun: threading.Barrier) -> None:
@@ -90,7 +91,7 @@ def test_threads_remember_together(tmp_path: Path) -> None:
         for _ in range(20):
             got[name].add(taped.invoke(asked[name]).content)
 
-    with use_cassette(path, on_repeat="last"):
+    with twice.replays(on_repeat="last"):
         all_begun = threading.Barrier(len(names))
         threads = [threading.Thread(target=ask, args=(name, all_begun)) for name in names]
         for thread in threads:

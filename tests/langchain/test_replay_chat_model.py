@@ -24,6 +24,7 @@ from agenttape_core import open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError, CassetteNotFoundError, ConfigurationError
 from agenttape_langchain import ReplayChatModel, tape
 
+from ..kit.replaying import Twice
 from .fakes import PlainChat, StreamingChat, World, by_key, calling, numbered
 
 if TYPE_CHECKING:
@@ -417,20 +418,18 @@ def test_each_record_is_read_once(path: Path, parsed: list[int]) -> None:
     assert sum(isinstance(message, ToolMessage) for message in replayed["messages"]) == 8
 
 
-def test_a_model_without_parameters(tmp_path: Path) -> None:
+def test_a_model_without_parameters(twice: Twice) -> None:
     """A recorded model that names no parameters at all is replayed."""
     recorded = GenericFakeChatModel(messages=iter([AIMessage("one")]))
-    with use_cassette(tmp_path / "bare.yaml", mode="once"):
-        recorded.invoke("hi")
-    assert ReplayChatModel(tmp_path / "bare.yaml").invoke("hi").content == "one"
+    twice.record(lambda: recorded.invoke("hi"))
+    assert ReplayChatModel(twice.path).invoke("hi").content == "one"
 
 
-async def test_a_miss_gets_out_of_async_calls(tmp_path: Path) -> None:
+async def test_a_miss_gets_out_of_async_calls(twice: Twice) -> None:
     """A miss of an awaited call is raised as itself, with handlers attached too."""
     recorded = GenericFakeChatModel(messages=iter([AIMessage("one")]))
-    with use_cassette(tmp_path / "bare.yaml", mode="once"):
-        recorded.invoke("hi")
-    model = ReplayChatModel(tmp_path / "bare.yaml")
+    twice.record(lambda: recorded.invoke("hi"))
+    model = ReplayChatModel(twice.path)
     with pytest.raises(CassetteMissError):
         await model.ainvoke("ho", config={"callbacks": [BaseCallbackHandler()]})
 

@@ -87,7 +87,7 @@ def test_retriever_inside_a_retriever_is_its_child(world: World, twice: Twice) -
         ("PlainRetriever", 1),
     ]
     assert len(twice.replay.report.replayed) == 1
-    with use_cassette(twice.path, on_unused="ignore"):
+    with twice.replays(on_unused="ignore"):
         assert PlainRetriever(world=world).invoke("a") == recorded
 
 

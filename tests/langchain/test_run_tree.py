@@ -160,7 +160,7 @@ def test_sessions_keep_their_answers(
     """Chains with different configurable values that ask the same keep their answers in another order."""
     recorded = twice.record(lambda: drive(chain_of(world), USERS))
     assert "metadata:\n  session_id: ben\n" in twice.path.read_text()
-    with use_cassette(twice.path):
+    with twice.replays():
         assert drive(chain_of(world), USERS[::-1]) == recorded
 
 

@@ -131,22 +131,21 @@ async def test_stream_and_plain_call_serve_each_other(world: World, twice: Twice
     """A chain that was streamed can be invoked, and the other way round."""
     taped = tape(chain(world))
     streamed, plain = twice.record(lambda: (list(taped.stream({"text": "a"})), taped.invoke({"text": "b"})))
-    with use_cassette(twice.path):
+    with twice.replays():
         assert taped.invoke({"text": "a"}) == "".join(streamed)
         assert [chunk async for chunk in taped.astream({"text": "b"})] == [plain]
 
 
-def test_steps_of_a_graph_are_not_its_value(world: World, tmp_path: Path) -> None:
+def test_steps_of_a_graph_are_not_its_value(world: World, twice: Twice) -> None:
     """A graph streams its steps in modes: what was streamed does not serve a plain call, nor another mode."""
-    path, taped = tmp_path / "call.yaml", tape_runnable(graph(world))  # as a graph is that runs elsewhere
-    with use_cassette(path, mode="all"):
+    taped = tape_runnable(graph(world))  # as a graph is that runs elsewhere
+    with twice.records():
         updates = list(taped.stream({"seen": []}))
         values = list(taped.stream({"seen": []}, stream_mode="values"))
-    world.gone = True
-    with use_cassette(path, on_unused="ignore"):
+    with twice.replays(on_unused="ignore"):
         assert list(taped.stream({"seen": []}, stream_mode="values")) == values
         assert list(taped.stream({"seen": []})) == updates
-    with pytest.raises(CassetteMissError), use_cassette(path, on_unused="ignore"):
+    with pytest.raises(CassetteMissError), twice.replays(on_unused="ignore"):
         taped.invoke({"seen": []})
 
 
@@ -168,7 +167,7 @@ def test_changed_input_misses(world: World, twice: Twice) -> None:
     """Another input is another request, whatever retries and falls back."""
     taped = tape(shouting(world))
     twice.record(lambda: taped.invoke("a"))
-    with pytest.raises(CassetteMissError), use_cassette(twice.path):
+    with pytest.raises(CassetteMissError), twice.replays():
         taped.with_retry().with_fallbacks([shouting(world)]).invoke("b")
 
 
@@ -241,13 +240,12 @@ async def test_callbacks_hear_of_the_whole(world: World, tmp_path: Path) -> None
     assert heard[1] == heard[0]
 
 
-async def test_events_of_a_replayed_call(world: World, tmp_path: Path) -> None:
+async def test_events_of_a_replayed_call(world: World, twice: Twice) -> None:
     """`astream_events` of a replayed runnable is that of one run that streams what was recorded."""
-    path, taped = tmp_path / "call.yaml", tape(chain(world))
-    with use_cassette(path, mode="all", auto=False):
+    taped = tape(chain(world))
+    with twice.records(auto=False):
         recorded = [ev async for ev in taped.astream_events({"text": "a"}, version="v2")]
-    world.gone = True
-    with use_cassette(path, auto=False):
+    with twice.replays(auto=False):
         replayed = [ev async for ev in taped.astream_events({"text": "a"}, version="v2")]
     assert {ev["name"] for ev in replayed} == {"RunnableSequence"}
     outer = [(ev["event"], ev["data"]) for ev in recorded if ev["name"] == "RunnableSequence"]
@@ -330,18 +328,17 @@ WRAPPERS: dict[str, Callable[[Any], Runnable[Any, Any]]] = {
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
-def test_model_inside_is_taped(name: str, world: World, tmp_path: Path) -> None:
+def test_model_inside_is_taped(name: str, world: World, twice: Twice) -> None:
     """The wrapping of LangChain around a model stays; the model inside is taped, and the original is unchanged."""
-    path, original = tmp_path / "call.yaml", WRAPPERS[name](PlainChat(world=world))
+    original = WRAPPERS[name](PlainChat(world=world))
     taped = tape(original)
     assert type(taped) is type(original)
-    with use_cassette(path, mode="all", auto=False) as recording:
+    with twice.records(auto=False) as recording:
         question: Any = ["a"] if name == "map" else "a"
         recorded = taped.invoke(question)
         original.invoke(question)
     assert [(row.kind, row.name) for row in recording.interactions] == [("chat", "PlainChat")]
-    world.gone = True
-    with use_cassette(path, auto=False):
+    with twice.replays(auto=False):
         assert taped.invoke(question) == recorded
 
 
@@ -380,7 +377,7 @@ def test_binding_around_a_chain_is_taped_as_a_whole(world: World, tmp_path: Path
 
 
 @pytest.mark.parametrize("way", ["plain", "bound", "configured", "structured", "taped inside"])
-def test_configurable_model(way: str, loopback: OpenAILoopback, tmp_path: Path) -> None:
+def test_configurable_model(way: str, loopback: OpenAILoopback, twice: Twice) -> None:
     """Every model that a configurable model makes is taped, whatever is bound to it or configured later."""
 
     class Trip(TypedDict):
@@ -388,7 +385,7 @@ def test_configurable_model(way: str, loopback: OpenAILoopback, tmp_path: Path) 
 
         city: str
 
-    path, settings = tmp_path / "call.yaml", {"base_url": loopback.base_url, "api_key": "x"}
+    settings = {"base_url": loopback.base_url, "api_key": "x"}
     taped: Any = tape(
         init_chat_model("gpt-5-mini", model_provider="openai", configurable_fields=("model",), **settings)
     )
@@ -401,12 +398,13 @@ def test_configurable_model(way: str, loopback: OpenAILoopback, tmp_path: Path) 
         taped = taped.with_structured_output(Trip, include_raw=True)
     elif way == "taped inside":
         taped = taped.bind_tools([lookup]).with_config(tags=["x"]) | StrOutputParser()
-    with use_cassette(path, mode="all", auto=False) as recording:
-        recorded = [taped.invoke("a"), taped.invoke("b", config={"configurable": {"model": "gpt-5-nano"}})]
-    rows = recording.interactions
+    recorded = twice.record(
+        lambda: [taped.invoke("a"), taped.invoke("b", config={"configurable": {"model": "gpt-5-nano"}})], auto=False
+    )
+    rows = twice.recording.interactions
     assert [(row.kind, row.name) for row in rows] == [("chat", "ChatOpenAI")] * 2
     expected = ["gpt-5" if way == "configured" else "gpt-5-mini", "gpt-5-nano"]
     assert [row.request["model"] for row in rows] == expected
     assert ("tools" in rows[0].request) is (way in {"bound", "taped inside"})
-    with use_cassette(path, auto=False):
+    with twice.replays(auto=False):
         assert [taped.invoke("a"), taped.invoke("b", config={"configurable": {"model": "gpt-5-nano"}})] == recorded

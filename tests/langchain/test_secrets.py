@@ -186,7 +186,7 @@ def test_misses(secret: str, world: World, twice: Twice) -> None:
     model = NativeChat(world=world)
     other = make_secrets()["openai"]
     twice.record(lambda: model.invoke(f"one {said(secret)}"))
-    with pytest.raises(CassetteMissError) as miss, use_cassette(twice.path):
+    with pytest.raises(CassetteMissError) as miss, twice.replays():
         model.invoke(f"two {said(secret)} {said(other)}")
     assert secret not in str(miss.value)
     assert other not in str(miss.value)
@@ -276,7 +276,7 @@ def test_log_probabilities_spell_no_secret(world: World, *, streamed: bool, twic
 
     recorded = twice.record(run)
     assert secret in spelled([chunk.response_metadata for chunk in recorded], "token")
-    with use_cassette(twice.path):
+    with twice.replays():
         replayed = run()
     plain = [interaction.model_dump() for interaction in open_cassette(twice.path).interactions()]
     for key in ("token", "bytes"):

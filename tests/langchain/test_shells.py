@@ -16,6 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from agenttape_core import use_cassette
 from agenttape_core.errors import CassetteMissError
 
+from ..kit.replaying import Twice
 from .fakes import NativeChat, World, calling
 
 QUESTION: Any = {"messages": [("user", "Who am I?")]}
@@ -102,13 +103,12 @@ def test_a_shell_that_does_not_start_fails_again(tmp_path: Path, shells: list[An
     assert len(shells) == 1
 
 
-def test_another_command_is_a_miss(tmp_path: Path, shells: list[Any]) -> None:
+def test_another_command_is_a_miss(shells: list[Any], twice: Twice) -> None:
     """A command that was not executed in the recording has no output."""
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        agent_of(["echo a"]).invoke(QUESTION)
+    twice.record(lambda: agent_of(["echo a"]).invoke(QUESTION))
     with (
         pytest.raises(CassetteMissError, match="call      call ShellSession in node"),
-        use_cassette(tmp_path / "c.yaml"),
+        twice.replays(),
     ):
         agent_of([], startup_commands="echo b").invoke(QUESTION)
     assert len(shells) == 1

@@ -29,6 +29,7 @@ from agenttape_langchain import (
     ReplayVectorStore,
 )
 
+from ..kit.replaying import Twice
 from .fakes import PlainChat, World, calling
 from .parts import (
     PARTS,
@@ -292,7 +293,7 @@ print(loaded("agenttape_langchain.importers", "agenttape_langchain.stand_ins", "
     ]
 
 
-def test_stand_in_takes_no_part_in_a_session(world: World, tmp_path: Path) -> None:
+def test_stand_in_takes_no_part_in_a_session(world: World, twice: Twice) -> None:
     """A stand-in answers from its own cassette also while an automatic session replays the rest of the same one."""
 
     @tool
@@ -300,13 +301,11 @@ def test_stand_in_takes_no_part_in_a_session(world: World, tmp_path: Path) -> No
         """Tell."""
         return f"{city} {world.reach('tell')}"
 
-    path = tmp_path / "mixed.yaml"
-    with use_cassette(path, mode="all"):
+    with twice.records():
         answer = PlainChat(world=world).invoke("question")
         told = tell.invoke({"city": "Rome"})
-    world.gone = True
-    model = ReplayChatModel(path)
-    with use_cassette(path, on_unused="ignore") as session:
+    model = ReplayChatModel(twice.path)
+    with twice.replays(on_unused="ignore") as session:
         assert model.invoke("question").text == answer.text
         assert tell.invoke({"city": "Rome"}) == told
     assert str(session.report) == "1 replayed, 0 recorded, 1 unused"

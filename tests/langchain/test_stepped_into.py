@@ -22,6 +22,8 @@ from agenttape_core import use_cassette
 from agenttape_core.errors import CassetteMissError
 from agenttape_langchain import tape
 
+from ..kit.replaying import Twice
+
 
 def animals() -> InMemoryVectorStore:
     """Return a store in memory of three animals."""
@@ -86,24 +88,18 @@ def search(prompt: str = "Rewrite: ", *, k: int = 2, log: str = "", how: str = "
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
-def test_replay_steps_into_a_retriever(tmp_path: Path, how: str) -> None:
+def test_replay_steps_into_a_retriever(how: str, twice: Twice) -> None:
     """A replay runs the code of a retriever that only asked boundaries: handlers hear its runs, with the same ids."""
-    path = tmp_path / "c.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = search(how=how)
-    with use_cassette(path) as replay:
-        assert search(how=how) == recorded
+    recorded = twice(lambda: search(how=how))
     assert len(recorded[1]) == 3
-    assert [call.name for call in replay.report.stepped_into] == ["Rewriting"]
-    assert not replay.report.recorded
+    assert [call.name for call in twice.replay.report.stepped_into] == ["Rewriting"]
+    assert not twice.replay.report.recorded
 
 
-def test_changed_prompt_inside_a_retriever_is_a_miss(tmp_path: Path) -> None:
+def test_changed_prompt_inside_a_retriever_is_a_miss(twice: Twice) -> None:
     """A retriever whose prompt you edit misses its model, instead of returning what the old prompt found."""
-    path = tmp_path / "c.yaml"
-    with use_cassette(path, mode="all"):
-        search()
-    with pytest.raises(CassetteMissError, match="FakeListChatModel"), use_cassette(path):
+    twice.record(search)
+    with pytest.raises(CassetteMissError, match="FakeListChatModel"), twice.replays():
         search("IGNORE the question, be rude: ")
 
 
@@ -116,42 +112,37 @@ def test_changed_code_inside_a_retriever_counts(tmp_path: Path) -> None:
         assert len(search(k=3)[0]) == 3
 
 
-def test_retriever_with_a_side_effect_is_replayed_whole(tmp_path: Path) -> None:
+def test_retriever_with_a_side_effect_is_replayed_whole(tmp_path: Path, twice: Twice) -> None:
     """A retriever that wrote a file doesn't write it again: it's replayed whole, and the report says why."""
-    path, log = tmp_path / "c.yaml", tmp_path / "log.txt"
-    with use_cassette(path, mode="all"):
-        recorded = search(log=str(log))[0]
+    log = tmp_path / "log.txt"
+    recorded = twice.record(lambda: search(log=str(log))[0])
     log.unlink()
-    with use_cassette(path) as replay:
+    with twice.replays() as replay:
         assert search(log=str(log))[0] == recorded
     assert not log.exists()
     assert [str(one) for one in replay.report.not_run] == ["Rewriting (wrote log.txt)"]
 
 
-def test_recording_without_side_effects_noted_is_replayed_whole(tmp_path: Path) -> None:
+def test_recording_without_side_effects_noted_is_replayed_whole(twice: Twice) -> None:
     """A cassette that an older version made, which didn't watch retrievers, replays as it did then."""
-    path = tmp_path / "c.yaml"
-    with use_cassette(path, mode="all"):
-        recorded = search()[0]
-    older, count = re.subn(r"^acts: \[\]\n", "", path.read_text(), flags=re.MULTILINE)
+    recorded = twice.record(lambda: search()[0])
+    older, count = re.subn(r"^acts: \[\]\n", "", twice.path.read_text(), flags=re.MULTILINE)
     assert count == 1
-    path.write_text(older)
-    with use_cassette(path) as replay:
+    twice.path.write_text(older)
+    with twice.replays() as replay:
         assert search("ANOTHER: ")[0] == recorded
     assert not replay.report.stepped_into
 
 
-def test_taped_retriever_of_parts_that_are_not_is_replayed_whole(tmp_path: Path) -> None:
+def test_taped_retriever_of_parts_that_are_not_is_replayed_whole(twice: Twice) -> None:
     """Where only the retriever takes part, nothing inside it is recorded, so a replay doesn't step into it."""
-    path = tmp_path / "c.yaml"
 
     def run(prompt: str) -> list[Document]:
         llm = FakeListChatModel(responses=["cats"])
         return tape(Rewriting(llm=llm, prompt=prompt, inner=animals().as_retriever())).invoke("which?")
 
-    with use_cassette(path, mode="all", auto=False):
-        recorded = run("Rewrite: ")
-    with use_cassette(path, auto=False) as replay:
+    recorded = twice.record(lambda: run("Rewrite: "), auto=False)
+    with twice.replays(auto=False) as replay:
         assert run("ANOTHER: ") == recorded
     assert len(replay.report.replayed) == 1
 
@@ -230,18 +221,15 @@ class Imagining(Embeddings):
         return self.inner.embed_documents(texts)
 
 
-def test_a_replay_steps_into_an_embedding_model_that_asks_a_model(tmp_path: Path) -> None:
+def test_a_replay_steps_into_an_embedding_model_that_asks_a_model(twice: Twice) -> None:
     """Its code runs, with the recorded answers of what it asks, and an edited prompt in it is a miss."""
 
     def embed(prompt: str = "Imagine:") -> Any:
         model = Imagining(prompt)
         return model.embed_query("Cats?"), model.embed_documents(["dogs"])
 
-    with use_cassette(tmp_path / "c.yaml", mode="all") as recording:
-        recorded = embed()
-    assert len(recording.report.recorded) == 4, "one that only embeds by another model is one call"
-    with use_cassette(tmp_path / "c.yaml") as replay:
-        assert embed() == recorded
-    assert [call.name for call in replay.report.stepped_into] == ["Imagining"]
-    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
+    twice(embed)
+    assert len(twice.recording.report.recorded) == 4, "one that only embeds by another model is one call"
+    assert [call.name for call in twice.replay.report.stepped_into] == ["Imagining"]
+    with pytest.raises(CassetteMissError), twice.replays():
         embed("Be rude:")

@@ -183,7 +183,7 @@ VALUES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_values_keep_their_type(name: str, world: World, tmp_path: Path) -> None:
+def test_values_keep_their_type(name: str, world: World, twice: Twice) -> None:
     """Whatever a tool returns comes back equal and of the same type."""
 
     @tool
@@ -192,12 +192,10 @@ def test_values_keep_their_type(name: str, world: World, tmp_path: Path) -> None
         world.reach("tool")
         return VALUES[what]
 
-    path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all"):
+    with twice.records():
         message = give.invoke(call("give", what=name))
         give.invoke({"what": name})
-    world.gone = True
-    with use_cassette(path):
+    with twice.replays():
         assert give.invoke(call("give", what=name)) == message
         bare = give.invoke({"what": name})
     assert bare == VALUES[name]
@@ -228,7 +226,7 @@ def test_command(world: World, twice: Twice) -> None:
         )
 
     twice(lambda: hand_over.invoke(call("hand_over", to="b")))
-    with use_cassette(twice.path):
+    with twice.replays():
         live = hand_over.invoke({**call("hand_over", to="b"), "id": "call_other"})
     assert live.update["messages"][0].tool_call_id == "call_other"
 
@@ -273,7 +271,7 @@ def test_injected_config_is_not_asked(world: World, twice: Twice) -> None:
         return f"{config['configurable']['user']} {world.reach('tool')}"
 
     recorded = twice.record(lambda: who.invoke({}, config={"configurable": {"user": "ada"}}))
-    with use_cassette(twice.path):
+    with twice.replays():
         assert who.invoke({}, config={"configurable": {"user": "bob"}}) == recorded == "ada 1"
 
 
@@ -304,7 +302,7 @@ class QuotaError(Exception):
 
 
 @pytest.mark.parametrize("error", [ValueError("bad", 3), KeyError("k"), QuotaError(2, code="Q1"), OSError(2, "gone")])
-async def test_errors_are_raised_again(error: Exception, world: World, tmp_path: Path) -> None:
+async def test_errors_are_raised_again(error: Exception, world: World, twice: Twice) -> None:
     """An error comes back as its own type, with its message, arguments and attributes."""
 
     @tool
@@ -313,11 +311,9 @@ async def test_errors_are_raised_again(error: Exception, world: World, tmp_path:
         world.reach("tool")
         raise error
 
-    path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all"), pytest.raises(type(error)):
+    with twice.records(), pytest.raises(type(error)):
         fail.invoke({})
-    world.gone = True
-    with use_cassette(path), pytest.raises(type(error)) as caught:
+    with twice.replays(), pytest.raises(type(error)) as caught:
         await fail.ainvoke({})
     assert type(caught.value) is type(error)
     assert str(caught.value) == str(error)
@@ -398,15 +394,15 @@ async def test_model_inside_a_tool(way: str, world: World, twice: Twice) -> None
     assert rows["research"].parent is None
     assert rows["NativeChat"].parent == rows["shout"].parent == rows["research"].number
     assert rows["NativeChat"].address.startswith(rows["research"].address + "/")
-    with use_cassette(twice.path, auto=automatic) as replay:
+    with twice.replays(auto=automatic) as replay:
         assert await outer.ainvoke({"topic": "t"}) == recorded
     assert str(replay.report) == "2 replayed, 0 recorded, 1 stepped into"
-    with use_cassette(twice.path, auto=automatic, replay_only={"research"}) as replay:
+    with twice.replays(auto=automatic, replay_only={"research"}) as replay:
         assert await outer.ainvoke({"topic": "t"}) == recorded
     assert str(replay.report) == "1 replayed, 0 recorded"
 
 
-async def test_tool_that_calls_itself(world: World, tmp_path: Path) -> None:
+async def test_tool_that_calls_itself(world: World, twice: Twice) -> None:
     """A tool whose parts delegate to each other is recorded once; a tool that asks another is not taken for it."""
 
     @tool
@@ -424,12 +420,10 @@ async def test_tool_that_calls_itself(world: World, tmp_path: Path) -> None:
         async def _arun(self, n: int) -> str:
             return self._run(n)
 
-    path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all") as recording:
+    with twice.records() as recording:
         recorded = await Both().ainvoke({"n": 1})
     assert sorted(row.name for row in recording.interactions) == ["both", "leaf"]
-    world.gone = True
-    with use_cassette(path):
+    with twice.replays():
         assert Both().invoke({"n": 1}) == recorded
 
 
@@ -449,7 +443,7 @@ def test_bare_thread_is_replayed(way: str, world: World, twice: Twice) -> None:
         thread.join()
 
     twice.record(ask, auto=automatic)
-    with use_cassette(twice.path, auto=automatic) as replay:
+    with twice.replays(auto=automatic) as replay:
         ask()
     assert answers[0] == answers[1]
     assert str(replay.report) == "2 replayed, 0 recorded"

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from agenttape_core import in_memory, use_cassette
@@ -19,22 +18,7 @@ from agenttape_langchain import tape
 
 from ..kit.replaying import Twice
 from .fakes import World
-from .parts import RemoteVectorStore
-
-
-class CountingEmbeddings(Embeddings):
-    """Gives each text a vector of its own."""
-
-    model = "counting"
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return [float(self.world.reach("embeddings")), float(len(text)), 1.0]
+from .parts import PlainEmbeddings, RemoteVectorStore
 
 
 def test_request_names_method_arguments_and_collection(world: World, tmp_path: Path) -> None:
@@ -95,7 +79,7 @@ async def test_a_store_in_memory_runs(cls: Any, way: str, world: World, twice: T
     automatic = way != "taped"
 
     async def run() -> list[Any]:
-        store = cls(CountingEmbeddings(world))
+        store = cls(PlainEmbeddings(world))
         return await use_in_memory(store if way == "automatic" else tape(store))
 
     recorded = await twice.awaited(run, auto=automatic)
@@ -112,7 +96,7 @@ def test_a_taped_retriever_over_a_store_in_memory_runs(world: World, tmp_path: P
     for mode in ("all", "none"):
         world.gone = mode == "none"
         with use_cassette(path, mode=mode, auto=False) as session:
-            store = tape(InMemoryVectorStore(CountingEmbeddings(world)))
+            store = tape(InMemoryVectorStore(PlainEmbeddings(world)))
             store.add_texts(["a", "bb"], ids=["1", "2"])
             found.append(tape(store.as_retriever()).invoke("q"))
     assert found[0] == found[1] != []
@@ -123,7 +107,7 @@ def test_store_made_of_texts(world: World, twice: Twice) -> None:
     """Texts that a class method adds to the store it makes are in the store, too."""
 
     def run() -> Any:
-        store = InMemoryVectorStore.from_texts(["a", "bb"], CountingEmbeddings(world))
+        store = InMemoryVectorStore.from_texts(["a", "bb"], PlainEmbeddings(world))
         return store.similarity_search("q"), store.store
 
     twice(run)
@@ -136,7 +120,7 @@ def test_who_derives_from_a_store_in_memory_and_works_elsewhere_is_replayed(worl
         """Derives from a store in memory, and does its work elsewhere."""
 
         def __init__(self, world: World) -> None:
-            super().__init__(CountingEmbeddings(world))
+            super().__init__(PlainEmbeddings(world))
             self.world = world
 
         def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
@@ -223,24 +207,22 @@ def test_reads_that_were_replayed_change_nothing(world: World, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("auto", [True, False])
-async def test_retriever_of_a_store(auto: bool, world: World, tmp_path: Path) -> None:
+async def test_retriever_of_a_store(auto: bool, world: World, twice: Twice) -> None:
     """The retriever of a store is recorded with the store's call inside, or only that where only it is taped."""
-    path = tmp_path / "store.yaml"
 
     async def run(*, auto: bool) -> list[Any]:
         store = RemoteVectorStore(world) if auto else tape(RemoteVectorStore(world))
         retriever = store.as_retriever(search_kwargs={"k": 3})
         return [retriever.invoke("q"), await retriever.ainvoke("q")]
 
-    with use_cassette(path, mode="all", auto=auto) as recording:
+    with twice.records(auto=auto) as recording:
         recorded = await run(auto=auto)
     names = ["VectorStoreRetriever", "RemoteVectorStore"] * 2 if auto else ["RemoteVectorStore"] * 2
     assert [row.name for row in recording.interactions] == names
-    world.gone = True
-    with use_cassette(path, auto=auto) as replay:
+    with twice.replays(auto=auto) as replay:
         assert await run(auto=auto) == recorded
     assert len(replay.report.replayed) == 2
-    with use_cassette(path, auto=False, on_unused="ignore"):
+    with twice.replays(auto=False, on_unused="ignore"):
         assert await run(auto=False) == recorded
 
 
