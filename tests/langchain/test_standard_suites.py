@@ -1,7 +1,7 @@
-"""LangChain's own standard suites (`langchain-tests`) pass on taped components: plain, recording, and replaying.
+"""LangChain's own standard suites (`langchain-tests`) pass on taped components: recording, and replaying.
 
 The suites bring plugins of pytest that this project's tests do without, so each run is a process of its own: a fork of
-one that has loaded what all of them import. The third has no sockets, no model service, and components whose methods
+one that has loaded what all of them import. The second has no sockets, no model service, and components whose methods
 raise.
 """
 
@@ -32,10 +32,9 @@ LOADED = ("pytest", "langchain_openai", "langchain_core.indexing", "agenttape_la
 
 
 def test_suites_pass(tmp_path: Path) -> None:
-    """All tests pass in all three runs, and what recorded something is replayed from it, with nothing left over."""
+    """All tests pass in both runs, and what recorded something is replayed from it, with nothing left over."""
     runs = {
-        "plain": ("--snapshot-update",),
-        "recording": (),
+        "recording": ("--snapshot-update",),
         "replaying": ("--disable-socket", "--allow-unix-socket"),  # an event loop wakes itself by a pair of sockets
     }
 
@@ -71,6 +70,6 @@ def test_suites_pass(tmp_path: Path) -> None:
 
 
 def snapshots(folder: Path) -> str:
-    """The serialised models that the plain run saw, of the provider's own client and of a taped one."""
+    """The serialised models that the first run saw, of the provider's own client and of a taped one."""
     (file,) = (folder / "snapshots").glob("*.ambr")
     return file.read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
-"""One run of the standard suites of `langchain-tests`: plain, recording or replaying.
+"""One run of the standard suites of `langchain-tests`: recording or replaying.
 
-`test_standard_suites.py` starts one process of pytest for each. The first two have a model service; the third has no
+`test_standard_suites.py` starts one process of pytest for each. The first has a model service; the second has no
 sockets, and everything that could be reached raises. The tests of this project pass by this folder, so nothing of
 `langchain-tests` is imported before a suite runs.
 """
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Say which run this is, and where its cassettes are."""
-    parser.addoption("--suite-run", choices=("plain", "recording", "replaying"), default="plain")
+    parser.addoption("--suite-run", choices=("recording", "replaying"), default="recording")
     parser.addoption("--suite-folder", type=Path, help="where the cassettes and the counts of a run go")
 
 
@@ -107,7 +107,7 @@ def _files_of_the_web() -> Iterator[None]:
 
 @pytest.fixture
 def snapshot(snapshot: SnapshotAssertion, request: pytest.FixtureRequest) -> SnapshotAssertion:
-    """Compare a serialised model with what it was in the plain run."""
+    """Compare a serialised model with what it was in the first run."""
     from syrupy.extensions.amber import AmberSnapshotExtension
 
     # A folder of their own: syrupy compares each file beside its snapshots with each test.
@@ -128,9 +128,9 @@ def cassette(request: pytest.FixtureRequest) -> Path:
 def session(
     run: str, counts: dict[str, Any], cassette: Path, request: pytest.FixtureRequest
 ) -> Iterator[Session | None]:
-    """The session of a test; none in a plain run, nor for what needs none."""
+    """The session of a test; none for what needs none."""
     automatic = request.cls.automatic
-    if run == "plain" or automatic is None:
+    if automatic is None:
         yield None
         return
     with use_cassette(cassette, mode="all" if run == "recording" else "none", auto=automatic) as session:

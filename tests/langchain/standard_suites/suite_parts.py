@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.caches import BaseCache, InMemoryCache
+from langchain_core.caches import BaseCache
 from langchain_core.embeddings import Embeddings
 from langchain_core.stores import BaseStore, InMemoryByteStore
 from langchain_core.tools import BaseTool, StructuredTool
@@ -235,7 +235,7 @@ class TestArtifactTaped(ToolTaped, OfArtifact, ToolsIntegrationTests):
     pass
 
 
-# -- caches: LangChain's own one, then `TapeCache` as it records and as it adds ------------------------------------
+# -- caches: `TapeCache` as it records, and as it adds ---------------------------------------------------------------
 
 
 class OfTape:
@@ -243,9 +243,6 @@ class OfTape:
 
     @pytest.fixture
     def cache(self, run: str, cassette: Path) -> Iterator[BaseCache]:
-        if run == "plain":
-            yield InMemoryCache()
-            return
         # The suites look up what is not there: in mode `replay` that is a miss.
         with TapeCache(cassette, mode="all" if run == "recording" else "new_episodes") as cache:
             yield cache
