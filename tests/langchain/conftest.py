@@ -7,18 +7,18 @@ what OpenAI's service really sent, from the data folder beside the repository.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from contextlib import ExitStack, contextmanager
+from http.server import ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 from typing import TYPE_CHECKING, Any, Self
-from urllib.request import urlopen
 
 import pytest
 
 from ..kit import forks
 from ..kit.replaying import Twice
+from ..kit.serving import serving
 from .fakes import World
 
 if TYPE_CHECKING:
@@ -40,22 +40,22 @@ class RealExchanges:
     """
 
     def __init__(self, data_file: Path) -> None:
+        tool = run_path(str(SHARED / "tools" / "openai_loopback.py"))
         self.exchanges = [json.loads(line) for line in data_file.read_text("utf-8").splitlines()]
-        command = [sys.executable, str(SHARED / "tools" / "openai_loopback.py"), str(data_file)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        self.base_url = self._process.stdout.readline().strip()
+        self._playing = tool["Exchanges"]([])
+        self._playing.items, self._playing.used = [*self.exchanges], [False] * len(self.exchanges)
+        self._service = ExitStack()
+        server = ThreadingHTTPServer(("127.0.0.1", 0), tool["make_handler"](self._playing, 0))
+        self.base_url = f"http://127.0.0.1:{self._service.enter_context(serving(server)).server_port}/v1"
 
     def stats(self) -> dict[str, int]:
-        """The numbers of requests that were `replayed` from the file, and that `missed` it."""
-        with urlopen(self.base_url.removesuffix("/v1") + "/__stats") as answer:
-            stats: dict[str, int] = json.load(answer)
-        return stats
+        """The numbers of requests that were `served` from the file, and that `missed` it."""
+        return {"served": self._playing.served, "missed": self._playing.missed}
 
     def stop(self) -> None:
         """Take the service away; a second time does nothing."""
-        with self._process:  # closes its output and waits for its end
-            self._process.terminate()
+        self._playing.items.clear()  # a connection that a client keeps is answered with an error
+        self._service.close()
 
     def __enter__(self) -> Self:
         return self

@@ -107,6 +107,17 @@ async def test_parallel_calls_that_go_on_in_threads_find_their_own(world: World,
     assert recorded == sorted(recorded, reverse=True)
 
 
+def test_threads(world: World, twice: Twice) -> None:
+    """Calls of plain threads are recorded and replayed, too."""
+    model, texts = PlainEmbeddings(world), [f"text {n}" for n in range(16)]
+
+    def run() -> list[Any]:
+        with ThreadPoolExecutor(8) as pool:
+            return list(pool.map(model.embed_query, texts))
+
+    twice(run)
+
+
 def test_branches_of_a_chain_find_their_own(world: World, twice: Twice) -> None:
     """The branch distinguishes equal calls in the branches of a map."""
     model = PlainEmbeddings(world)

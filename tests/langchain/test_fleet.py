@@ -172,7 +172,7 @@ def test_one_limit_over_runs_in_parallel(
     fleet: Command, models: Models, monkeypatch: pytest.MonkeyPatch, *, is_known: bool
 ) -> None:
     """With 64 in parallel and money for ten calls, ten are made, even if the recordings don't tell what they cost."""
-    calls, tokens = re.findall(r"\d[\d,]*", plan(fleet, "--samples", "32").err)[:2]
+    calls, tokens = re.findall(r"\d[\d,]*", plan(fleet, "--samples", "8").err)[:2]
     if not is_known:
         monkeypatch.setattr("agenttape_core.tools.budget.Budget._recorded", lambda *_: None)
     money = 10.5 * int(tokens.replace(",", "")) / 100 / int(calls)

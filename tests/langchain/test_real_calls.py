@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Start = Callable[[str], RealExchanges]
 
 # langchain-openai up to 1.7, serialising a parsed object
-pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")]
 
 NOT_A_CHAT_MODEL = {"langchain_openai_embeddings_equivalent_to_raw"}
 

@@ -236,6 +236,17 @@ def test_own_rules(world: World, tmp_path: Path) -> None:
         assert model.invoke(f"about {code}") == recorded
 
 
+def test_another_secret_is_a_miss(world: World, twice: Twice) -> None:
+    """A program that doesn't hold the recorded secret gets a miss, which shows neither secret."""
+    first, second = make_secrets()["openai"], make_secrets()["openai"]
+    model = NativeChat(world=world, reply=echoing)
+    twice.record(lambda: model.invoke(said(first)))
+    with pytest.raises(CassetteMissError) as miss, twice.replays():
+        model.invoke(said(second))
+    assert first not in str(miss.value)
+    assert second not in str(miss.value)
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 def test_log_probabilities_spell_no_secret(world: World, *, streamed: bool, twice: Twice) -> None:
     """The log probabilities of an answer spell a pseudonym in the cassette, and in a replay what the recording did."""
