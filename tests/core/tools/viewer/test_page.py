@@ -440,6 +440,7 @@ VIEWS = {
     "viewer-dark": (False, "#/step/8", "dark", (1280, 780)),
     "viewer-two-runs": (True, "", "light", (1280, 780)),
 }
+"""The pictures of the docs; `pytest tests/core/tools/viewer/test_page.py --night --update-examples` takes them anew."""
 LATER = ("viewer-dark", "viewer-two-runs")
 MOST = 150_000
 """Bytes of a picture."""
