@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from agenttape_core.integration import (
     Boundary,
@@ -19,9 +20,6 @@ from agenttape_core.integration import (
     intercept_stream,
 )
 from agenttape_core.testing import IntegrationConformance, Shape, World
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 METHODS = ("ask", "aask", "stream", "astream")
 

@@ -13,30 +13,33 @@ import re
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
 from agenttape_core.errors import CassetteMissError, SessionStateError
-from agenttape_core.integration import Boundary, Position, Slot, current_session, executing, intercept, times_left
+from agenttape_core.integration import (
+    Boundary,
+    Position,
+    Session,
+    SessionCall,
+    Slot,
+    current_session,
+    executing,
+    intercept,
+    times_left,
+)
 from agenttape_core.integration.threads import task_branch
 from agenttape_core.session.session import SCOPES
-from agenttape_core.testing import IntegrationConformance, ScriptedError, Shape, run_conformance
+from agenttape_core.testing import IntegrationConformance, ScriptedError, Shape, World, run_conformance
 from agenttape_core.testing.running import checks_of
 
 from .reference import CLIENT, Answer, Client, ClientConformance, Piece, TapedClient, automatic, joined, tape
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
-    from pathlib import Path
-
-    from agenttape_core.integration import Session, SessionCall
-    from agenttape_core.testing import World
-
 
 Suite = type[ClientConformance]
 BROKEN: list[tuple[str, Suite]] = []

@@ -10,11 +10,12 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anthropic
 import openai
 import pytest
+from examples.weather_agent.server import OpenAILoopback
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.cli.app import run
@@ -25,9 +26,6 @@ from agenttape_core.experiments.update import plan, update
 from ..core.transports.service import JSON, Answer, Service
 from ..langchain.providers.loopback import Loopback
 from ..langchain.providers.messages_api import MessagesWire
-
-if TYPE_CHECKING:
-    from examples.weather_agent.server import OpenAILoopback
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MESSAGES: list[Any] = [{"role": "user", "content": "How are you in Zürich?"}]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
@@ -15,9 +16,6 @@ from langchain_core.tools import BaseTool
 from agenttape_core.integration import Usage
 from agenttape_core.testing import Branch, IntegrationConformance, World, run_conformance
 from agenttape_langchain import tape
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 
 class WorldChat(BaseChatModel):

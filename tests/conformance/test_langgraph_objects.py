@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 from langchain_core.runnables import RunnableLambda
 from langgraph.func import entrypoint, task
@@ -13,9 +14,6 @@ from langgraph.store.memory import InMemoryStore
 
 from agenttape_core.testing import IntegrationConformance, World
 from agenttape_langgraph import tape
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 THEN = datetime(2020, 1, 1, tzinfo=UTC)
 

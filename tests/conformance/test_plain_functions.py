@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agenttape_core import arecord_call, boundary, record_call
-from agenttape_core.testing import IntegrationConformance, World
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-
-    from agenttape_core.testing import Shape
+from agenttape_core.testing import IntegrationConformance, Shape, World
 
 
 class FunctionConformance(IntegrationConformance):

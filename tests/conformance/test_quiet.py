@@ -1,4 +1,4 @@
-"""Cassettes are quiet in a review: what a provider makes anew for each answer changes the volatile block only."""
+"""Cassettes are quiet in a review: what is made anew for each recording changes the volatile block only."""
 
 from __future__ import annotations
 
@@ -24,8 +24,18 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.tools import FunctionTool
 
-from agenttape_core import open_cassette, use_cassette
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.errors import CassetteNotFoundError
+from agenttape_core.testing import stable_text
 from agenttape_core.transports.httpx import TapeTransport
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20"),  # of LlamaIndex's own code
+    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211"),
+]
+
+
+# -- Cassettes are quiet in a review: what a provider makes anew for each answer changes the volatile block only -------
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROMPT = "You are a helpful assistant.\nAnswer in one sentence."
@@ -142,10 +152,6 @@ def over_http(serve: Provider, prompt: str) -> Any:
         return first, ask(first["choices"][0]["message"], result)
 
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20"),  # of LlamaIndex's own code
-    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211"),
-]
 PROGRAMS = pytest.mark.parametrize("program", [langchain, langgraph, llamaindex, over_http])
 MADE = re.compile("(?:call_|chatcmpl-|fp_|req_)[A-Za-z0-9]{9}")
 """What a provider makes anew."""
@@ -219,3 +225,51 @@ def test_an_answer_edited_by_hand(tmp_path: Path) -> None:
     with use_cassette(path):
         last = langchain(provider(2), PROMPT)[-1]["data"]
     assert (last["content"], last["response_metadata"]["id"]) == ("It rains in Paris.", "by-hand")
+
+
+# -- The text of a cassette without its volatile block -----------------------------------------------------------------
+
+NAMES = ("run.yaml", "run.jsonl", "run.yaml.gz", "run.jsonl.gz")
+
+
+def record(path: Path, text: str) -> None:
+    """Record one call that returns a text."""
+    with use_cassette(path, mode="all"):
+        boundary("tool", name="tell")(lambda: text)()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_run(tmp_path: Path, name: str) -> None:
+    """Two recordings of the same run have the same stable text, without the time at which they were made."""
+    texts = []
+    for _ in range(2):
+        record(tmp_path / name, "volatile:\n  not this one\n")
+        texts.append(stable_text(tmp_path / name))
+    assert texts[0] == texts[1]
+    assert "created" not in texts[0]
+    assert "not this one" in texts[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_run(tmp_path: Path, name: str) -> None:
+    """Another answer gives another stable text."""
+    texts = []
+    for answer in ("one", "other"):
+        record(tmp_path / name, answer)
+        texts.append(stable_text(tmp_path / name))
+    assert texts[0] != texts[1]
+
+
+def test_header_is_kept(tmp_path: Path) -> None:
+    """Everything of the header but the volatile block stays."""
+    with use_cassette(tmp_path / "run.yaml", mode="all", tags=["mine"]) as session:
+        boundary("tool", name="tell")(lambda: "told")()
+    whole = session.path.read_text(encoding="utf-8")
+    header, _, records = whole.partition("volatile:\n")
+    assert stable_text(session.path) == header + records[records.index("---\n") :]
+
+
+def test_no_cassette(tmp_path: Path) -> None:
+    """A cassette that is not there is reported as that."""
+    with pytest.raises(CassetteNotFoundError):
+        stable_text(tmp_path / "none.yaml")

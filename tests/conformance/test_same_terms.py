@@ -1,4 +1,4 @@
-"""A cassette shows a conversation in the same terms, whether LangChain or LlamaIndex had it."""
+"""A cassette shows a conversation, and what tools answered, in the same terms, whichever framework had it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from llama_index.core.base.llms.types import (
@@ -25,6 +25,9 @@ from llama_index.core.llms.mock import MockLLM
 from llama_index.core.tools import FunctionTool
 
 from agenttape_core import open_cassette, use_cassette
+from agenttape_core.tools.oracle import entries_of
+
+# -- A cassette shows a conversation in the same terms, whether LangChain or LlamaIndex had it -------------------------
 
 TOOL = {"type": "function", "function": {"name": "get_weather", "description": "Tell it.", "parameters": {}}}
 PNG = "iVBORw0KGgphYWFh"
@@ -148,3 +151,29 @@ def test_second_question_continues_the_first(conversation: Any, tmp_path: Path) 
     text = (tmp_path / "talk.yaml").read_text(encoding="utf-8")
     assert "continues: 1" in text
     assert text.count("Is this Paris?") == 1
+
+
+# -- A tool oracle of agents of frameworks: what their tools answered, as plain as any tool does -----------------------
+
+
+def test_frameworks_are_made_plain() -> None:
+    """What a tool of LangChain or LlamaIndex answered is its content, without the objects around it."""
+
+    @tool
+    def search(query: str) -> str:
+        """Search."""
+        return f"found {query}"
+
+    def find(query: str) -> str:
+        """Find."""
+        return f"found {query}"
+
+    with use_cassette("frameworks", mode="once"):
+        message = search.invoke({"name": "search", "args": {"query": "a"}, "id": "call_1", "type": "tool_call"})
+        FunctionTool.from_defaults(find)(query="b")
+    assert isinstance(message, ToolMessage)
+    entries = entries_of(open_cassette("cassettes/frameworks.yaml"))
+    assert [(entry.tool_name, entry.args, entry.response) for entry in entries] == [
+        ("search", {"query": "a"}, "found a"),
+        ("find", {"query": "b"}, "found b"),
+    ]

@@ -7,21 +7,19 @@ import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anthropic
 import httpx2
 import openai
 import pytest
+from examples.weather_agent.server import OpenAILoopback
 
 from agenttape_core import use_cassette
 from agenttape_core.transports.httpx2 import AsyncTapeTransport, TapeTransport
 
 from ..core.transports.faces import settled
 from ..core.transports.service import JSON, Answer, Service
-
-if TYPE_CHECKING:
-    from examples.weather_agent.server import OpenAILoopback
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 QUESTION: list[Any] = [{"role": "user", "content": "How are you in Zürich?"}]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 from agenttape_core import use_cassette
+from agenttape_core.integration import Session
 
 from ..langchain.fakes import (
     AsyncChat,
@@ -19,11 +21,6 @@ from ..langchain.fakes import (
     calling,
     numbered,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agenttape_core.integration import Session
 
 __all__ = ["AsyncChat", "FakeChat", "NativeChat", "PlainChat", "StreamingChat", "World", "calling", "numbered"]
 

@@ -5,22 +5,19 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from collections.abc import Callable
+from typing import Annotated, Any, TypedDict
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import CachePolicy, Command, RetryPolicy, Send
 
 from .fakes import NativeChat, StreamingChat, World, calling
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from langgraph.store.base import BaseStore
 
 
 def larger(a: int, b: int) -> int:

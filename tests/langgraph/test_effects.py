@@ -8,7 +8,8 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from inspect import signature
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler, adispatch_custom_event, dispatch_custom_event
@@ -28,9 +29,6 @@ from agenttape_langchain import tape
 from agenttape_langchain.effects import apply
 
 from .fakes import StreamingChat, World, by_task, recorded_and_replayed, streamed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MODES: Any = ["values", "updates", "messages", "custom", "tasks", "tools"]
 CONFIG: Any = {"configurable": {"thread_id": "1"}}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
@@ -17,10 +19,6 @@ from agenttape_langchain import TapeCallbackHandler
 
 from .fakes import Call, PlainChat, Twice, World, arun, call, calling, numbered, run
 from .observed_programs import SwarmAgentState, SwarmState, hand_off_to
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
 
 NAMES = ("bob", "carol", "dave")
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from langchain_core.callbacks import CallbackManager
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ..kit.foreign_wrappers import frames_in_sessions
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

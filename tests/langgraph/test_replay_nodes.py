@@ -6,7 +6,8 @@ import asyncio
 import contextvars
 from dataclasses import dataclass
 from operator import add
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
 from langchain_core.callbacks import dispatch_custom_event
@@ -24,9 +25,6 @@ from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_langgraph import tape
 
 from .fakes import StreamingChat, World, by_task, recorded_and_replayed, streamed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MODES: Any = ["values", "updates", "messages", "custom", "tasks", "checkpoints"]
 CONFIG: Any = {"configurable": {"thread_id": "1"}}

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from difflib import unified_diff
-from typing import TYPE_CHECKING, Any, TypedDict
+from pathlib import Path
+from typing import Any, TypedDict
 
 import pytest
 from langchain_core.messages import HumanMessage
@@ -24,10 +26,6 @@ from agenttape_langgraph import tape
 
 from .fakes import CONFIG, PlainChat, World, calling
 from .patterns import ASKED, PATTERNS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _OF_NOW = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+|lc_run--[-\da-f]+")
 

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from pathlib import Path
+from typing import Any, TypedDict
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
@@ -21,9 +22,6 @@ from agenttape_langgraph import tape
 
 from .fakes import PlainChat, World, calling
 from .patterns import FOUND, PATTERNS, map_reduce, policies
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}, "max_concurrency": 40, "recursion_limit": 1000}
 LONG = "words and more words " * 40

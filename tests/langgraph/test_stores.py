@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from pathlib import Path
 from threading import Barrier, Thread, current_thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from langchain_core.embeddings import Embeddings
@@ -23,9 +24,6 @@ from agenttape_core.errors import CassetteMissError, IncompleteObjectError
 from agenttape_langgraph import tape
 
 from .fakes import World, arecorded_and_replayed, recorded_and_replayed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class RemoteStore(BaseStore):

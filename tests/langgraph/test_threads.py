@@ -8,8 +8,10 @@ import asyncio
 import multiprocessing.pool
 import secrets
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
@@ -22,10 +24,6 @@ from agenttape_core.errors import CassetteMissError
 from agenttape_langgraph import replay_thread
 
 from .fakes import PlainChat, World
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 THREADS = ["ann", "ben", "cem", "dia", "eva"]
 OTHER_ORDERS = [list(reversed(THREADS)), THREADS[2:] + THREADS[:2]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -154,29 +153,6 @@ async def test_what_is_between_two_answers_is_equal_or_reported(name: str, round
     """The results are those of the run; if events come in another order, the report says so."""
     observed, replayed, session = await observed_and_replayed(name, RoundsApart(PROGRAMS[name][1], rounds), tmp_path)
     assert replayed[0] == observed[0]
-    assert replayed == observed or session.report.unobserved == (BETWEEN_ANSWERS,)
-    assert session.report.nondeterminism == ()
-
-
-@pytest.mark.parametrize("seed", range(4))
-async def test_answers_of_a_provider_come_in_their_order(seed: int, tmp_path: Path) -> None:
-    """Answers that take a while come where they came amid the steps of the program, or the report says so."""
-
-    class Provider:
-        """Takes some milliseconds for each answer.
-
-        Args:
-            seed: Draws how many.
-        """
-
-        def __init__(self, seed: int) -> None:
-            self._random = random.Random(seed)
-
-        async def __call__(self) -> None:
-            """Wait."""
-            await asyncio.sleep(self._random.uniform(0.004, 0.02))
-
-    observed, replayed, session = await observed_and_replayed("workers", Provider(seed), tmp_path)
     assert replayed == observed or session.report.unobserved == (BETWEEN_ANSWERS,)
     assert session.report.nondeterminism == ()
 

@@ -59,6 +59,16 @@ class Outside:
 OUTSIDE = Outside()
 
 
+class Promptless:
+    """Has no prompts; the framework asks most of its parts for theirs."""
+
+    def _get_prompts(self) -> dict[str, Any]:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None:
+        pass
+
+
 class Engine(BaseQueryEngine):
     """An engine of a user."""
 
@@ -119,17 +129,11 @@ class Parser(NodeParser):
         return [TextNode(id_=f"{node.node_id}-1", text=OUTSIDE.ask(node.text)) for node in nodes]
 
 
-class Synthesizer(BaseSynthesizer):
+class Synthesizer(Promptless, BaseSynthesizer):
     """A synthesizer of a user."""
 
     def __init__(self) -> None:
         super().__init__(llm=ScriptedLLM(World()))
-
-    def _get_prompts(self) -> dict[str, Any]:
-        return {}
-
-    def _update_prompts(self, prompts: Any) -> None:
-        pass
 
     def get_response(self, query_str: str, text_chunks: Any, **_: Any) -> str:
         return OUTSIDE.ask(query_str)
@@ -138,14 +142,8 @@ class Synthesizer(BaseSynthesizer):
         return OUTSIDE.ask(query_str)
 
 
-class Selector(BaseSelector):
+class Selector(Promptless, BaseSelector):
     """A selector of a user."""
-
-    def _get_prompts(self) -> dict[str, Any]:
-        return {}
-
-    def _update_prompts(self, prompts: Any) -> None:
-        pass
 
     def _select(self, choices: Any, query: QueryBundle) -> SelectorResult:
         return SelectorResult(selections=[SingleSelection(index=0, reason=OUTSIDE.ask(query.query_str))])
@@ -154,14 +152,8 @@ class Selector(BaseSelector):
         return self._select(choices, query)
 
 
-class Questions(BaseQuestionGenerator):
+class Questions(Promptless, BaseQuestionGenerator):
     """A question generator of a user."""
-
-    def _get_prompts(self) -> dict[str, Any]:
-        return {}
-
-    def _update_prompts(self, prompts: Any) -> None:
-        pass
 
     def generate(self, tools: Any, query: QueryBundle) -> list[SubQuestion]:
         return [SubQuestion(sub_question=OUTSIDE.ask(query.query_str), tool_name=tools[0].name)]
@@ -170,14 +162,8 @@ class Questions(BaseQuestionGenerator):
         return self.generate(tools, query)
 
 
-class Evaluator(BaseEvaluator):
+class Evaluator(Promptless, BaseEvaluator):
     """An evaluator of a user."""
-
-    def _get_prompts(self) -> dict[str, Any]:
-        return {}
-
-    def _update_prompts(self, prompts: Any) -> None:
-        pass
 
     async def aevaluate(self, query: Any = None, response: Any = None, **_: Any) -> EvaluationResult:
         return EvaluationResult(query=query, response=response, feedback=OUTSIDE.ask(query))
@@ -200,14 +186,8 @@ class Program(BasePydanticProgram[Said]):
         return Said(text=OUTSIDE.ask(topic))
 
 
-class Rewrite(BaseQueryTransform):
+class Rewrite(Promptless, BaseQueryTransform):
     """A query transform of a user."""
-
-    def _get_prompts(self) -> dict[str, Any]:
-        return {}
-
-    def _update_prompts(self, prompts: Any) -> None:
-        pass
 
     def _run(self, query_bundle: QueryBundle, metadata: Any) -> QueryBundle:
         return QueryBundle(OUTSIDE.ask(query_bundle.query_str))

@@ -29,9 +29,8 @@ from agenttape_langgraph import TapeSaver
 from agenttape_langgraph.saver.encoding import pack, unpack
 from agenttape_langgraph.saver.splitting import split
 
-from .extended import FullSaver
 from .test_stored_once import SERIALISERS
-from .threads import checkpoint, growing, place, put_thread
+from .threads import FullSaver, checkpoint, growing, place, put_thread
 
 # -- Values come out as they went in: any value, any serialiser, any order of calls ------------------------------------
 

@@ -18,8 +18,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from agenttape_core.errors import CassetteWriteError, IncompleteCopyWarning
 from agenttape_langgraph import TapeSaver
 
-from .extended import FullSaver
-from .threads import INNERS, checkpoint, growing, inner_saver, place, put_thread
+from .threads import INNERS, FullSaver, checkpoint, growing, inner_saver, place, put_thread
 
 METHODS = [
     prefix + name
