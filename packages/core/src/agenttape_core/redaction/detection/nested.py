@@ -221,18 +221,17 @@ class _Line(NamedTuple):
         return cls(key, *found.span("value"), value, is_item)
 
 
-def _below(text: str, at: int, column: int, most: int = _MOST) -> Iterator[_Line]:
-    """Yield the pairs in braces at a position, or else the lines of the block below a key in a column.
+def _in_braces(text: str, at: int) -> Iterator[_Line]:
+    """Yield the pairs in braces at a position, up to one that holds a mapping: that has its own names."""
+    while pair := _PAIR.match(text, at):
+        yield _Line.of(pair)
+        at = pair.end()
+        if text[at : at + 1] != ",":
+            return
 
-    The items of a list may be in the column itself; lines without content are left out.
-    """
-    if text[at : at + 1] == "{":
-        while pair := _PAIR.match(text, at):
-            yield _Line.of(pair)
-            at = pair.end()
-            if text[at : at + 1] != ",":  # a mapping within it has its own names
-                return
-        return
+
+def _on_lines(text: str, at: int, column: int, most: int = _MOST) -> Iterator[_Line]:
+    """Yield the lines of the block below a key in a column, without empty ones; a list may be in the column itself."""
     for _ in range(most):
         line_break = _BREAK.search(text, at, at + _REACH)
         line = _LINE.match(text, line_break.end()) if line_break else None
@@ -259,12 +258,12 @@ def find_indented(view: View, found: Assignment, names: Names) -> Iterator[Findi
     is_in_braces = found.close is None and _IN_BRACES.match(text, found.value) is not None
     if not reaches_down(found.name, found.demand) or not (is_in_braces or _NO_VALUE.match(text, found.value)):
         return
-    first = next(_below(text, found.value, -1), None)
+    first = None if is_in_braces else next(_on_lines(text, found.value, -1), None)
     if first and not (first.key or first.is_item or " " in first.value):  # one word below, as terminals print it
         told = find_value(view, found._replace(value=first.start, sep=" is "))
         yield from [told] if told and not _PROMPT.fullmatch(first.value) else ()
-    is_block = is_in_braces or column >= 0
-    below_it = _below(text, found.value, column) if is_block else ()
+    block = _on_lines(text, found.value, column) if column >= 0 else ()
+    below_it = _in_braces(text, found.value) if is_in_braces else block
     lines = list(itertools.takewhile(lambda line: line.key or line.is_item, below_it))
     keys = {line.key for line in lines if line.key}
     if is_description(keys, next((line.value for line in lines if line.key == "type"), None)):
@@ -302,8 +301,9 @@ def _data_of(text: str, data: re.Match[str]) -> Iterator[tuple[int, int]]:
                 continue
             if is_encoded or is_text_of_manifest(text[leaf.start : leaf.end]):
                 yield leaf.start, leaf.end
-    elif column >= 0 or text[data.end() : data.end() + 1] == "{":
-        for line in _below(text, data.end(), column, len(text)):
+    else:
+        block = _on_lines(text, data.end(), column, len(text)) if column >= 0 else ()
+        for line in _in_braces(text, data.end()) if text[data.end() : data.end() + 1] == "{" else block:
             datum = _DATUM.match(text, line.start, line.end)
             if datum and (_is_base64 if is_encoded else is_text_of_manifest)(datum["datum"]):
                 yield datum.span("datum")
