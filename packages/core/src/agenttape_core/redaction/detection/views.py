@@ -204,7 +204,7 @@ _SHAPES = bytes.maketrans(
 LONG_RUN = b"a" * LONG
 _DIGITS = bytes(ord("0") if chr(byte) in string.digits else ord(" ") for byte in range(256))
 _FOUR_DIGITS = b"0000"
-_WIDE, _BEHIND = 4_096, 64
+_WIDE, _BEHIND = 3_072, 64
 """The size of a window, and how far behind it the rest of a literal may reach."""
 _MOST_WORDS = 100_000
 _OF_NUMBERS = b"0123456789abcdef-"
