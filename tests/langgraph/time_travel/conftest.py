@@ -1,4 +1,4 @@
-"""Fixtures of time travel's tests: each thread is recorded in a session and by a handler."""
+"""Fixtures of time travel's tests: threads are recorded in a session, or by a handler."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .threads import loop, observed, taped
 Record = Callable[..., Any]
 
 
-@pytest.fixture(params=[observed, taped])
+@pytest.fixture(params=[taped, pytest.param(observed, marks=pytest.mark.night)])
 def record(request: pytest.FixtureRequest) -> Record:
-    """Record a thread: path, builder, inputs."""
+    """Record a thread in a session, and at night by a handler too: path, builder, inputs."""
     recorder: Record = request.param
     return recorder
 

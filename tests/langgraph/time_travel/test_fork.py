@@ -19,11 +19,15 @@ from agenttape_langgraph import atime_travel, replay_thread, steps_of, time_trav
 
 from ..fakes import PlainChat, World
 from .conftest import Record
-from .threads import ANSWERED, STEPS, Log, approval, fan, loop
+from .threads import ANSWERED, STEPS, Log, approval, fan, loop, observed, taped
 
 # -- A recorded run is forked at any step: calls that do not depend on the change are replayed, others are executed ----
 
 HELLO: Any = [{"log": ["hello"]}]
+
+
+BOTH = pytest.mark.parametrize("record", [observed, taped])
+"""Of a test that reads what only one of the two ways to record might keep."""
 
 
 def reached(world: World, since: int) -> list[str]:
@@ -31,6 +35,7 @@ def reached(world: World, since: int) -> list[str]:
     return world.reached[since:]
 
 
+@BOTH
 def test_steps_are_listed(world: World, record: Record, path: Path) -> None:
     """Each superstep of each graph is a step: its nodes, its subgraph, its questions, and the invocation."""
     record(path, approval(world), ANSWERED)
@@ -53,6 +58,7 @@ def test_steps_are_listed(world: World, record: Record, path: Path) -> None:
     assert "pay in order  asks {'paid': 'charge 2 of 7'" in str(steps[4])
 
 
+@BOTH
 @pytest.mark.parametrize("step", [None, 1, 7, STEPS + 1])
 def test_untouched_replay(world: World, record: Record, path: Path, step: int | None) -> None:
     """A replay from any step without a change executes nothing, ends as recorded, and has no difference."""
@@ -89,6 +95,7 @@ def test_state_edit(world: World, record: Record, path: Path, step: int) -> None
     assert [one.first for one in kept] == list(range(1, step))
 
 
+@BOTH
 def test_edited_answer(world: World, record: Record, path: Path) -> None:
     """With an edited answer of the model, calls before it are replayed, and those that depend on it are executed."""
     original = record(path, loop(world), HELLO)["log"]
@@ -147,6 +154,7 @@ def test_edit_in_one_of_several_branches(world: World, record: Record, path: Pat
     assert changed[0] == draft
 
 
+@BOTH
 def test_state_edit_in_a_nested_branch(world: World, record: Record, path: Path) -> None:
     """A state edit in the subgraph of one parallel branch leaves the other branches as they were, and replayed."""
     original = record(path, fan(world), HELLO)["log"]
@@ -164,6 +172,7 @@ def test_state_edit_in_a_nested_branch(world: World, record: Record, path: Path)
     ]
 
 
+@BOTH
 def test_another_answer_of_a_human(world: World, record: Record, path: Path) -> None:
     """With another answer to an interrupt, calls before it are replayed, and calls that depend on it are executed."""
     values = record(path, approval(world), ANSWERED)
@@ -187,6 +196,7 @@ def test_first_answer_of_a_human(world: World, record: Record, path: Path) -> No
     assert fork.values["log"][-2].endswith("to to Oslo")
 
 
+@BOTH
 def test_recorded_answers_are_fed_back(world: World, record: Record, path: Path) -> None:
     """A run that is forked where it asked a human goes on with the answer that the human gave."""
     record(path, approval(world), ANSWERED)
@@ -232,6 +242,7 @@ def test_live_calls_are_refused(world: World, record: Record, path: Path) -> Non
     assert len(time_travel(path, approval(world).compile(), resume="Rome", live={"chat", "ship"}).live) == 2
 
 
+@BOTH
 @pytest.mark.parametrize("live", [True, False])
 def test_a_retry_after_an_injected_error_is_replayed(world: World, record: Record, path: Path, live: bool) -> None:
     """The next attempt gets what was recorded: a tool that is retried is not really called, whatever is live."""
