@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from agenttape_core import use_cassette
 
-from .fakes import NativeChat, World, in_turn
+from .fakes import NativeChat, World, calling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from examples.weather_agent.server import OpenAILoopback
@@ -38,7 +38,7 @@ def stable_part(path: Path) -> str:
 
 
 def travel_agent() -> Any:
-    """A scripted agent of several turns, with parallel tools, a sub agent and an error."""
+    """A scripted agent of several turns, with parallel tools, a sub agent and an error, in whatever order they end."""
 
     @tool
     def weather(city: str) -> str:
@@ -52,15 +52,26 @@ def travel_agent() -> Any:
 
     fail.handle_tool_error = True
 
-    inner = create_agent(NativeChat(world=World(), reply=in_turn([("weather", {"city": "Rome"})])), [weather])
+    def inner_reply(messages: Sequence[Any], number: int) -> AIMessage:
+        if isinstance(messages[-1], ToolMessage):
+            return AIMessage("inner done")
+        return calling(("weather", {"city": "Rome"}), number=1)
+
+    inner = create_agent(NativeChat(world=World(), reply=inner_reply), [weather])
 
     @tool
     def delegate(task: str) -> str:
         """Ask another agent."""
         return str(inner.invoke({"messages": [("user", task)]})["messages"][-1].text)
 
-    several = [("weather", {"city": city}) for city in ("Paris", "Oslo", "Bern")]
-    reply = in_turn(several, [("delegate", {"task": "Rome?"}), several[1]], then="All fine.\n\nGood bye.")
+    def reply(messages: Sequence[Any], number: int) -> AIMessage:
+        turn = sum(isinstance(message, AIMessage) for message in messages)
+        if turn == 0:
+            return calling(*[("weather", {"city": city}) for city in ("Paris", "Oslo", "Bern")], number=1)
+        if turn == 1:
+            return calling(("delegate", {"task": "Rome?"}), ("weather", {"city": "Oslo"}), number=2)
+        return AIMessage("All fine.\n\nGood bye.")
+
     return create_agent(NativeChat(world=World(), reply=reply), [weather, delegate], system_prompt="Travel!")
 
 
