@@ -88,7 +88,7 @@ def test_a_folder(command: Any, folder: Path) -> None:
 
 
 def test_where_it_goes(command: Any, folder: Path) -> None:
-    """Without -o it goes to the folder of the settings, and never over a cassette unasked; a wrong tool is a problem."""
+    """Without -o it goes to the folder of the settings, and never over a cassette; a wrong tool is a problem."""
     (folder / "pyproject.toml").write_text('[tool.agenttape]\ncassette_dir = "tapes"\n')
     written(folder / "runs.json", [RUN])
     assert command("import", "runs.json").code == 0
@@ -98,7 +98,7 @@ def test_where_it_goes(command: Any, folder: Path) -> None:
     assert "tapes/runs.yaml exists\n  replace it: --overwrite" in ended.out
     assert (folder / "tapes" / "runs.yaml").read_bytes() == before
     assert command("import", "runs.json", "--overwrite").code == 0
-    ended = command("import", "runs.json", "--from", "vcrpy", "--json")
+    ended = command("import", "runs.json", "--from", "vcrpy", "-o", "other.yaml", "--json")
     assert (ended.code, "runs.json" in ended.json[0]["problem"]) == (3, True)
 
 
