@@ -111,35 +111,41 @@ async def one_after_the_other(service: Service, log: Log, when: int | None) -> N
         collect(number, when)
 
 
-def run(program: Program, seed: int, when: int | None, *, is_inside: bool = False, **options: Any) -> tuple[Log, Any]:
-    """Run a program in a session around its loop, or inside of it; return its log, and what of its order is lost."""
+def run(program: Program, seed: int, when: int | None, **options: Any) -> tuple[Log, tuple[str, ...]]:
+    """Run a program in a session, to the end of its loop; return its log, and what of its order was not kept."""
     log: Log = []
 
-    async def main() -> tuple[Log, Any]:
-        if not is_inside:
-            await program(Service(seed), log, when)
-            return log, ()
-        async with use_cassette("c", **options) as session:
-            await program(Service(seed), log, when)
-            return log[:], session.report.nondeterminism
+    async def main() -> None:
+        await program(Service(seed), log, when)
 
-    if is_inside:
-        return asyncio.run(main())
     with use_cassette("c", **options) as session:
         asyncio.run(main())
     return log, session.report.nondeterminism
 
 
+def run_inside(program: Program, seed: int, when: int | None, **options: Any) -> tuple[Log, tuple[str, ...]]:
+    """Run a program in a session that is entered in a running loop, to the end of the session."""
+
+    async def main() -> tuple[Log, tuple[str, ...]]:
+        log: Log = []
+        async with use_cassette("c", **options) as session:
+            await program(Service(seed), log, when)
+            found = log[:]
+        return found, session.report.nondeterminism
+
+    return asyncio.run(main())
+
+
 @pytest.mark.parametrize("recorded", MOMENTS)
 @pytest.mark.parametrize(
-    ("program", "is_inside"),
-    [(beside_one_that_fails, False), (in_circles, False), (one_after_the_other, False), (beside_one_that_fails, True)],
+    ("program", "way"),
+    [(beside_one_that_fails, run), (in_circles, run), (one_after_the_other, run), (beside_one_that_fails, run_inside)],
 )
-def test_closed_where_they_were(program: Program, recorded: int | None, is_inside: bool) -> None:
+def test_closed_where_they_were(program: Program, way: Callable[..., Any], recorded: int | None) -> None:
     """Whenever the collector comes in a replay, abandoned streams are closed where it closed them in the recording."""
-    expected = run(program, 1, recorded, is_inside=is_inside, mode="all")
+    expected = way(program, 1, recorded, mode="all")
     for when in MOMENTS:
-        assert run(program, 1, when, is_inside=is_inside) == expected, when
+        assert way(program, 1, when) == expected, when
 
 
 def test_still_in_use() -> None:
