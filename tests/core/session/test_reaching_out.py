@@ -25,7 +25,7 @@ from agenttape_core.lifecycle.derived import deriving
 
 from ...kit.installed import install
 from ...kit.serving import LastingHello, serving
-from .world import OlderThread, World, in_thread, in_threads, record, refused
+from .world import OlderThread, in_thread, in_threads, refused
 
 OUTSIDE = ("192.0.2.1", 9)  # TEST-NET-1 of RFC 5737: no such host anywhere
 
@@ -48,6 +48,9 @@ class Handler(LastingHello):
         """Note the path."""
         server: Any = self.server
         server.asked.append(self.path)
+
+
+pytestmark = pytest.mark.usefixtures("recorded")
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +138,8 @@ def by_async_httpx(url: str, stack: ExitStack) -> Callable[[], object]:
 
 
 @pytest.fixture
-def kept(world: World, server: Server, request: pytest.FixtureRequest) -> Iterator[Callable[[], object]]:
+def kept(server: Server, request: pytest.FixtureRequest) -> Iterator[Callable[[], object]]:
     """A client whose connection is older than a replay of `c`, and has been used."""
-    record(world, "a")
     with ExitStack() as stack:
         get: Callable[[], object] = request.param(server.url, stack)
         assert get() == b"hello"
@@ -174,7 +176,7 @@ def test_allowed_connection_from_before_the_replay(kept: Callable[[], object]) -
     assert kept() == b"hello"
 
 
-def test_allowed_name_of_a_connection_from_before(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allowed_name_of_a_connection_from_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection to an allowed name is known by the addresses that the name has."""
     asked: list[Any] = []
 
@@ -182,7 +184,6 @@ def test_allowed_name_of_a_connection_from_before(world: World, monkeypatch: pyt
         asked.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
 
-    record(world, "a")
     monkeypatch.setattr("_socket.getaddrinfo", getaddrinfo)
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as client:
         client.connect(listener.getsockname())
@@ -192,9 +193,8 @@ def test_allowed_name_of_a_connection_from_before(world: World, monkeypatch: pyt
     assert asked == ["api.example.com"]
 
 
-def test_answers_of_a_server(world: World) -> None:
+def test_answers_of_a_server() -> None:
     """What a server of this process answers goes to whoever has asked it."""
-    record(world, "a")
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):
         answering, _ = listener.accept()
         with answering, use_cassette("c", on_unused="ignore"):
@@ -205,9 +205,8 @@ def test_answers_of_a_server(world: World) -> None:
 
 
 @pytest.mark.parametrize("is_older", [True, False])
-def test_attempt_of_a_thread_fails_the_session(world: World, older_thread: OlderThread, is_older: bool) -> None:
+def test_attempt_of_a_thread_fails_the_session(older_thread: OlderThread, is_older: bool) -> None:
     """Any thread's, also one that is older than the session; the error is latched wherever it went."""
-    record(world, "a")
 
     def connect() -> None:
         with suppress(NetworkBlockedError), socket.socket() as sock:
@@ -217,9 +216,8 @@ def test_attempt_of_a_thread_fails_the_session(world: World, older_thread: Older
         older_thread.result(connect) if is_older else in_thread(connect)
 
 
-def test_look_up_of_an_event_loop_fails_the_session(world: World) -> None:
+def test_look_up_of_an_event_loop_fails_the_session() -> None:
     """Loops look names up in threads of a pool."""
-    record(world, "a")
 
     async def fetch() -> None:
         await asyncio.open_connection("api.example.com", 443)
@@ -247,9 +245,8 @@ def evaluate(target, *args):
 """
 
 
-def test_attempt_of_a_tracer_does_not(world: World, tmp_path: Path) -> None:
+def test_attempt_of_a_tracer_does_not(tmp_path: Path) -> None:
     """Telemetry is refused, and reported, but a run cannot help when it comes."""
-    record(world, "a")
     tracer: Any = install(tmp_path, "opentelemetry-sdk", "opentelemetry.sdk.export", REPORTS)
     with use_cassette("c", on_unused="ignore") as session:
         in_threads(tracer.report, [OUTSIDE])
@@ -258,18 +255,16 @@ def test_attempt_of_a_tracer_does_not(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("distribution", ["", "my-agent"])
-def test_attempt_of_a_module_with_the_name_of_telemetry(world: World, tmp_path: Path, distribution: str) -> None:
+def test_attempt_of_a_module_with_the_name_of_telemetry(tmp_path: Path, distribution: str) -> None:
     """A module `segment` of the program, even an installed one, fails the run: the program catches no `OSError`."""
-    record(world, "a")
     module: Any = install(tmp_path, distribution, "segment", REPORTS)
     with refused(r"segment\.py"):
         in_threads(module.report, [OUTSIDE])
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_attempt_of_the_program_in_a_thread_of_a_tracer(world: World, tmp_path: Path) -> None:
+def test_attempt_of_the_program_in_a_thread_of_a_tracer(tmp_path: Path) -> None:
     """The target of an evaluation is the program's own: its attempt fails the run, and the message has its line."""
-    record(world, "a")
     langsmith: Any = install(tmp_path, "langsmith", "langsmith.evaluation", REPORTS)
     own: dict[str, Any] = {"__name__": "target"}
     exec(compile(REPORTS, str(tmp_path / "target.py"), "exec"), own)
@@ -277,9 +272,8 @@ def test_attempt_of_the_program_in_a_thread_of_a_tracer(world: World, tmp_path: 
         in_threads(partial(langsmith.evaluate, own["report"]), [OUTSIDE])
 
 
-def test_attempt_of_another_session(world: World) -> None:
+def test_attempt_of_another_session() -> None:
     """Of two replays only the one fails whose code it was."""
-    record(world, "a")
 
     async def one(reaches: bool) -> str:
         try:
@@ -456,7 +450,7 @@ def test_run_that_diverges_from_its_recording(server: Server) -> None:
 
 
 @pytest.mark.process
-def test_processes_of_a_live_call(world: World) -> None:
+def test_processes_of_a_live_call() -> None:
     """A live call may start processes, unless hosts are given: nobody guards a process."""
 
     @boundary("tool")
