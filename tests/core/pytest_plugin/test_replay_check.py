@@ -294,6 +294,14 @@ def test_of_python():
     assert ask("outer")
 
 @pytest.mark.cassette
+def test_of_its_folder(tmp_path, monkeypatch):
+    assert ask("outer")
+    with monkeypatch.context() as within:
+        within.chdir(tmp_path)
+        with use_cassette("inner.yaml", mode="once"):
+            assert ask("inner")
+
+@pytest.mark.cassette
 def test_named(tmp_path):
     with use_cassette("gone", mode="once"):
         assert ask("inner")
@@ -332,11 +340,12 @@ def test_a_cassette_in_a_temporary_folder(project: Project, monkeypatch: pytest.
     monkeypatch.setattr(tempfile, "tempdir", None)
     project.tests(TEMPORARY)
     result = project.run("--cassette-mode=once", "-p", "no:randomly")
-    result.assert_outcomes(passed=6)
+    result.assert_outcomes(passed=7)
     result.stdout.fnmatch_lines(
         [
             "recorded  cassettes/test_it/test_of_pytest.yaml  1 recorded",
             "recorded  cassettes/test_it/test_of_python.yaml  1 recorded",
+            "recorded  cassettes/test_it/test_of_its_folder.yaml  1 recorded",
             "does not replay cassettes/test_it/test_named.yaml*",
             "does not replay cassettes/test_it/test_hides_a_miss.yaml*",
             "does not replay cassettes/test_it/test_copies.yaml*",

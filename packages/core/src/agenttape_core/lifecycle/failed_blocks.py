@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteNotFoundError
@@ -44,8 +45,10 @@ def tell_failed(cassette: object, session: Session | None, error: BaseException,
     from agenttape_core.lifecycle.remedy import caller
 
     place = caller() if is_within else nearest_of_the_user()
-    is_new = isinstance(error, CassetteNotFoundError)
-    block = FailedBlock(str(cassette), session, str(error), place.rpartition(":")[0], is_new)
+    missing = None
+    if isinstance(error, CassetteNotFoundError) and isinstance(error.path, Path):
+        missing = error.path.resolve()  # the program may leave this folder
+    block = FailedBlock(str(cassette), session, str(error), place.rpartition(":")[0], missing)
     if test is not None:
         test.failed.append(block._replace(session=None))  # which would live as long as the test
     for watcher in tuple(_watchers):

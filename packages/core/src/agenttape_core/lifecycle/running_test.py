@@ -29,7 +29,7 @@ class FailedBlock(NamedTuple):
     session: Session | None  # the session of the block; `None` if it could not be opened
     said: str  # the message of the failure, whether or not the program catches it
     file: str  # the file with the code of the block
-    is_new: bool  # whether there was no cassette
+    missing: Path | None  # the file that isn't there, resolved, if the block required one
 
     @property
     def line(self) -> str:

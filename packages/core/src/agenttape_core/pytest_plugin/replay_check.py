@@ -73,9 +73,11 @@ def difference_of(
 
 
 def _is_temporary(item: pytest.Item, test: RunningTest, block: FailedBlock) -> bool:
-    path, temporary = Path(block.cassette), tempfile.gettempdir()
-    is_inside = path.is_relative_to(temporary) and not path.is_relative_to(item.config.rootpath)
-    return block.is_new and (is_inside or any(map(path.is_relative_to, test.places().values())))
+    path, temporary = block.missing, Path(tempfile.gettempdir()).resolve()
+    if path is None:
+        return False
+    is_inside = path.is_relative_to(temporary) and not path.is_relative_to(item.config.rootpath.resolve())
+    return is_inside or any(path.is_relative_to(Path(place).resolve()) for place in test.places().values())
 
 
 def _bodies(tools: Sequence[SkippedTool]) -> Iterator[str]:
