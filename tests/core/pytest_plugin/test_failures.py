@@ -389,6 +389,59 @@ def test_an_expected_failure_is_recorded(project: Project, mode: str) -> None:
     project.run("-k", "not other").assert_outcomes(xfailed=3, deselected=1)
 
 
+ENDING = """
+@pytest.mark.cassette
+@pytest.mark.xfail(reason="the agent can't count")
+def test_marked():
+    assert ask(1) == "2"
+
+@pytest.mark.cassette
+@pytest.mark.xfail(raises=KeyError)
+def test_named():
+    {}[ask(1)]
+
+@pytest.mark.cassette
+def test_says_so():
+    ask(1)
+    pytest.xfail("it does not work")
+
+@pytest.mark.cassette
+@pytest.mark.xfail(reason="the agent can't count")
+def test_odd():
+    ask(1)
+    raise ConnectionError
+
+@pytest.mark.cassette
+def test_skipped():
+    ask(1)
+    pytest.skip("not here")
+
+@pytest.mark.cassette
+def test_skipped_by_unittest():
+    import unittest
+    ask(1)
+    raise unittest.SkipTest
+"""
+
+
+@pytest.mark.parametrize("mode", ["update", "record"])
+def test_an_expected_end_is_recorded_again(project: Project, mode: str) -> None:
+    """A failure that was expected replaces the recording; a skip or an odd error keeps the one that there is."""
+    project.tests(ENDING)
+    project.record().stdout.fnmatch_lines(["recorded  *"] * 6, consecutive=True)
+    project.tests(ENDING.replace("ask(1)", "ask(2)"))
+    word = {"update": "updated", "record": "recorded"}[mode]
+    project.run(f"--cassette-mode={mode}").stdout.fnmatch_lines(
+        [f"{word}  *test_{name}.yaml *" for name in ("marked", "named", "says_so")]
+        + ["failed, not saved *test_odd.yaml *"]
+        + [f"skipped, not saved *test_{name}.yaml *" for name in ("skipped", "skipped_by_unittest")]
+    )
+    project.go_offline()
+    project.run().assert_outcomes(xfailed=3, failed=3)
+    project.tests(ENDING)
+    project.run("-k", "odd or skipped").assert_outcomes(xfailed=1, skipped=2, deselected=3)
+
+
 def test_a_replay_with_something_live_leaves_nothing_beside_the_tests(project: Project) -> None:
     """Its derived cassette is in pytest's cache, that of a failing test too, which leaves no journal."""
     live = dedent("""

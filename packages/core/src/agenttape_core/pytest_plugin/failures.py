@@ -5,6 +5,7 @@ from __future__ import annotations
 import sysconfig
 import traceback
 import types
+import unittest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from agenttape_core.session import Report, Session
 
 KEYLESS = "agenttape.keyless"  # the property of a test that failed because a client had no key
+SKIPS = (pytest.skip.Exception, unittest.SkipTest)
 _OURS = "agenttape_"
 _PLUGIN = "agenttape_core.pytest_plugin"
 _INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib"))
@@ -143,14 +145,21 @@ def is_of_the_test(error: BaseException) -> bool:
     return isinstance(error, AssertionError | pytest.fail.Exception) and not inside
 
 
-def is_expected(item: pytest.Item, error: BaseException) -> bool:
-    """Return whether an error is the outcome of a test: it was skipped, or is marked to fail by such an error."""
-    if isinstance(error, pytest.xfail.Exception | pytest.skip.Exception):
+def is_expected(item: pytest.Item, error: BaseException, *, is_first: bool) -> bool:
+    """Return whether an error is the outcome of a test: it was skipped, or is marked to fail by such an error.
+
+    If there is a recording already (`is_first` is false), a skip or an odd error may have cut the new one short.
+    """
+    if isinstance(error, SKIPS):
+        return is_first
+    if isinstance(error, pytest.xfail.Exception):
         return True
     if not isinstance(error, Exception | pytest.fail.Exception) or ours_in(error) is not None:
         return False
+    unnamed = object if is_first or is_of_the_test(error) else ()
     return any(
-        all(condition is True for condition in marker.args) and isinstance(error, marker.kwargs.get("raises") or object)
+        all(condition is True for condition in marker.args)
+        and isinstance(error, marker.kwargs.get("raises") or unnamed)
         for marker in item.iter_markers("xfail")
         if marker.kwargs.get("condition", True) is True
     )

@@ -35,7 +35,7 @@ from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
 from agenttape_core.pytest_plugin.cassette_options import Chosen, chosen_by, mode_of, own_cassette, places_of, too_old
 from agenttape_core.pytest_plugin.claims import claim, refuse_twin
 from agenttape_core.pytest_plugin.costs import prices_of
-from agenttape_core.pytest_plugin.failures import is_expected, is_of_the_test, ours_in
+from agenttape_core.pytest_plugin.failures import SKIPS, is_expected, is_of_the_test, ours_in
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.naming import FOLDER, safe
 from agenttape_core.pytest_plugin.replayed import AGAIN, REPLAYED
@@ -326,15 +326,13 @@ class Running:
         prices = prices_of(self._item.config, self._block.in_use.settings)
         cassette.end(counts=prices.are_there)
         self._aftermath = cassette.session.extension(PRESENCE).aftermath()
-        has_failed = error is not None
         is_other = error is not None and not isinstance(error, Exception) and ours_in(error) is None
         if cassette.session.failure is not None and is_other:
             caught_by_unittest(self._item).clear()  # a skip gives way to the failure
-        # A first recording in which the test failed as it is expected to is whole: the next run fails in the same way.
+        # A recording in which the test ended as it is expected to is whole: the next run ends in the same way.
         policy = cassette.session.policy
-        is_first = policy.records and not policy.recorded
-        is_outcome = error is not None and is_first and is_expected(self._item, error)
-        broken = None if is_outcome else error
+        is_whole = error is not None and policy.records and is_expected(self._item, error, is_first=not policy.recorded)
+        broken = None if is_whole else error
         try:
             self._block.__exit__(type(broken) if broken is not None else None, broken, None)
             is_written = cassette.session.policy.records and cassette.session.written is not None
@@ -351,7 +349,7 @@ class Running:
                     config.rootpath,
                     uncounted=cassette.uncounted,
                     prices=prices,
-                    failed=has_failed,
+                    ended="" if broken is None else "skipped" if isinstance(broken, SKIPS) else "failed",
                 )
                 _keep(verdict, self._item)
                 if self.plans:

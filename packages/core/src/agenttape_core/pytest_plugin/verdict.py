@@ -26,9 +26,9 @@ class Verdict:
 
     path: str  # the cassette, relative to the root of the tests if it's inside
     # The worst event: `missed`, `blocked`, `unrecorded calls`, `unused`, `live` (real calls in a replay), `updated`,
-    # `recorded`, `to review` (recorded, and waiting for review), `failed, recording kept` or `failed, not saved` if
-    # the test failed while it recorded, `replayed`, or `no calls`. For a cassette that wasn't opened: `missing` if
-    # there is none, else `cannot open`.
+    # `recorded`, `to review` (recorded, and waiting for review), `replayed`, or `no calls`; `failed, recording kept`,
+    # `failed, not saved` or `skipped, not saved` if the test ended like this while it recorded. For a cassette that
+    # wasn't opened: `missing` if there is none, else `cannot open`.
     word: str
     replayed: int = 0  # the number of calls answered from the cassette
     stepped_into: int = 0  # the number of recorded calls whose code was run
@@ -61,12 +61,13 @@ class Verdict:
         *,
         uncounted: int = 0,
         prices: Prices | None = None,
-        failed: bool = False,
+        ended: str = "",
     ) -> Verdict:
         """Judge a session that has ended.
 
         `replayed` are those recordings that are billed by counted tokens, with their recorded duration in `seconds`;
-        `uncounted` is the number of the other calls that are billed. `prices` are by default the project's.
+        `uncounted` is the number of the other calls that are billed. `prices` are by default the project's. `ended` is
+        `failed` or `skipped` if the recording ended with its test.
         """
         report = session.report
         updates = session.policy.updates
@@ -84,7 +85,7 @@ class Verdict:
         costs = _costs(replayed, prices)
         return cls(
             path=_relative(session.path, root),
-            word=_word(counts, session, failed=failed),
+            word=_word(counts, session, ended),
             **counts,
             otherwise=report.answered_otherwise,
             not_run="; ".join(map(str, report.not_run)),
@@ -134,7 +135,7 @@ class Verdict:
         return f"{word:<9} {self.path}{said}{aside}"
 
 
-def _word(counts: Mapping[str, int], session: Session, *, failed: bool) -> str:
+def _word(counts: Mapping[str, int], session: Session, ended: str) -> str:
     for name in _COUNTED:
         if counts[name] and (name != "unused" or session.report.judged):
             return "unrecorded calls" if name == "unrecorded" else name
@@ -143,7 +144,9 @@ def _word(counts: Mapping[str, int], session: Session, *, failed: bool) -> str:
     if counts.get("recorded") or (session.policy.updates and session.written is not None):
         waits = session.written is not None and is_pending(PurePath(session.written).name)
         kept = "to review" if waits else "updated" if session.policy.updates else "recorded"
-        return "failed, not saved" if session.written is None else "failed, recording kept" if failed else kept
+        if session.written is None:
+            return f"{ended or 'failed'}, not saved"
+        return f"{ended}, recording kept" if ended else kept
     return "replayed" if counts["replayed"] or counts["stepped_into"] else "no calls"
 
 
