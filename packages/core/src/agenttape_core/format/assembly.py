@@ -65,14 +65,21 @@ def assemble(
 
 
 def without_begun(lines: Iterable[Line[AnyRecord]]) -> list[Line[AnyRecord]]:
-    """Return the lines without the beginnings of steps that have ended since."""
+    """Return the lines without the beginnings of interactions and steps that have ended since."""
     lines = list(lines)
+    if any(line.has_begun for line in lines):
+        last = {line.record.number: place for place, line in enumerate(lines) if _is_own(line)}
+        lines = [line for place, line in enumerate(lines) if not line.has_begun or last[line.record.number] == place]
     if not any(_is_open(line.record) for line in lines):
         return lines
     ended = {
         _step_key(line) for line in lines if not isinstance(line.record, Interaction) and line.record.status != "open"
     }
     return [line for line in lines if not (_is_open(line.record) and _step_key(line) in ended)]
+
+
+def _is_own(line: Line[AnyRecord]) -> bool:
+    return isinstance(line.record, Interaction) and not line.source
 
 
 def _is_open(record: AnyRecord) -> bool:

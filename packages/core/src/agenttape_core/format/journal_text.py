@@ -38,6 +38,7 @@ class Line(NamedTuple, Generic[RecordT_co]):
     source: int = 0  # the number of the cassette that its numbers come from; 0 for the journal itself
     # The number, in the journal, of the call that one from a cassette lies inside; 0 for its own parent.
     inside: int = 0
+    has_begun: bool = False  # whether it's an interaction that had only begun: a later line has its end, if it came
 
 
 def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line[Interaction | Step]]]:
@@ -55,7 +56,7 @@ def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line[Interact
         header = _header(path, rows[0])
         lines: list[Line[Interaction | Step]] = []
         requests: list[dict[str, Any]] = []
-        numbers: set[int] = set()
+        numbers: dict[int, bool] = {}
         for number, row in enumerate(rows[1:], start=2):
             try:
                 value = load_line(row)
@@ -68,7 +69,7 @@ def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line[Interact
                 header = header_from_dict(as_dict(fields["header"], "`header`"))
             else:
                 line = _line(fields, requests)
-                _check_number(line.record, numbers)
+                _check_number(line, numbers)
                 lines.append(line)
     except Malformed as error:
         remedy = "cut the journal off before this line to get back what is before it"
@@ -76,12 +77,12 @@ def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line[Interact
     return header, lines
 
 
-def _check_number(record: Interaction | Step, numbers: set[int]) -> None:
-    """Refuse an interaction of which the number is among those above it, and note its number."""
-    if isinstance(record, Interaction):
-        if record.number in numbers:
-            raise Malformed(f"there is an interaction {record.number} above this line")
-        numbers.add(record.number)
+def _check_number(line: Line[Interaction | Step], numbers: dict[int, bool]) -> None:
+    """Refuse an interaction whose number is above it, unless that one had only begun, and note its number."""
+    if isinstance(line.record, Interaction):
+        if not numbers.get(line.record.number, True):
+            raise Malformed(f"there is an interaction {line.record.number} above this line")
+        numbers[line.record.number] = line.has_begun
 
 
 def read_own_journal(path: Path, content: bytes) -> Sequence[Line[AnyRecord]]:
@@ -136,7 +137,8 @@ def _line(value: dict[str, Any], requests: list[dict[str, Any]]) -> Line[Interac
     if (moment is not None and not _is_duration(moment)) or not isinstance(nonce, str):
         raise Malformed("`moment` must be a number of seconds, and `nonce` a text")
     timing = Timing(start_ms=start, duration_ms=float(times[0]), offsets_ms=offsets, moment=moment, nonce=nonce)
-    return Line(order, interaction_from_dict(record, request), timing, _source(value), _source(value, "inside"))
+    sources, begun = (_source(value), _source(value, "inside")), value.get("begun") is True
+    return Line(order, interaction_from_dict(record, request), timing, *sources, has_begun=begun)
 
 
 def _source(value: dict[str, Any], key: str = "carried") -> int:

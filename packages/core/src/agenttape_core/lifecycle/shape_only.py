@@ -26,7 +26,7 @@ class WithoutContent:
         self._sink = sink
         self._ignored = ignored
 
-    def append(self, interaction: Interaction, timing: Timing, order: Order) -> None:
+    def append(self, interaction: Interaction, timing: Timing, order: Order, *, has_begun: bool = False) -> None:
         """Keep the shape of an interaction."""
         request = _request(interaction.request)
         fingerprint = recorded_request(interaction.kind, interaction.name, request, self._ignored).fingerprint
@@ -44,7 +44,7 @@ class WithoutContent:
             }
         )
         times = timing.model_copy(update={"offsets_ms": timing.offsets_ms[:1], "nonce": "", "moment": None})
-        self._sink.append(shape, times, order)
+        self._sink.append(shape, times, order, has_begun=has_begun)
 
     def append_step(self, step: Step, timing: StepTiming, order: Order) -> None:
         """Keep the shape of a step."""

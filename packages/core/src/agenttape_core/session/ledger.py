@@ -62,6 +62,12 @@ class Ledger:
         """True if there is a sink."""
         return self._sink is not None
 
+    def begin(self, interaction: Interaction, timing: Timing, order: Order) -> None:
+        """Hand an interaction to the sink that has not ended: for a recovery of a run that doesn't keep it."""
+        with self._lock:
+            if self._sink is not None and not self.is_closed:
+                self._sink.append(interaction, timing, order, has_begun=True)
+
     def keep(self, interaction: Interaction, timing: Timing, order: Order) -> None:
         """Hand a finished interaction to the sink, unless the run has ended before it."""
         if self._sink is None:

@@ -47,8 +47,8 @@ class Source(Protocol):
 class Sink(Protocol):
     """The destination of finished interactions and steps."""
 
-    def append(self, interaction: Interaction, timing: Timing, order: Order) -> None:
-        """Keep a finished interaction so that not even a crash loses it."""
+    def append(self, interaction: Interaction, timing: Timing, order: Order, *, has_begun: bool = False) -> None:
+        """Keep a finished interaction, or one that has only begun, so that not even a crash loses it."""
 
     def append_step(self, step: Step, timing: StepTiming, order: Order) -> None:
         """Keep a finished step in the same way."""

@@ -122,7 +122,9 @@ class Journal:
         """The number of records that are only in memory, because there was no space on disk."""
         return self._file.held
 
-    def append(self, interaction: Interaction, timing: Timing, order: tuple[Any, ...]) -> None:
+    def append(
+        self, interaction: Interaction, timing: Timing, order: tuple[Any, ...], *, has_begun: bool = False
+    ) -> None:
         """Keep one finished interaction. When this returns, it outlives the process.
 
         Thread-safe.
@@ -133,13 +135,14 @@ class Journal:
             timing: When it happened, in milliseconds.
             order: Where it belongs in the cassette: a tuple of integers, strings and such tuples. Interactions of
                 equal order stay in the order in which they were appended.
+            has_begun: Whether it isn't finished: the next one with its number replaces it.
 
         Raises:
             UnrecordableValueError: If a part of it isn't plain data; in that case no byte was written.
             CassetteWriteError: There's no room for it beside the cassette. It is kept elsewhere, with all before it.
             SessionStateError: The journal is closed, or of the process that this one was forked from.
         """
-        self._append_interaction(interaction, timing, order)
+        self._append_interaction(interaction, timing, order, has_begun=has_begun)
 
     def carry(self, carried: Carried) -> None:
         """Keep an interaction of another cassette in this recording. Raises as `append` does.
@@ -150,7 +153,14 @@ class Journal:
         self._append_interaction(*carried)
 
     def _append_interaction(
-        self, interaction: Interaction, timing: Timing, order: tuple[Any, ...], source: int = 0, inside: int = 0
+        self,
+        interaction: Interaction,
+        timing: Timing,
+        order: tuple[Any, ...],
+        source: int = 0,
+        inside: int = 0,
+        *,
+        has_begun: bool = False,
     ) -> None:
         times = _checked_times(timing.duration_ms, *timing.offsets_ms)
         start = {} if timing.start_ms is None else {"start": _checked_times(timing.start_ms)[0]}
@@ -159,7 +169,8 @@ class Journal:
         with self._mutex:
             self._refuse_closed()
             record = stored_record(self._compactor, interaction, self._file.numbered + 1)
-            carried = {**({"carried": source} if source else {}), **({"inside": inside} if inside else {})}
+            facts = {"carried": source, "inside": inside, "begun": has_begun}
+            carried = {key: fact for key, fact in facts.items() if fact}
             line = {"order": list(order), **carried, **start, **began, "timing": times, "record": record}
             self._append(_line(line), is_numbered=True)
             self._compactor.confirm()
