@@ -6,6 +6,9 @@ They are skipped where the package could not be installed.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import re
+import shutil
 import socket
 import sys
 import threading
@@ -19,6 +22,7 @@ import pytest
 from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.errors import CassetteMissError
 from agenttape_core.mcp import links
+from agenttape_core.storage import recover
 
 pytest.importorskip("mcp")
 
@@ -305,6 +309,137 @@ def test_what_is_no_message(talker: Talker, tmp_path: Path) -> None:
         return heard.words
 
     assert len(is_equal(tmp_path / "babble.yaml", talker, program)) == 2
+
+
+async def talked(talker: Talker, *then: str) -> list[str]:
+    """Have a server talk, wait for what it says after each answer, and return all that was heard, in order."""
+    heard = Heard()
+    async with talker.connected(logging_callback=heard.log) as client:
+        await heard.until("ready")
+        await client.list_tools()  # or the first call does, after its answer
+        for number, each in enumerate(then):
+            heard.add(f"{await talk(client, each)}: {each}")
+            if each:
+                await heard.until({"log": "after", "say": "connected"}[each], then[: number + 1].count(each))
+    return [re.sub(r" \d+|=.*", "", word) for word in heard.words]
+
+
+SAID = {"": [], "log": ["after the answer"], "say": ["server ready", "token", "connected to the database"]}
+
+
+@pytest.mark.parametrize("mode", ["new_episodes", "update"])
+def test_added_calls_bring_their_messages(talker: Talker, tmp_path: Path, mode: Any) -> None:
+    """Messages follow the calls that they followed, recorded or added later, in this run and the next ones."""
+
+    def run(mode: Any, *then: str) -> list[str]:
+        with use_cassette(tmp_path / "added.yaml", mode=mode) as cassette:
+            words = asyncio.run(talked(talker, *then))
+        assert (cassette.report.nondeterminism, talker.was_started()) == ((), mode != "replay")
+        assert words[0] == "ready"
+        # The server that is started for the first call that is added says that it's ready, too.
+        assert [word for word in words if word != "ready"] == [
+            word for each in then for word in (f"talked: {each}", *SAID[each])
+        ]
+        return words
+
+    run("all", "log", "", "log")
+    for then in (("log", "say", "", "log"), ("log", "say", "say", "", "log", "log")):
+        added = run(mode, *then)
+        for _ in range(2):
+            assert run("replay", *then) == added
+
+
+def test_messages_of_calls_that_are_gone(talker: Talker, tmp_path: Path) -> None:
+    """An update that drops a call drops the messages after it."""
+    path = tmp_path / "gone.yaml"
+    for mode, *then in (("all", "say", "log"), ("update", "log"), ("replay", "log")):
+        with use_cassette(path, mode=mode):  # type: ignore[arg-type]
+            assert asyncio.run(talked(talker, *then))[-2:] == ["talked: log", "after the answer"]
+    assert "connected to the database" not in path.read_text("utf-8")
+
+
+def test_one_more_message(talker: Talker, tmp_path: Path) -> None:
+    """A comparison with a recording in which a server sent one more message finds that message, and no other."""
+
+    async def program(*, more: bool) -> None:
+        heard = Heard()
+        async with talker.connected(logging_callback=heard.log) as client:
+            await heard.until("ready")
+            if more:
+                await client.send_roots_list_changed()
+                await heard.until("roots")
+            await talk(client, "say")
+            await heard.until("connected")
+
+    for name, more in (("one.yaml", False), ("other.yaml", True)):
+        with use_cassette(tmp_path / name, mode="all"):
+            asyncio.run(program(more=more))
+    one, other = (next(open_cassette(tmp_path / name).interactions()) for name in ("one.yaml", "other.yaml"))
+    chunks = [
+        {key: value for chunk in call.outcome.chunks or [] for key, value in chunk.items()} for call in (one, other)
+    ]
+    (more_key,) = chunks[1].keys() - chunks[0].keys()
+    assert "roots" in str(chunks[1][more_key])
+
+
+def test_recordings_of_numbered_messages(talker: Talker, tmp_path: Path) -> None:
+    """A cassette that numbers the messages of a connection, as earlier versions did, replays them in their order."""
+    path = tmp_path / "numbers.yaml"
+    with use_cassette(path, mode="all"):
+        first = asyncio.run(talked(talker, "log", "say", "log"))
+    numbers = itertools.count(1)
+    text = re.sub(r'"?\d+ after [^"\n]*?"?:\n', lambda _: f'"{next(numbers)}":\n', path.read_text("utf-8"))
+    path.write_text(text.replace("- {}\n", "- null\n"), "utf-8")
+    assert next(numbers) == 7
+    with use_cassette(path) as cassette:
+        assert asyncio.run(talked(talker, "log", "say", "log")) == first
+    assert cassette.report.nondeterminism == ()
+
+
+def test_a_recording_that_is_killed(talker: Talker, tmp_path: Path) -> None:
+    """What is recovered of a recording that died while a connection was open replays up to there, with its messages."""
+    path, kept = tmp_path / "killed.yaml", tmp_path / "kept"
+    kept.mkdir()
+
+    def dies() -> None:
+        """Keep what is on disk now: that stays there, whatever happens."""
+        for journal in tmp_path.glob(".*.journal"):
+            shutil.copy(journal, kept)
+
+    async def program() -> list[str]:
+        heard = Heard()
+        async with talker.connected(logging_callback=heard.log) as client:
+            await heard.until("ready")
+            heard.add(await talk(client, "say"))
+            await heard.until("connected")
+            heard.add(await talk(client))
+            dies()
+        return heard.words
+
+    with use_cassette(path, mode="all"):
+        first = asyncio.run(program())
+    talker.was_started()
+    (journal,) = kept.iterdir()
+    with use_cassette(recover(journal)):  # type: ignore[arg-type]
+        again = asyncio.run(program())
+    assert [re.sub(r"=.*", "", word) for word in again] == [re.sub(r"=.*", "", word) for word in first]
+    assert not talker.was_started()
+
+
+def test_a_server_that_dies_during_parallel_requests(talker: Talker, tmp_path: Path) -> None:
+    """Requests that a server's death ends together end in the same order, with what it had sent during them."""
+
+    async def program() -> list[Any]:
+        words: list[Any] = []
+        try:
+            async with talker.connected() as client:
+                words += await asyncio.gather(*(talk(client, then) for then in ("", "", "die", "", "")))
+        except BaseExceptionGroup as error:
+            words.append(shape(error))
+        return words
+
+    for number in range(4):
+        is_equal(tmp_path / f"dies{number}.yaml", talker, program)
 
 
 @pytest.mark.parametrize("then", ["die", "leave"])

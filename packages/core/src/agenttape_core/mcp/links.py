@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
-from asyncio import CancelledError
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Self
@@ -17,12 +17,12 @@ from agenttape_core.integration import (
     SessionCall,
     Slot,
     aintercept,
-    awaited,
     below,
     current_session,
     note_side_effect,
 )
 from agenttape_core.mcp.connections import CLOSED, Connect, Connection
+from agenttape_core.mcp.streams import RecordedStream, ReplayedStream, Stream
 from agenttape_core.mcp.wire import (
     CALL_TOOL,
     CONNECT,
@@ -43,11 +43,8 @@ from agenttape_core.mcp.wire import (
     with_token,
     without_token,
 )
-from agenttape_core.scheduling import answering, timers_of_ours
+from agenttape_core.scheduling import timers_of_ours
 from agenttape_core.schema import RecordedError
-from agenttape_core.session.answered_call import AnsweredCall
-from agenttape_core.session.call import answered
-from agenttape_core.session.intercept import RealStream, cancelled_again
 from agenttape_core.session.recorded_errors import rebuild_error, record_error
 
 _COVERING = frozenset({"chat", "completion", "embeddings", "retrieval", "memory", "tool"})
@@ -117,11 +114,9 @@ class _Link:
         self._tasks: set[asyncio.Task[None]] = set()
         self._sending: set[asyncio.Task[None]] = set()
         self._calls: dict[Any, _Sent] = {}  # the requests that the server is working on, by their ids
-        self._stream: RealStream | None = None
-        """The recording of the connection: a stream of all that comes while the server works on no request."""
-        self._came = 0  # the number of messages and effects so far
+        self._waiting = 0  # the number of requests that the client awaits
+        self._stream = Stream(session, server)
         self._of_recording: set[Any] = set()  # the ids of recorded requests of the server, whose answers are dropped
-        self._failing: asyncio.Task[None] | None = None  # replays a connection that fails, to its end
         self._failure: Exception | None = None
 
     async def open(self, transport: str) -> None:
@@ -135,48 +130,14 @@ class _Link:
             {"transport": transport, "server": self._server},
             position=below(self._session, CONNECT),
         )
-        if call.is_replayed:
-            await self._replay(call)
-            return
-        self._stream = RealStream(call)
-        try:
-            async with awaited(call):
-                with self._stream.reading():
-                    note_side_effect(f"connected to {label_of(self._server)}")
-                    await self.connection.open()
-        except CancelledError as error:  # maybe after it was open
-            self._stream.raised(error)
-            raise
-        self._stream.arrived(None)
-        call.side_effects.has_ended = True  # from now on, requests have those of the transport
-
-    async def _replay(self, call: AnsweredCall) -> None:
-        chunks, paced, outcome = call.replay_chunks(), call.paced(), call.outcome()
-        is_failing = outcome.ended == "raised"
-        last = len(outcome.chunks or ()) + is_failing
-
-        async def come(number: int) -> Any:
-            if paced is not None:
-                with answering():
-                    await paced.await_(number)
-            await place.next()
-            return next(chunks)
-
-        async def messages() -> None:
-            try:
-                for number in range(1, last):
-                    self._comes_again(await come(number))
-            except Exception as error:  # noqa: BLE001 - of a transport, it may be any
-                self._fail(error)
-
-        with call.awaiting() as place:
-            if call.was_cancelled:
-                await cancelled_again(call, place)
-                next(chunks)  # raises: it isn't
-            await come(0)
-        answered(call)
-        task = self._begin(messages()) if last > 1 else None
-        self._failing = task if is_failing else None
+        self._stream = (
+            ReplayedStream(
+                self._session, self._server, call, pass_on=self._comes_again, fail=self._fail, begin=self._begin
+            )
+            if call.is_replayed
+            else RecordedStream(self._session, self._server, call)
+        )
+        await self._stream.open(self.connection.open)
 
     async def send(self, message: Any) -> None:
         """Send a message of the client: replay a request, or send and record it.
@@ -189,7 +150,7 @@ class _Link:
             await self._ask(session, message)
         elif way == "response" and id_of(message) in self._of_recording:
             self._of_recording.discard(id_of(message))
-        elif way == "notification" and self._stream is None and not self.connection.is_open:
+        elif way == "notification" and not self._stream.is_recorded and not self.connection.is_open:
             self.connection.greet_later(message)
         else:
             note_side_effect(f"asked {label_of(self._server)}")
@@ -226,6 +187,7 @@ class _Link:
         )
         if session_call.is_replayed:
             self.connection.greet_later(message)
+        self._waiting += 1
         self._begin(self._answer(session_call, message, method, tools))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -257,8 +219,11 @@ class _Link:
             answer = failed(str(error), of_tool=method == CALL_TOOL)
         finally:
             self._forget(request_id)
+            self._waiting -= 1
+        self._stream.follows(session_call)
         if answer == CLOSED:
-            self._to_client.close()
+            if not self._waiting:  # or the client would leave while answers are still to come
+                self._to_client.close()
         else:
             tools.learn(method, answer)
             self._deliver(response(answer, request_id))
@@ -270,28 +235,27 @@ class _Link:
 
     async def _arrived(self, message: Any) -> None:
         """Pass on the server's unsolicited messages, and record them with the call that they belong to."""
+        deliver = functools.partial(self._deliver, message)
         if isinstance(message, Exception):
-            await self._comes_between({_RAISED: record_error(message, self._session.codec).model_dump()})
-        elif way_of(message) != "response":
+            await self._comes_between({_RAISED: record_error(message, self._session.codec).model_dump()}, deliver)
+        elif way_of(message) == "response":
+            deliver()
+        else:
             token = (plain_of(message).get("params") or {}).get("progressToken")
-            while not await self._comes(message, token):
+            while not await self._comes(message, token, deliver):
                 pass
-        self._deliver(message)
 
-    async def _comes(self, message: Any, token: Any) -> bool:
-        """Wait until a message may reach the client, as an effect of a call; return false if that has ended before."""
+    async def _comes(self, message: Any, token: Any, deliver: Callable[[], None]) -> bool:
+        """Deliver a message when it may come, as an effect of a call; return false if that has ended before."""
         await self._follows_answers()
         waiting = [each for each in self._calls if not self.connection.is_answered(each)]
         request_id = token if token in waiting else next(reversed(waiting), None)
         if request_id is None:
-            await self._comes_between(without_token(message, None))
+            await self._comes_between(without_token(message, None), deliver)
             return True
-        return await self._calls[request_id].call.effect_comes(self._numbered(without_token(message, request_id)))
-
-    def _numbered(self, plain: dict[str, Any]) -> dict[str, Any]:
-        """Return something by its number: as a chunk or an effect, it's no piece of a text that the next continues."""
-        self._came += 1
-        return {str(self._came): plain}
+        call = self._calls[request_id].call
+        # By its number, it's no piece of a text that the next effect continues.
+        return await call.effect_comes({str(len(call.effects) + 1): without_token(message, request_id)}, deliver)
 
     async def _follows_answers(self) -> None:
         """Wait until the answers have reached the client that came before."""
@@ -299,22 +263,15 @@ class _Link:
             if self.connection.is_answered(request_id):
                 await sent.has_ended.wait()
 
-    async def _comes_between(self, plain: dict[str, Any]) -> None:
-        """Wait until something may reach the client while the server works on no request."""
+    async def _comes_between(self, plain: dict[str, Any], deliver: Callable[[], None]) -> None:
+        """Deliver something when it may come while the server works on no request."""
         await self._follows_answers()
-        if self._stream is not None:
-            await self._stream.comes()
-            self._stream.arrived(self._numbered(plain))
-        elif self._session.policy.records:
-            self._session.report.add_nondeterminism(
-                f"{label_of(self._server)} sent something between requests that was not recorded, as its connection was"
-                " recorded earlier: record it again"
-            )
+        await self._stream.comes(plain, deliver)
 
     def _comes_again(self, plain: dict[str, Any], request_id: Any = None) -> None:
-        """Pass on something recorded; by its number, except in recordings of earlier versions."""
-        if len(plain) == 1 and (number := next(iter(plain))).isdigit():
-            plain = plain[number]
+        """Pass on something recorded; by its place, except in recordings of earlier versions."""
+        if len(plain) == 1 and (place := next(iter(plain)))[:1].isdigit():
+            plain = plain[place]
         if plain == CLOSED:
             self._to_client.close()
         elif _RAISED in plain:
@@ -330,16 +287,9 @@ class _Link:
 
     async def _ends(self, error: Exception | None) -> None:
         if error is None:
-            await self._comes_between(CLOSED)
-            self._to_client.close()
+            await self._comes_between(CLOSED, self._to_client.close)
         else:
-            await self._fails(error)
-            self._fail(error)
-
-    async def _fails(self, error: Exception) -> None:
-        if self._stream is not None:
-            await self._stream.comes()
-            self._stream.raised(error)
+            await self._stream.fails(error, functools.partial(self._fail, error))
 
     def _fail(self, error: Exception) -> None:
         self._failure = error
@@ -353,7 +303,7 @@ class _Link:
         """End all that still waits, and the connection. Raises the error of the transport."""
         self._to_client.close()
         self.connection.stop()
-        for task in self._tasks - self._sending - {self._failing}:
+        for task in self._tasks - self._sending - {self._stream.failing}:
             task.cancel()
         try:
             await self._ends_sending()
@@ -379,6 +329,7 @@ class _Link:
 
     async def _end(self) -> None:
         self._stop_sending()
+        self._stream.leaves()
         with anyio.CancelScope(shield=True):
             while self._tasks:
                 await asyncio.wait(self._tasks)
@@ -386,12 +337,11 @@ class _Link:
             if await self.connection.close():
                 await self._session.scheduler.continues()
         except Exception as error:
-            await self._fails(error)
+            await self._stream.fails(error)
             raise
         finally:
             self.read.close()
-            if self._stream is not None:
-                self._stream.exhaust()
+            self._stream.close()
 
 
 class _Sent:

@@ -7,13 +7,14 @@ import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
+from contextvars import Context
 from time import monotonic
 from typing import Any
 
 from agenttape_core.scheduling.clock import RESTLESS, Ending
 from agenttape_core.scheduling.executing import EXECUTING, is_outside_program, runs_outside_program
 from agenttape_core.scheduling.late import auntil_abandoned, until_abandoned, until_cancelled
-from agenttape_core.scheduling.loops import Room
+from agenttape_core.scheduling.loops import Admitted, Room
 from agenttape_core.scheduling.participants import AWAY, BLOCKING, in_loop, in_task, trio_here
 from agenttape_core.scheduling.thread_starts import Work, current_work
 
@@ -49,8 +50,12 @@ class Awaited:
     def effected(self) -> None:
         """Note that the call has just had an effect. Thread-safe."""
 
-    async def effect_comes(self) -> bool:
-        """Wait until an effect may reach the program that comes from outside; return false if the call ends before."""
+    async def effect_comes(self, come: Callable[[], object]) -> bool:
+        """Call this once an effect may reach the program that comes from outside; return false if the call ends before.
+
+        It's called when that is admitted: nothing else happens in between.
+        """
+        come()
         return True
 
     async def callback_event(self) -> None:
@@ -157,14 +162,14 @@ class Arrivals:
         self,
         address: str,
         *,
-        answers: int = 0,
+        answers: int | None = None,
         during: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> _Context:
         """Give a replayed call its place among all that its event loop waits for, while inside.
 
         Args:
             address: Where its recording is.
-            answers: The number of its chunks, and one, if it has effects.
+            answers: The number of its chunks and its answer, if it has effects.
             during: Returns a context that holds while the call waits.
         """
         room = self._room()
@@ -173,7 +178,7 @@ class Arrivals:
         if address in self._scheduler.recorded.at_once:
             self._scheduler.answers_at_once()
             return _AT_ONCE
-        knows_effects = 0 < answers < self._scheduler.times(address)
+        knows_effects = answers is not None and answers < self._scheduler.times(address)
         return nullcontext(ReplayedPlace(room, address, during, self._scheduler, knows_effects=knows_effects))
 
     def awaiting_code(self, call: Any, address: str) -> _Context:
@@ -336,6 +341,45 @@ class _Resort:
             self.over.set_result(None)
 
 
+class _Coming:
+    """An effect that waits until it may reach the program.
+
+    Args:
+        room: The loop.
+        base: The origin.
+        come: Passes it on, when it's admitted.
+    """
+
+    def __init__(self, room: Room, base: str, come: Callable[[], object]) -> None:
+        self._turn = room.turn
+        self._come = come
+        self._handle = asyncio.Handle(Admitted(room, self._comes), (), room.loop, Context())
+        self._over: asyncio.Future[bool] = room.loop.create_future()
+        self._key = room.offer(base, self._handle)
+
+    def _comes(self) -> None:
+        self._come()
+        self._ends(has_come=True)
+
+    async def has_come(self) -> bool:
+        """Wait for that; return false if it's withdrawn before."""
+        try:
+            self._turn.is_needed = True  # it might have come at any other place
+            return await self._over
+        finally:
+            self.withdraw()  # if the caller has been cancelled
+
+    def withdraw(self) -> None:
+        """Let it not come, unless it's admitted."""
+        if self._turn.take_back(self._key):
+            self._handle.cancel()
+            self._ends(has_come=False)
+
+    def _ends(self, *, has_come: bool) -> None:
+        if not self._over.done():
+            self._over.set_result(has_come)
+
+
 class ReplayedPlace(Awaited):
     """The place of a call that is answered; see `Awaited` for its methods.
 
@@ -384,6 +428,10 @@ class ReplayedPlace(Awaited):
         """See `Awaited`."""
         await self._room.ended(self._base)
 
+    async def effect_comes(self, come: Callable[[], object]) -> bool:
+        """See `Awaited`: of an open connection that was recorded earlier."""
+        return await _Coming(self._room, self._base, come).has_come()
+
 
 class _Leaving:
     """The end of the code of a stream that its reader has left.
@@ -427,7 +475,7 @@ class ExecutedPlace(Awaited):
         self._scheduler = scheduler
         self._is_outside = is_outside_program(call)
         self._is_told = False
-        self._coming: asyncio.Future[None] | None = None  # an effect that waits until it may reach the program
+        self._coming: _Coming | None = None  # an effect that waits until it may reach the program
         self._unless: Callable[[], bool] | None = None
 
     def arriving(self, unless: Callable[[], bool] | None = None, /) -> Any:
@@ -448,7 +496,7 @@ class ExecutedPlace(Awaited):
         self._room.code.pop(id(self._call), None)
         self._room.ends_call(self._base)
         if self._coming is not None:
-            self._coming.cancel()
+            self._coming.withdraw()
         if self._unless is not None and self._unless():
             return
         was_told, self._is_told = self._is_told, False
@@ -471,15 +519,10 @@ class ExecutedPlace(Awaited):
         """See `Awaited`."""
         self._room.effected(self._base)
 
-    async def effect_comes(self) -> bool:
+    async def effect_comes(self, come: Callable[[], object]) -> bool:
         """See `Awaited`."""
-        coming = self._coming = self._room.answered(self._base)
-        try:
-            self._room.turn.is_needed = True  # it might have come at any other place
-            await asyncio.wait([coming])
-        finally:
-            coming.cancel()  # if the caller has been cancelled
-        return not coming.cancelled()
+        self._coming = _Coming(self._room, self._base, come)
+        return await self._coming.has_come()
 
     async def callback_event(self) -> None:
         """See `Awaited`. If several handlers see a chunk, it comes for the first."""

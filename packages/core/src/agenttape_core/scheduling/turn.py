@@ -161,11 +161,10 @@ class Turn:
         self._touch()
         self._admit()
 
-    def take_back(self, key: Key | None) -> None:
-        """Withdraw an offer."""
+    def take_back(self, key: Key | None) -> bool:
+        """Withdraw an offer; return false if it has been admitted."""
         with self.lock:
-            if key is not None:
-                self.ready.pop(key, None)
+            return key is not None and self.ready.pop(key, None) is not None
 
     def undo(self, key: Key) -> None:
         """Withdraw an offer as if it had never been made. It's the last one of its origin."""

@@ -180,7 +180,8 @@ class AnsweredCall(Call):
             return _RIGHT_AWAY
         address = self.session.recordings.address_of(self.recording)  # not where it is made in this run
         outcome = self._outcome or self.outcome()
-        answers = len(outcome.chunks or ()) + 1 if outcome.effects else 0
+        has_answer = outcome.status != "cancelled"
+        answers = len(outcome.chunks or ()) + has_answer if outcome.effects else None
         return self.arrivals.awaiting(address, answers=answers, during=self._answering)
 
     def _answering(self) -> AbstractContextManager[None]:
@@ -274,7 +275,7 @@ class AnsweredCall(Call):
         if outcome.status == "raised":
             raise self._error(outcome.error)
         if outcome.status == "returned":
-            return self._value(outcome.value)
+            return self.decoded(outcome.value)
         if outcome.status == "refused":
             return self.boundary.missed(self, UnrecordedCallError(outcome.value).neutral())
         if outcome.status == "cancelled":
@@ -292,7 +293,7 @@ class AnsweredCall(Call):
         elif outcome.status == "raised":
             raise self._error(outcome.error)
         elif outcome.status == "returned":
-            yield from self._split(self._value(outcome.value))
+            yield from self._split(self.decoded(outcome.value))
         else:
             yield from self._chunks(outcome)
             self._end_of_stream(outcome, len(outcome.chunks or ()))
@@ -307,11 +308,11 @@ class AnsweredCall(Call):
         With `after`, only those when that many chunks of its stream had arrived.
         """
         effects = self.outcome().effects
-        return [self._value(effect.value) for effect in effects if after is None or effect.after == after]
+        return [self.decoded(effect.value) for effect in effects if after is None or effect.after == after]
 
     def changed_arguments(self) -> dict[str, Any]:
         """Return the arguments that the recorded call changed, each a fresh object as the call left it."""
-        return {name: self._value(value) for name, value in self.outcome().arguments.items()}
+        return {name: self.decoded(value) for name, value in self.outcome().arguments.items()}
 
     def outcome(self) -> Outcome:
         """Return the outcome, in its cassette form, or the chosen one instead; it's read once."""
@@ -375,7 +376,7 @@ class AnsweredCall(Call):
             return _NO_IDS
         return id_map(Asked(self.request, self.found.same), self.session.source.ids(self.recording))
 
-    def _value(self, plain: Plain) -> Any:
+    def decoded(self, plain: Plain) -> Any:
         """Return a recorded value with the ids and the secrets of this run instead of the recorded ones."""
         with self.session.latch:
             return self.session.codec.decode(self._with_secrets(self._ids().value(plain)))
@@ -386,7 +387,7 @@ class AnsweredCall(Call):
         return self.session.redactor.rehydrate(plain) if held is None else held.put_back(self.position.address, plain)
 
     def _chunks(self, outcome: Outcome) -> Iterator[Any]:
-        """Yield the recorded chunks as `_value` returns values; each is decoded when its reader comes to it."""
+        """Yield the recorded chunks as `decoded` returns values; each is decoded when its reader comes to it."""
         with self.session.latch:
             chunks = self._ids().chunks(outcome.chunks or ())
             held, redactor = self.session.held, self.session.redactor

@@ -271,15 +271,17 @@ class ExecutedCall(Call):
         _keep_effect(self, value)
         (self.whole or self).arrivals.awaited.effected()  # the whole call is awaited, and not its part
 
-    async def effect_comes(self, value: Any) -> bool:
-        """Record a side effect that comes from outside, as `effected` does, once it may reach the program.
+    async def effect_comes(self, value: Any, come: Callable[[], object]) -> bool:
+        """Record a side effect that comes from outside, as `effected` does, when it may reach the program; `come` then.
 
         Return false if the awaited call has ended before.
         """
-        comes = await self.arrivals.awaited.effect_comes()
-        if comes:
+
+        def comes() -> None:
             _keep_effect(self, value)
-        return comes
+            come()
+
+        return await self.arrivals.awaited.effect_comes(comes)
 
     @property
     def is_abandoned(self) -> bool:
@@ -398,6 +400,13 @@ class ExecutedCall(Call):
             around.has_made_calls = True
         self.session.ledger.keep(interaction, _timing(self, now), self.position.order)
         self._is_over()
+
+
+def keep_so_far(call: ExecutedCall, chunks: Sequence[Plain]) -> None:
+    """Keep an open stream for a recovery, as one that has ended here; the record of its end replaces this."""
+    with call.session.latch:
+        outcome = Outcome(status="streamed", chunks=call.session.redactor.chunks(list(chunks)), ended="exhausted")
+        call.session.ledger.begin(_interaction(call, outcome), _timing(call, perf_counter()), call.position.order)
 
 
 def _keep_effect(call: ExecutedCall, value: Any) -> None:

@@ -15,7 +15,7 @@ from agenttape_core.scheduling import Awaited, answering
 from agenttape_core.schema import Outcome, Plain, Usage
 from agenttape_core.session.answered_call import AnsweredCall
 from agenttape_core.session.call import ANSWER_WATCHERS, answered
-from agenttape_core.session.executed_call import ExecutedCall, Failure
+from agenttape_core.session.executed_call import ExecutedCall, Failure, keep_so_far
 from agenttape_core.session.session_call import SessionCall
 
 Ended = Literal["exhausted", "closed", "raised"]
@@ -307,6 +307,10 @@ class RealStream:
         with self._call.session.latch:
             self._chunks.append(self._call.session.codec.encode(chunk))
 
+    def keep_so_far(self) -> None:
+        """Keep the chunks so far for a recovery, in case that the end is never recorded."""
+        keep_so_far(self._call, self._chunks)
+
     def exhaust(self) -> None:
         """Record the end of the stream."""
         decode = self._call.session.codec.decode
@@ -314,9 +318,9 @@ class RealStream:
             usage = self._call.boundary.usage_of_stream([decode(chunk) for chunk in self._chunks])
         self._end("exhausted", usage=usage)
 
-    async def comes(self) -> None:
-        """Wait until a chunk may reach the program that comes at any time."""
-        await self._call.arrivals.awaited.effect_comes()
+    async def comes(self, come: Callable[[], object]) -> None:
+        """Call this when a chunk may reach the program that comes at any time."""
+        await self._call.arrivals.awaited.effect_comes(come)
 
     def raised(self, error: Failure) -> None:
         """Record the error of the stream, or that its reader was cancelled, unless its end is known."""
