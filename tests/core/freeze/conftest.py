@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import threading
 import types
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +42,13 @@ def _session(
             yield frozen
         finally:
             _current.reset(token)
+
+
+def in_other_thread(function: Callable[..., object], *args: Any) -> None:
+    """Call a function in a thread of nobody's, also where threads inherit the context of their maker."""
+    thread = threading.Thread(target=Context().run, args=(function, *args))
+    thread.start()
+    thread.join()
 
 
 @pytest.fixture

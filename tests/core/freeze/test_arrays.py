@@ -5,13 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-import threading
 from contextvars import ContextVar, copy_context
 from typing import Any
 
 import pytest
 
-from .conftest import OpenSession
+from .conftest import OpenSession, in_other_thread
 
 np = pytest.importorskip("numpy")
 rand = np.random.rand  # a name that was taken before any session
@@ -139,9 +138,7 @@ def test_other_threads_are_real(session: OpenSession) -> None:
     state.set_state(np.random.get_state())
     drawn: list[float] = []
     with session():
-        thread = threading.Thread(target=lambda: drawn.append(np.random.rand()))
-        thread.start()
-        thread.join()
+        in_other_thread(lambda: drawn.append(np.random.rand()))
     assert drawn == [state.rand()]
 
 

@@ -7,12 +7,11 @@ import importlib
 import pickle
 import random
 import tempfile
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .conftest import OpenSession
+from .conftest import OpenSession, in_other_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,9 +79,7 @@ def test_other_threads_are_real(session: OpenSession) -> None:
     """A thread of nobody's gets noise, and takes none of the session's seeds."""
     made: list[float] = []
     with session():
-        thread = threading.Thread(target=lambda: made.append(random.Random().random()))
-        thread.start()
-        thread.join()
+        in_other_thread(lambda: made.append(random.Random().random()))
         made.append(random.Random().random())
     with session():
         assert random.Random().random() == made[1] != made[0]

@@ -7,7 +7,6 @@ import datetime as dt
 import importlib
 import random
 import sys
-import threading
 import time
 import types
 import uuid
@@ -20,7 +19,7 @@ from agenttape_core.errors import SessionStateError
 from agenttape_core.freeze import DEFAULT_KINDS, Frozen, freezing, gc_state, install
 
 from ...kit.left_behind import left_behind
-from .conftest import OpenSession
+from .conftest import OpenSession, in_other_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -211,9 +210,7 @@ def test_a_thread_without_a_session_is_real(session: OpenSession) -> None:
     """The stand-ins of one session show the real world to everyone else."""
     seen: list[float] = []
     with session():
-        thread = threading.Thread(target=lambda: seen.append(time.time()))
-        thread.start()
-        thread.join()
+        in_other_thread(lambda: seen.append(time.time()))
     assert seen[0] > MOMENT
 
 

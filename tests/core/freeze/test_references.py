@@ -20,7 +20,7 @@ import pytest
 
 from agenttape_core import use_cassette
 
-from .conftest import OpenSession
+from .conftest import OpenSession, in_other_thread
 
 MOMENT = 1_700_000_000.25
 
@@ -113,9 +113,7 @@ def test_they_are_real_outside(session: OpenSession) -> None:
             assert _Note().seconds == pytest.approx(time.monotonic() + time.time() - time.monotonic(), abs=60)
     seen: list[float] = []
     with session():
-        thread = threading.Thread(target=lambda: seen.append(_Note().seconds))
-        thread.start()
-        thread.join()
+        in_other_thread(lambda: seen.append(_Note().seconds))
     assert seen[0] > MOMENT + 60
     assert _Model().at.timestamp() == pytest.approx(time.time(), abs=60)
     assert _drawn() != _drawn()

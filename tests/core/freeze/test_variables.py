@@ -7,7 +7,6 @@ import importlib
 import os
 import subprocess
 import sys
-import threading
 from os import environ, getenv
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -16,7 +15,7 @@ import pytest
 
 from agenttape_core.freeze import Environment
 
-from .conftest import OpenSession
+from .conftest import OpenSession, in_other_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,9 +87,7 @@ def test_a_recording_sees_what_it_records(session: OpenSession) -> None:
     """A variable that somebody else changes meanwhile keeps its first value, as it will on replay."""
     with session(kinds=ENV, environment=learning()) as _:
         assert os.environ["AGENT_MODEL"] == "live"
-        thread = threading.Thread(target=os.environ.__setitem__, args=("AGENT_MODEL", "changed"))
-        thread.start()
-        thread.join()
+        in_other_thread(os.environ.__setitem__, "AGENT_MODEL", "changed")
         assert os.environ["AGENT_MODEL"] == "live"
     assert os.environ["AGENT_MODEL"] == "changed"
 
@@ -259,9 +256,7 @@ def test_other_threads_see_the_real_environment(session: OpenSession) -> None:
     """A thread of nobody's reads and learns nothing of the session's."""
     seen: list[str] = []
     with session(kinds=ENV, environment=replaying(AGENT_MODEL="recorded")):
-        thread = threading.Thread(target=lambda: seen.append(os.environ["AGENT_MODEL"]))
-        thread.start()
-        thread.join()
+        in_other_thread(lambda: seen.append(os.environ["AGENT_MODEL"]))
         assert os.environ["AGENT_MODEL"] == "recorded"
     assert seen == ["live"]
 

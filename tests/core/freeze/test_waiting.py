@@ -22,7 +22,7 @@ import pytest
 from agenttape_core import boundary, use_cassette
 from agenttape_core.freeze import timed_waits
 
-from .conftest import OpenSession
+from .conftest import OpenSession, in_other_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -259,10 +259,8 @@ def test_other_threads_and_other_clocks_are_left_alone(session: OpenSession) -> 
     """A thread of nobody's, a session without a frozen clock and one that ticks wait as ever."""
     for kinds in (["clock"], ["uuid"], ["clock:ticking"]):
         with session(kinds=kinds) as frozen:
-            run = threading.Thread(target=lambda: threading.Event().wait(SHORT)) if kinds == ["clock"] else None
-            if run is not None:
-                run.start()
-                run.join()
+            if kinds == ["clock"]:
+                in_other_thread(threading.Event().wait, SHORT)
             else:
                 threading.Event().wait(SHORT)
             assert frozen.clock < 1_700_000_060 or kinds == ["uuid"]
