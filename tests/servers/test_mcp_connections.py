@@ -376,7 +376,8 @@ def test_one_more_message(talker: Talker, tmp_path: Path) -> None:
             asyncio.run(program(more=more))
     one, other = (next(open_cassette(tmp_path / name).interactions()) for name in ("one.yaml", "other.yaml"))
     chunks = [
-        {key: value for chunk in call.outcome.chunks or [] for key, value in chunk.items()} for call in (one, other)
+        {key: value for chunk in call.outcome.chunks or [] for key, value in (chunk or {}).items()}
+        for call in (one, other)
     ]
     (more_key,) = chunks[1].keys() - chunks[0].keys()
     assert "roots" in str(chunks[1][more_key])
