@@ -124,6 +124,14 @@ def test_more_to_decide_on_is_not_taken() -> None:
     assert recordings.take(request("g"), "b") is None
 
 
+def test_other_requests_only_when_asked() -> None:
+    """Another request at the same address, or the next in order, is replayed only to who asks for that, and says so."""
+    rows = [row(1, "f", "a"), row(2, "g", "b")]
+    assert take(RecordingIndex(rows), request("h"), "b") is None
+    assert take(RecordingIndex(rows, ("exact", "address")), request("h"), "b") == Candidate(2, "address", same=False)
+    assert take(RecordingIndex(rows, ("ordered",)), request("h"), "b") == Candidate(1, "ordered", same=False)
+
+
 def test_kinds_are_never_mixed() -> None:
     """A recording of a tool never answers a model, whatever the match rule."""
     recordings = RecordingIndex([row(1, "f", "a")], ("address", "ordered", lambda asked, recorded: True), read)
