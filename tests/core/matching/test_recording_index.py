@@ -104,6 +104,14 @@ def test_as_the_model_says(
     assert len(recordings) == len(rows)
 
 
+def test_rungs() -> None:
+    """A call finds its own recording although an equal one was recorded before it elsewhere."""
+    recordings = RecordingIndex([row(1, "f", "a"), row(2, "f", "b")])
+    assert take(recordings, request("f"), "b") == Candidate(2, "exact")
+    assert take(recordings, request("f"), "b") == Candidate(1, "request")
+    assert take(recordings, request("f"), "b") is None
+
+
 def test_a_plain_answer_is_taken_in_one_step() -> None:
     """A recording of the same request is taken as it would be found and used: its own first, each once."""
     rows = [row(1, "f", "a"), row(2, "f", "b")]
