@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import base64
 import gzip
+import operator
 import re
 import secrets
 import string
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import StructuredTool, ToolException
+from langgraph.graph import START, StateGraph
 
 from agenttape_core import Rule, open_cassette, use_cassette
+from agenttape_core.cli.app import run as command
 from agenttape_core.errors import CassetteMissError
 from agenttape_core.redaction import PSEUDONYM
 
 from ..kit.replaying import Twice
-from .fakes import NativeChat, StreamingChat, World, in_turn
+from .fakes import NativeChat, StreamingChat, World, calling, in_turn
 
 LETTERS = string.ascii_letters + string.digits
 
@@ -234,6 +237,46 @@ def test_own_rules(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path, redact=rules):
         assert model.invoke(f"about {code}") == recorded
+
+
+class State(TypedDict):
+    """What was said in a graph."""
+
+    said: Annotated[list[str], operator.add]
+
+
+def test_a_rule_that_came_later(world: World, twice: Twice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was redacted after a later rule replays for who has the secret: a streamed agent, and a graph."""
+    secret = "Bluebird-" + "Seven9"  # nothing but a rule gives it away
+
+    def reply(messages: Sequence[Any], number: int) -> AIMessage:
+        if messages[-1].type == "tool":
+            return AIMessage(f"It is about {secret} , as {messages[-1].text}")
+        return calling(("temperature", {"city": secret}), number=number)
+
+    def temperature(city: str) -> str:
+        """Tell the temperature of a city."""
+        world.reach("temperature")
+        return f"18 degrees in {city}"
+
+    def run() -> list[Any]:
+        agent = create_agent(StreamingChat(world=world, reply=reply), [temperature])
+        parts = agent.stream({"messages": [("user", f"What is {secret} about?")]}, stream_mode="messages")
+        model = StreamingChat(world=world, reply=echoing)
+        ask: Any = lambda state: {"said": [model.invoke(state["said"][-1]).text]}  # noqa: E731
+        builder = StateGraph(State).add_node("first", ask).add_node("second", ask)
+        graph = builder.add_edge(START, "first").add_edge("first", "second").compile()
+        return [*(part[0].text for part in parts), graph.invoke({"said": [f"What is {secret} about?"]})]
+
+    recorded = twice.record(run)
+    assert secret in twice.path.read_text()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PROJECT", secret)
+    Path("pyproject.toml").write_text('[tool.agenttape]\nredaction_rules = [{name = "project", env = "PROJECT"}]\n')
+    assert command(["cassette", "redact", "."]) == 0
+    assert_absent(secret, tmp_path)
+    with twice.replays():
+        assert run() == recorded
 
 
 def test_another_secret_is_a_miss(world: World, twice: Twice) -> None:
