@@ -194,21 +194,30 @@ def test_process_without_a_cassette(folder: Path, program: Program, agenttape: A
     assert "removed cassettes/main.processes/ask.py.yaml" in again.err
 
 
-@pytest.mark.usefixtures("forked_python")
-def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape) -> None:
-    """What isn't known to be guarded does not start in a replay, in any way, unless processes are allowed."""
-    deaf = {
-        "an option": 'subprocess.run([sys.executable, "-S", "-c", CODE])',
-        "no environment": 'subprocess.run([sys.executable, "-c", CODE], env={})',
-        "posix_spawn": 'os.waitpid(os.posix_spawn(sys.executable, [sys.executable, "-c", CODE], {}), 0)',
-        "spawn": 'os.spawnve(os.P_WAIT, sys.executable, [sys.executable, "-c", CODE], {})',
-        "exec": 'os.execve(sys.executable, [sys.executable, "-c", CODE], {b"A": b"x"})',
-        "no variables any more": "(os.environ.clear(), os.execv(sys.executable, [sys.executable, '-c', CODE]))",
-        "a shell": 'os.system(f"unset PYTHONPATH; {sys.executable} -c \\"{CODE}\\"")',
-        "another program": 'subprocess.run(["./other", "began"])',
-        "a script": 'subprocess.run(["./script.py"], env={})',
-    }
+DEAF = {
+    "an option": 'subprocess.run([sys.executable, "-S", "-c", CODE])',
+    "no environment": 'subprocess.run([sys.executable, "-c", CODE], env={})',
+    "posix_spawn": 'os.waitpid(os.posix_spawn(sys.executable, [sys.executable, "-c", CODE], {}), 0)',
+    "spawn": 'os.spawnve(os.P_WAIT, sys.executable, [sys.executable, "-c", CODE], {})',
+    "exec": 'os.execve(sys.executable, [sys.executable, "-c", CODE], {b"A": b"x"})',
+    "no variables any more": "(os.environ.clear(), os.execv(sys.executable, [sys.executable, '-c', CODE]))",
+    "a shell": 'os.system(f"unset PYTHONPATH; {sys.executable} -c \\"{CODE}\\"")',
+    "another program": 'subprocess.run(["./other", "began"])',
+    "a script": 'subprocess.run(["./script.py"], env={})',
+}
+DEAF_ELSEHOW = {
+    "posix_spawnp": 'os.waitpid(os.posix_spawnp(sys.executable, [sys.executable, "-Ic", CODE], os.environ), 0)',
+    "env": 'subprocess.run(["env", "-i", sys.executable, "-c", CODE])',
+    "a shell's env": 'subprocess.run(f"env -u PYTHONPATH {sys.executable} -c \\"{CODE}\\"", shell=True)',
+    "a launcher": 'subprocess.run(["timeout", "60", sys.executable, "-I", "-c", CODE])',
+    "a shell that starts one": 'os.system("./other began")',
+}
 
+
+@pytest.mark.usefixtures("forked_python")
+@pytest.mark.parametrize("ways", [DEAF, pytest.param(DEAF_ELSEHOW, marks=pytest.mark.night)], ids=["ways", "more"])
+def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape, ways: dict[str, str]) -> None:
+    """What isn't known to be guarded does not start in a replay, in any way, unless processes are allowed."""
     script = program(
         "main.py",
         f"""
@@ -216,14 +225,14 @@ def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape) -> No
         from tools import look_up
         CODE = "open('began', 'w')"
         look_up("Paris")
-        {"; ".join(f"sys.argv[1] == {name!r} and {call}" for name, call in deaf.items())}
+        {"; ".join(f"sys.argv[1] == {name!r} and {call}" for name, call in {**DEAF, **ways}.items())}
         """,
     )
     (folder / "script.py").write_text(f"#!{sys.executable}\nopen('began', 'w')\n")
     (folder / "script.py").chmod(0o700)
     shutil.copy(str(shutil.which("touch")), folder / "other")
     (folder / "other").chmod(0o700)
-    for name in deaf:
+    for name in ways:
         words = ("--", "python", script, name)
         recorded = agenttape("record", *words)
         assert (recorded.code, "is not recorded, and a replay refuses it" in recorded.err) == (0, True), name
@@ -294,6 +303,24 @@ def test_a_program_that_is_no_python_is_judged_by_its_calls(
     replayed = agenttape("replay", "--cassette", "both", "--", "./wrapper", "-i", sys.executable, "-c", "print(1)")
     assert (replayed.code, replayed.out) == (1, "1\n")
     assert "Not made:" in replayed.err
+
+
+@pytest.mark.usefixtures("forked_python")
+def test_code_in_c_starts_anything(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """The page of the guard says so: `ctypes` raises no event for what it calls."""
+    script = program(
+        "main.py",
+        """
+        import ctypes
+        from tools import look_up
+        look_up("Paris")
+        ctypes.CDLL(None).system(b"env -i touch began")
+        """,
+    )
+    assert agenttape("record", "--", "python", script).code == 0
+    (folder / "began").unlink()
+    assert agenttape("replay", "--", "python", script).code == 0
+    assert (folder / "began").exists()
 
 
 def test_python_without_agenttape(folder: Path, program: Program, agenttape: Agenttape) -> None:
