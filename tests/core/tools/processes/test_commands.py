@@ -6,13 +6,14 @@ import json
 import socket
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 from tests.kit.collector import Receiver
 
-from agenttape_core import open_cassette
+from agenttape_core import open_cassette, use_cassette
 
 from .conftest import Ended, cassettes
 
@@ -421,6 +422,17 @@ def test_nested_session(folder: Path, program: Program, agenttape: Agenttape) ->
     assert "No cassette yet: " in caught.err
     assert "  and so did 1 other block of the command\n" in caught.err
     assert cassettes(folder) == ["ask.yaml"]
+
+
+def test_by_a_test(folder: Path, program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the command has recorded, a session of a test replays: it is one format."""
+    assert agenttape("record", "--", "python", program("ask.py", ASK), "Paris").code == 0
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "tools", raising=False)
+    with use_cassette("ask") as session:
+        import_module("tools").look_up("Paris")
+    del sys.modules["tools"]
+    assert str(session.report) == "1 replayed, 0 recorded"
 
 
 def test_nothing_to_record(folder: Path, program: Program, agenttape: Agenttape) -> None:

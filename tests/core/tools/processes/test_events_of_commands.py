@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socketserver
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from agenttape_core import use_cassette
 from agenttape_core.cli.app import run
+
+from ....kit.serving import serving
 
 pytestmark = pytest.mark.process
 
@@ -33,12 +37,11 @@ if __name__ == "__main__":
     weather("Paris")
 """
 
-URL = "slow://any"
-INNER = f"""
+INNER = """
 import program
 from agenttape_core import use_cassette
 
-with use_cassette("inner", mode="all", events={URL!r}):
+with use_cassette("inner", mode="all", events=EVENTS):
     program.weather("Rome")
 """
 
@@ -71,25 +74,60 @@ class Sink:
 HEAVY = "import xml.dom.minidom, wave, mailbox  # nothing else imports these\n"
 
 
-@pytest.fixture
-def told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """A sink that another distribution brings, beside the programs; returns what names the events so far."""
+Sink = tuple[str, Callable[[], list[str]]]
+"""The URL of a sink, and what names the events so far."""
+
+
+def nats(_: Path) -> Iterator[Sink]:
+    """As much of a NATS server as a client that publishes needs."""
+    pytest.importorskip("nats")
+    names: list[str] = []
+
+    class Nats(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            """Greet a client, answer its pings, and keep what it publishes."""
+            info = {"server_id": "x", "version": "2.9.10", "proto": 1, "max_payload": 1_000_000, "headers": True}
+            self.wfile.write(f"INFO {json.dumps(info)}\r\n".encode())
+            for line in self.rfile:
+                verb, *rest = line.decode().split()
+                if verb == "PING":
+                    self.wfile.write(b"PONG\r\n")
+                elif verb == "PUB":
+                    names.append(json.loads(self.rfile.read(int(rest[-1]) + 2))["event"])
+
+    with serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Nats)) as server:
+        server.daemon_threads = True
+        yield f"nats://127.0.0.1:{server.server_address[1]}", lambda: names
+
+
+def third_party(folder: Path) -> Iterator[Sink]:
+    """A sink that another distribution brings."""
     metadata = folder / "slow_sink-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: slow-sink\nVersion: 1.0\n", encoding="utf-8")
     (metadata / "entry_points.txt").write_text("[agenttape.sinks]\nslow = slow_sink:Sink\n", encoding="utf-8")
-    for name, text in {"slow_sink": SINK, "heavy": HEAVY, "program": PROGRAM, "inner": INNER}.items():
-        (folder / f"{name}.py").write_text(text, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
-    monkeypatch.syspath_prepend(folder)
-    monkeypatch.delitem(sys.modules, "program", raising=False)
-    file = folder / "told.jsonl"
-    return lambda: [json.loads(line)["event"] for line in file.read_text(encoding="utf-8").splitlines()]
+    (folder / "slow_sink.py").write_text(SINK, encoding="utf-8")
+    (folder / "heavy.py").write_text(HEAVY, encoding="utf-8")
+    told = folder / "told.jsonl"
+    yield "slow://any", lambda: [json.loads(line)["event"] for line in told.read_text(encoding="utf-8").splitlines()]
 
 
-def test_events_of_commands(told: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=[third_party, pytest.param(nats, marks=pytest.mark.night)])
+def sink(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
+    """Each sink in turn, as the setting of events, beside the programs."""
+    with contextmanager(request.param)(folder) as (url, told):
+        (folder / "program.py").write_text(PROGRAM, encoding="utf-8")
+        (folder / "inner.py").write_text(INNER.replace("EVENTS", repr(url)), encoding="utf-8")
+        monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.delitem(sys.modules, "program", raising=False)
+        yield url, told
+
+
+def test_events_of_commands(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recorded command, its replay, and a session of a module that is being imported pass their events on."""
-    monkeypatch.setenv("AGENTTAPE_EVENTS", URL)
+    url, told = sink
+    monkeypatch.setenv("AGENTTAPE_EVENTS", url)
     wanted = ["session.started", "call.recorded", "session.ended"]
     assert run(["record", "--cassette", "app", "--", sys.executable, "program.py"]) == 0
     assert told() == wanted
@@ -101,16 +139,15 @@ def test_events_of_commands(told: Callable[[], list[str]], monkeypatch: pytest.M
     assert told() == [*wanted, "session.started", "call.recorded", "session.ended"]
 
 
-def test_events_of_a_run_that_begins_again(
-    told: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, folder: Path
-) -> None:
+def test_events_of_a_run_that_begins_again(sink: Sink, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """`agenttape replay --run` passes its events on: its session opens in the midst of an import."""
+    url, told = sink
     import program  # type: ignore[import-not-found]
 
     with use_cassette("run", mode="all") as cassette:
         cassette.note_input({"city": "Paris"})
         program.weather("Paris")
     shutil.rmtree(folder / "__pycache__", ignore_errors=True)
-    monkeypatch.setenv("AGENTTAPE_EVENTS", URL)
+    monkeypatch.setenv("AGENTTAPE_EVENTS", url)
     assert run(["replay", "--run", "run", "--app", "program:weather"]) == 0
     assert told() == ["session.started", "call.replayed", "session.ended"]
