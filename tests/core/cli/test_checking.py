@@ -276,6 +276,20 @@ def test_a_time_that_is_none(command: Any, stale: Any, folder: Path, created: st
     assert [stale("a.yaml", "--max-age", age)[0] for age in ("20h", "30h")] == [1, 0]
 
 
+def test_what_is_matched(command: Any, folder: Path) -> None:
+    """A request that was edited by hand ends with 1: its fingerprint is another one's; all is read to the last line."""
+    path, files = folder / WEATHER, ("check", "--only", "files")
+    assert (command(*files).code, command(*files, "--json").json["passed"]) == (0, True)
+    text = path.read_text()
+    path.write_text(text.replace("city: Paris", "city: Paris, Texas", 1))
+    ended = command(*files)
+    assert (ended.code, "was edited" in ended.out) == (1, True)
+    assert command(*files, "--json").json["passed"] is False
+    path.write_text(text.replace("status: raised", "status: gone"))  # in its last record
+    ended = command(*files)
+    assert (ended.code, "weather.yaml:" in ended.out) == (3, True)
+
+
 def test_bad_input(command: Any, folder: Path) -> None:
     """An age that is none ends with 2; a cassette that cannot be read ends with 3, beside what was found."""
     assert command("check", "--only", "stale", "--max-age", "soon").code == 2

@@ -33,11 +33,12 @@ def test_each_command_of_a_group_is_listed(group: str) -> None:
 
 @pytest.mark.parametrize("subcommand", [*COMMANDS, *(f"lab {name}" for name in EXPERIMENTS)])
 def test_help(command: Any, subcommand: str) -> None:
-    """Each command takes --json and shows an example, and each experiment takes --report."""
+    """Each command takes --json and shows an example; each experiment takes --report and says what the list says."""
     ended = command(*subcommand.split(), "--help")
     assert ended.code == 0
     assert "--json" in ended.out or subcommand in {"lab", "fleet"}
     assert "--report FILE" in ended.out or not subcommand.startswith("lab ")
+    assert EXPERIMENTS.get(subcommand.removeprefix("lab "), "") in " ".join(ended.out.split())
     assert f"Example: agenttape {subcommand}" in ended.out
 
 

@@ -50,7 +50,7 @@ def cities() -> list[str]:
     return [item.request["arguments"]["city"] for item in open_cassette(CASSETTE).interactions() if item.kind == "tool"]
 
 
-@pytest.mark.parametrize("words", ["list", "accept --all", f"accept {ROME}", "accept look_up#2"])
+@pytest.mark.parametrize("words", ["list", "list --json", "accept --all", f"accept {ROME}", "accept look_up#2"])
 def test_a_file_that_is_damaged(waiting: Path, command: Any, words: str) -> None:
     """A waiting file that can't be read is named, and keeps none of the others from being listed or decided."""
     Path("cassettes/bad.pending.yaml").write_text("agenttape: 2\n---\n: broken\n", "utf-8")

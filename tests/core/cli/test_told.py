@@ -58,6 +58,7 @@ def test_a_lost_asset_hides_one_value(pictured: Path, capsys: pytest.CaptureFixt
         "show --stats pictured --by tool",
         "ls",
         "export pictured",
+        "export pictured --format jsonl",
         "export pictured --format otel --content",
         "diff pictured pictured",
         "check --only coverage pictured",
