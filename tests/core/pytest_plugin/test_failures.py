@@ -150,6 +150,20 @@ def test_a_miss_is_not_hidden_by_a_test_that_skips_itself(project: Project) -> N
             except BaseException:
                 pass
 
+        @pytest.mark.cassette
+        def test_eats():
+            hidden()
+
+        @pytest.mark.cassette
+        def test_skips():
+            hidden()
+            pytest.skip("it did not work out")
+
+        @pytest.mark.cassette
+        def test_gives_up():
+            hidden()
+            pytest.xfail("it never works out")
+
         @pytest.fixture
         def given_up():
             hidden()
@@ -171,13 +185,14 @@ def test_a_miss_is_not_hidden_by_a_test_that_skips_itself(project: Project) -> N
     """)
 
     project.tests(gives_up)
-    for name in ("test_fixture", "TestCase.test_case", "test_without_a_miss"):
+    hiding = ("test_eats", "test_skips", "test_gives_up", "test_fixture", "TestCase.test_case")
+    for name in (*hiding, "test_without_a_miss"):
         with use_cassette(project.path / f"cassettes/test_it/{name}.yaml", mode="all"):
             record_call("call", len, "hi")
     result = project.run()
-    result.assert_outcomes(failed=1, skipped=2, errors=1)
+    result.assert_outcomes(failed=4, skipped=2, errors=1)
     assert result.outlines.count("E   CassetteMissError: ask was called with a request ") == 0
-    assert sum("CassetteMissError: ask was called with a request" in line[:60] for line in result.outlines) == 2
+    assert sum("CassetteMissError: ask was called with a request" in line[:60] for line in result.outlines) == 5
 
 
 def test_a_miss_fails_a_test_of_unittest(project: Project) -> None:
