@@ -23,6 +23,7 @@ from agenttape_core.errors import (
     CassetteFormatError,
     CassetteMissError,
     CassetteNotFoundError,
+    CassetteWriteError,
     ConfigurationError,
     shown_path,
 )
@@ -199,6 +200,20 @@ def test_swallowed_failure_while_recording(world: World) -> None:
             ask(world, "b")
     assert not CASSETTE.exists()
     assert len(leftover_journals(CASSETTE)) == 1
+
+
+def test_cassette_that_cannot_be_written(world: World) -> None:
+    """When the file cannot be replaced the error says where the recording is, and the lock is released."""
+    record(world, "a")
+    with pytest.raises(CassetteWriteError) as caught, use_cassette("c", mode="all"):
+        ask(world, "b")
+        CASSETTE.unlink()
+        CASSETTE.mkdir()
+    (journal,) = leftover_journals(CASSETTE)
+    assert journal.name in str(caught.value) + "".join(getattr(caught.value, "__notes__", []))
+    CASSETTE.rmdir()
+    recover(journal)
+    assert (entries(), is_unlocked()) == (["b"], True)
 
 
 def test_success_clears_up(world: World) -> None:

@@ -510,18 +510,25 @@ def test_a_changed_program_is_not_kept_from_its_end() -> None:
     assert session.report.nondeterminism
 
 
+def sleeps(stop: threading.Event) -> None:
+    """Poll by sleeping."""
+    while not stop.is_set():
+        time.sleep(0.1)
+
+
 def awaits(stop: threading.Event) -> None:
     """Poll by waiting with a timeout."""
     while not stop.wait(0.1):
         pass
 
 
-def test_a_changed_program_beside_a_thread_that_polls_ends() -> None:
+@pytest.mark.parametrize("poll", [sleeps, awaits])
+def test_a_changed_program_beside_a_thread_that_polls_ends(poll: Callable[[threading.Event], None]) -> None:
     """A thread that polls forever in the background doesn't keep a replay that makes fewer calls from its end."""
 
     def run(names: str) -> list[str]:
         stop, world = threading.Event(), Slow()
-        sweeper = threading.Thread(target=awaits, args=(stop,))
+        sweeper = threading.Thread(target=poll, args=(stop,))
         sweeper.start()
         try:
             with ThreadPoolExecutor(len(names)) as pool:

@@ -109,6 +109,25 @@ def in_context(work: Callable[..., None], *args: Any) -> Callable[[], None]:
 
 
 @pytest.mark.slow
+def test_the_schedule_is_not_seen_in_the_file(project: Path) -> None:
+    """Two recordings whose tasks took turns otherwise hold the same calls in the same order."""
+    shapes = []
+    for seed in (1, 2):
+        outside = Outside()
+
+        async def run(seed: int = seed, outside: Outside = outside) -> None:
+            source = random.Random(seed)
+            async with use_cassette(f"schedule-{seed}", mode="once"):
+                await asyncio.gather(*(task(outside, "x", n, {}, source) for n in range(TASKS)))
+
+        asyncio.run(run())
+        items = open_cassette(Path(f"cassettes/schedule-{seed}.yaml")).interactions()
+        shapes.append([(item.number, item.address, item.request) for item in items])
+
+    assert shapes[0] == shapes[1]
+
+
+@pytest.mark.slow
 def test_two_sessions_at_once_keep_their_callers_apart(project: Path) -> None:
     """More than a thousand calls: nothing is lost, doubled or crossed, and any other schedule replays the same."""
 
