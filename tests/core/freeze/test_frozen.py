@@ -47,6 +47,13 @@ def test_scopes_are_counted_apart() -> None:
     assert take(one, "aabb") == take(two, "baba")
 
 
+def test_a_maker_does_not_disturb_another() -> None:
+    """Each maker of a scope has a count of its own."""
+    alone, shared = frozen(), frozen()
+    shared.next_bits("other", 3)
+    assert alone.next_bits("m", 64) == shared.next_bits("m", 64) != shared.next_bits("m", 64)
+
+
 @pytest.mark.parametrize("bits", [0, 1, 7, 8, 32, 53, 256, 257, 1000])
 def test_numbers_come_in_any_size(bits: int) -> None:
     """As many bits as asked and no more, also more than one hash gives; among a few numbers the highest is set."""
