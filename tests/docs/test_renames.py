@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from agenttape_core import Report, errors, results, use_cassette
+from agenttape_core import Report, Variation, errors, results, use_cassette
 from agenttape_core.cli.app import MEANT, agenttape
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.pytest_plugin import TestCassette as Fixture
@@ -95,6 +95,11 @@ def test_names(group: str, name: str, known: Collection[str], again: set[str], e
     assert new
     assert (old - again) & set(known) == set()
     assert new - elsewhere <= set(known)
+
+
+def test_variations() -> None:
+    """What a session varies is said by the new parameters of `Variation`."""
+    assert {"changes", "on_new_call", "order"} <= set(inspect.signature(Variation).parameters)
 
 
 def test_modes() -> None:

@@ -222,7 +222,7 @@ def test_observe_and_replay() -> None:
 
 
 def test_flushed_often() -> None:
-    """Each flush adds to what is written, in order; one without anything new changes nothing."""
+    """Each flush adds to what is written, in order; one without anything new changes nothing; a new one starts anew."""
     world, observation = World(), Observation("runs/one.yaml")
     observation.flush()
     assert not Path("runs").exists()
@@ -235,6 +235,10 @@ def test_flushed_often() -> None:
     cassette = open_cassette("runs/one.yaml")
     assert [(e.number, e.name) for e in cassette.entries] == [(1, "a"), (2, "b"), (3, "a")]
     assert set(cassette.header.volatile.timings) == {1, 2, 3}
+    observation = Observation("runs/one.yaml")
+    ask(observation.session, world, "c")
+    observation.flush()
+    assert names("runs/one.yaml") == ["c"]
 
 
 def test_bad_arguments() -> None:

@@ -360,7 +360,7 @@ def test_bare_strings(option: str) -> None:
         ("ignore", ["a["], r"ignore='a\[' is not a path"),
         ("accept", {"yes"}, "accept"),
         ("redact", ["rule"], r"agenttape_core\.Rule"),
-        ("redact", "yes", r"agenttape_core\.Rule"),
+        *(("redact", wrong, r"agenttape_core\.Rule") for wrong in ("yes", None, 1)),
     ],
 )
 def test_wrong_values(option: str, value: Any, message: str) -> None:

@@ -6,7 +6,9 @@ import asyncio
 import importlib
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -149,6 +151,25 @@ async def test_gathered(face: Face, service: Service) -> None:
                 runs.append(await asyncio.gather(*(ask(client, n) for n in range(6))))
     assert sorted(runs[0]) == [1, 2, 3, 4, 5, 6]
     assert runs[1] == runs[2] == runs[0]
+
+
+@pytest.mark.parametrize("face", [face for face in FACES if not face.is_async], ids=face_id)
+def test_threads(face: Face, service: Service) -> None:
+    """A client that threads share serves each of them its own question."""
+
+    def ask(client: Any, number: int) -> Any:
+        return client.get(service.url + "/echo", params={"n": number}).json()["target"]
+
+    for mode in ("once", "none"):
+        with (
+            use_cassette("c", mode=mode) as session,
+            face.module.Client(transport=face.tape(face.real())) as client,
+            ThreadPoolExecutor(4) as pool,
+        ):
+            asking = [pool.submit(copy_context().run, ask, client, n) for n in range(12)]
+            assert [done.result() for done in asking] == [f"/echo?n={n}" for n in range(12)]
+        assert len(session.interactions) == 12
+        service.stop()
 
 
 async def test_inside_another_boundary(face: Face, service: Service) -> None:

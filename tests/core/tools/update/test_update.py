@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from agenttape_core.schema import IndexRow, Timing
 from agenttape_core.session.call import WATCHERS
 from agenttape_core.tools.budget import Budget
 from agenttape_core.tools.reading import prices
-from agenttape_core.tools.reading.prices import PriceTable
+from agenttape_core.tools.reading.prices import Price, PriceTable
 from agenttape_core.tools.update import Plan, PlannedCall, are_parallel, below
 
 from ...session.world import call
@@ -162,6 +163,21 @@ def unwatched() -> Iterator[None]:
     before, WATCHERS[:] = WATCHERS[:], []
     yield
     WATCHERS[:] = before
+
+
+@pytest.mark.usefixtures("unwatched")
+def test_a_limit_over_several_sessions(agent: Agent) -> None:
+    """The call that would exceed a limit isn't made, even if the program eats the error; earlier sessions count."""
+    budget = Budget(0.05, PriceTable({"m": Price(10, 20)})).watch()
+    agent.questions[1:] = ["B"]
+    with use_cassette("c", mode="update", on_unused="ignore"):
+        agent()
+    before = CASSETTE.read_bytes()
+    agent.questions[1:] = ["C"]
+    refused = pytest.raises(BudgetExceededError, match=r"\$0.0300 of \$0.05 is spent")
+    with refused, use_cassette("c", mode="update"), suppress(BudgetExceededError):
+        agent()
+    assert (agent.asked, CASSETTE.read_bytes(), budget.spent) == (["B"], before, pytest.approx(0.03))
 
 
 @pytest.mark.parametrize("limit", [-1.0, float("nan"), float("inf")])
