@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
+import time
 import types
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -193,3 +194,21 @@ def test_a_wait_in_virtual_time(retrying: Any, tmp_path: Path) -> None:
     with use_cassette(path, pace="virtual"):
         asyncio.run(program())
     assert service.log == ["slept", "p!"]
+
+
+def test_a_sleep_that_is_not_awaited_takes_its_time_for_the_loop(tmp_path: Path) -> None:
+    """A replay skips a sleep that holds up the loop, and code that compares the loop's time with a deadline sees it."""
+    service = Service(0)
+
+    async def program() -> bool:
+        async def held_up() -> bool:
+            deadline = asyncio.get_running_loop().time() + 0.02
+            await service.ask("a")
+            time.sleep(0.05)  # noqa: ASYNC251 - that's what a replay skips
+            return asyncio.get_running_loop().time() > deadline
+
+        service.begin()
+        late, _ = await asyncio.gather(held_up(), service.ask("b"))
+        return late
+
+    assert recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program()), outside=service)

@@ -7,6 +7,7 @@ are skipped: sleeps in the user's code are part of the program.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import AbstractContextManager, ExitStack
 
 from agenttape_core.freeze.callers import calling_frame
 
@@ -39,18 +40,23 @@ def register_backoff(module: str, functions: Collection[str]) -> None:
 
 _ordered: list[Callable[[], bool]] = []
 _passers: list[Callable[[float], Awaitable[None] | None]] = []
+_holders: list[Callable[[float], AbstractContextManager[None]]] = []
 
 
 def register_ordered_sleeps(
-    is_sleep_ordered: Callable[[], bool], passing: Callable[[float], Awaitable[None] | None]
+    is_sleep_ordered: Callable[[], bool],
+    passing: Callable[[float], Awaitable[None] | None],
+    holding_up: Callable[[float], AbstractContextManager[None]],
 ) -> None:
     """Register the functions that can look up the recorded orders of event loops.
 
     `is_sleep_ordered` returns true if a sleep that starts here is part of a recorded order; `passing` returns the
-    function that lets the time of that sleep pass, in its turn and without a real wait, or `None`.
+    function that lets the time of that sleep pass, in its turn and without a real wait, or `None`. A sleep that isn't
+    awaited holds up the loop that runs, inside of `holding_up`.
     """
     _ordered.append(is_sleep_ordered)
     _passers.append(passing)
+    _holders.append(holding_up)
 
 
 def is_sleep_ordered() -> bool:
@@ -62,6 +68,14 @@ def passing(seconds: float) -> Awaitable[None] | None:
     """Return what passes the time of a sleep that is skipped here, in its turn; `None` if it has none."""
     found = (passes(seconds) for passes in _passers)
     return next((each for each in found if each is not None), None)
+
+
+def holding_up(seconds: float) -> AbstractContextManager[object]:
+    """Let a sleep that isn't awaited, inside, take its time for the event loop that it holds up."""
+    held = ExitStack()
+    for holds in _holders:
+        held.enter_context(holds(seconds))
+    return held
 
 
 def is_backing_off() -> bool:

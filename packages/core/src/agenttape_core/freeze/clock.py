@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.freeze.backoff import is_backing_off
+from agenttape_core.freeze.backoff import holding_up, is_backing_off
 from agenttape_core.freeze.callers import calling_module
 from agenttape_core.freeze.frozen_function import FrozenFunction, Replacement
 from agenttape_core.freeze.timed_waits import really_sleep
@@ -68,7 +68,8 @@ def _sleep(frozen: Frozen, real: Real) -> Callable[..., None]:
         begun = frozen.begin_wait()
         is_skipped = frozen.skips_backoff and is_backing_off()
         # One that is skipped takes no time, but others may go on meanwhile, as they did in the recording.
-        really_sleep(_no_time if is_skipped else real, 0 if is_skipped else seconds)
+        with holding_up(seconds):
+            really_sleep(_no_time if is_skipped else real, 0 if is_skipped else seconds)
         if calling_module(_PASSING) != "subprocess":  # which polls, as often as the machine is slow: see `waiting`
             frozen.end_wait(begun, seconds)
 

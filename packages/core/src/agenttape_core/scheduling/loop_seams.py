@@ -20,8 +20,9 @@ import math
 import sys
 from asyncio import Handle, timeouts
 from asyncio.selector_events import BaseSelectorEventLoop
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from functools import wraps
 from importlib.metadata import version
@@ -35,7 +36,7 @@ from agenttape_core.freeze.backoff import register_ordered_sleeps
 from agenttape_core.guard.imports import ImportFinder
 from agenttape_core.locks import Lock
 from agenttape_core.scheduling import generators, task_sets
-from agenttape_core.scheduling.clock import pass_to_end
+from agenttape_core.scheduling.clock import LoopClock, pass_to_end
 from agenttape_core.scheduling.executing import (
     EXECUTING,
     is_in_finalizer,
@@ -291,7 +292,20 @@ def _passing(seconds: float) -> Awaitable[None] | None:
     return pass_to_end(loop, seconds, room.works)
 
 
-register_ordered_sleeps(_is_timer_led, _passing)
+@contextmanager
+def _holding_up(seconds: float) -> Iterator[None]:
+    """Let the clock of the loop that runs come to the end of a sleep inside, which a replay may skip.
+
+    Code compares that clock with its deadlines: LangGraph asks it how much of a step's timeout is left.
+    """
+    loop: Any = asyncio._get_running_loop()  # noqa: SLF001 - public in `asyncio.events`, and it raises nothing
+    end = loop.time() + seconds if isinstance(loop, _Loop) and room_here(loop) is not None else None
+    yield
+    if end is not None and loop.time() < end:
+        LoopClock.of(loop).pass_to(end)
+
+
+register_ordered_sleeps(_is_timer_led, _passing, _holding_up)
 
 
 def _at(real: Callable[..., Any]) -> Callable[..., Any]:
