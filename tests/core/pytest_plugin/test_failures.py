@@ -457,6 +457,89 @@ def test_an_expected_end_is_recorded_again(project: Project, mode: str) -> None:
     project.run("-k", "odd or skipped").assert_outcomes(xfailed=1, skipped=2, deselected=3)
 
 
+UNSURE = """
+import unittest
+
+@pytest.mark.cassette
+def test_gives_up():
+    try:
+        ask(1)
+    except RuntimeError:
+        pytest.xfail("nobody answers")
+
+@pytest.mark.cassette
+@pytest.mark.xfail(raises=Exception)
+def test_named_by_a_base():
+    {}[ask(1)]
+
+@pytest.mark.cassette
+@pytest.mark.xfail
+def test_swallows():
+    try:
+        assert ask(1) == "2"
+    except RuntimeError:
+        assert False
+
+@pytest.mark.cassette
+class TestOfUnittest(unittest.TestCase):
+    @unittest.expectedFailure
+    def test_of_unittest(self):
+        raise KeyError(ask(1))
+"""
+STRICTER = """
+@pytest.mark.cassette(on_error="discard")
+@pytest.mark.xfail
+def test_discards():
+    assert ask(1) == "2"
+
+@pytest.mark.xfail
+class TestOfOneError:
+    @pytest.mark.cassette
+    @pytest.mark.xfail(raises=KeyError)
+    def test_of_one_error(self):
+        assert ask(1) == "2"
+"""
+
+
+@pytest.mark.parametrize(
+    ("tests", "options", "is_outage"),
+    [
+        (UNSURE, [], True),
+        (STRICTER, [], False),
+        (ENDING.partition("@pytest.mark.cassette\ndef")[0], ["--runxfail"], False),
+    ],
+    ids=["an outage", "stricter", "--runxfail"],
+)
+def test_what_may_not_have_been_expected_keeps_the_recording(
+    project: Project, tests: str, options: list[str], is_outage: bool
+) -> None:
+    """A failure that pytest doesn't expect, or that may come of an outage, replaces no recording."""
+    project.tests(tests)
+    project.run("--cassette-mode=once")
+    before = {name: (project.path / "cassettes" / name).read_text("utf-8") for name in project.cassettes()}
+    project.tests(tests.replace("ask(1)", "ask(2)"))
+    if is_outage:
+        project.go_offline()
+    result = project.run("--cassette-mode=update", *options)
+    assert sum(line.startswith("failed, not saved ") for line in result.outlines) == len(before) > 0
+    assert before == {name: (project.path / "cassettes" / name).read_text("utf-8") for name in before}
+
+
+@pytest.mark.skipif(not hasattr(pytest, "RaisesExc"), reason="pytest has it since 8.4")
+def test_an_expected_error_may_be_described(project: Project) -> None:
+    """What pytest's `RaisesExc` matches is expected, so it replaces the recording."""
+    expected = """
+@pytest.mark.cassette
+@pytest.mark.xfail(raises=pytest.RaisesExc(AssertionError, match="2"))
+def test_described():
+    assert ask(1) == "2"
+"""
+    project.tests(expected)
+    project.record()
+    project.tests(expected.replace("ask(1)", "ask(3)"))
+    project.run("--cassette-mode=update").stdout.fnmatch_lines(["updated  *test_described.yaml *"])
+
+
 def test_a_replay_with_something_live_leaves_nothing_beside_the_tests(project: Project) -> None:
     """Its derived cassette is in pytest's cache, that of a failing test too, which leaves no journal."""
     live = dedent("""

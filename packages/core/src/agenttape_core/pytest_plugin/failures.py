@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agenttape_core.session import Report, Session
 
 KEYLESS = "agenttape.keyless"  # the property of a test that failed because a client had no key
-SKIPS = (pytest.skip.Exception, unittest.SkipTest)
+SKIPS = pytest.skip.Exception | unittest.SkipTest
 _OURS = "agenttape_"
 _PLUGIN = "agenttape_core.pytest_plugin"
 _INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib"))
@@ -145,24 +145,49 @@ def is_of_the_test(error: BaseException) -> bool:
     return isinstance(error, AssertionError | pytest.fail.Exception) and not inside
 
 
-def is_expected(item: pytest.Item, error: BaseException, *, is_first: bool) -> bool:
-    """Return whether an error is the outcome of a test: it was skipped, or is marked to fail by such an error.
-
-    If there is a recording already (`is_first` is false), a skip or an odd error may have cut the new one short.
-    """
-    if isinstance(error, SKIPS):
-        return is_first
-    if isinstance(error, pytest.xfail.Exception):
+def is_expected(item: pytest.Item, error: BaseException) -> bool:
+    """Return whether an error is the outcome of a test: it was skipped, or is marked to fail by such an error."""
+    if isinstance(error, SKIPS | pytest.xfail.Exception):
         return True
     if not isinstance(error, Exception | pytest.fail.Exception) or ours_in(error) is not None:
         return False
-    unnamed = object if is_first or is_of_the_test(error) else ()
-    return any(
-        all(condition is True for condition in marker.args)
-        and isinstance(error, marker.kwargs.get("raises") or unnamed)
-        for marker in item.iter_markers("xfail")
-        if marker.kwargs.get("condition", True) is True
+    marker = _expected_by(item)
+    return marker is not None and _matches(marker.kwargs.get("raises") or object, error)
+
+
+def is_expected_again(item: pytest.Item, error: BaseException, session: Session) -> bool:
+    """Return whether an error is the outcome of a test so surely that its recording may replace the one that there is.
+
+    A skip may have cut it short, an error that the marker doesn't name too, and a call that failed may be an outage.
+    Of a test of unittest, only pytest's own error is known, whatever it raised.
+    """
+    marker, of_unittest = _expected_by(item), issubclass(getattr(item, "cls", None) or object, unittest.TestCase)
+    is_told = is_of_the_test(error) or (marker is not None and bool(marker.kwargs.get("raises")))
+    return (
+        is_told
+        and not of_unittest
+        and is_expected(item, error)
+        and all(call.outcome.error is None for call in session.ledger.executed())
     )
+
+
+def _expected_by(item: pytest.Item) -> pytest.Mark | None:
+    """Return the marker by which pytest expects a failure: the first whose condition holds."""
+    for marker in item.iter_markers("xfail") if not item.config.option.runxfail else ():
+        conditions = [*marker.args, marker.kwargs.get("condition", True)]
+        if all(condition is True for condition in conditions):
+            return marker
+        if not all(isinstance(condition, bool) for condition in conditions):  # pytest evaluates texts
+            return None
+    return None
+
+
+def _matches(raises: Any, error: BaseException) -> bool:
+    """Return whether an error is one of a class or some, or what pytest's `RaisesExc` and `RaisesGroup` describe."""
+    if isinstance(raises, type | tuple):
+        return isinstance(error, raises)
+    matches = getattr(raises, "matches", None)
+    return matches is not None and bool(matches(error))
 
 
 def fail_for_miss(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

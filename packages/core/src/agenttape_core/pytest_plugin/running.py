@@ -35,7 +35,7 @@ from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
 from agenttape_core.pytest_plugin.cassette_options import Chosen, chosen_by, mode_of, own_cassette, places_of, too_old
 from agenttape_core.pytest_plugin.claims import claim, refuse_twin
 from agenttape_core.pytest_plugin.costs import prices_of
-from agenttape_core.pytest_plugin.failures import SKIPS, is_expected, is_of_the_test, ours_in
+from agenttape_core.pytest_plugin.failures import SKIPS, is_expected, is_expected_again, is_of_the_test, ours_in
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.naming import FOLDER, safe
 from agenttape_core.pytest_plugin.replayed import AGAIN, REPLAYED
@@ -321,6 +321,11 @@ class Running:
             kept = keep_artifacts(Path(folder), self._cassette, report)
             report.sections.append(("AgentTape", f"the calls of the run are kept in {kept}"))
 
+    def _is_outcome(self, error: BaseException, session: Session) -> bool:
+        if not session.policy.recorded:
+            return is_expected(self._item, error)
+        return "on_error" not in self._block.request.options and is_expected_again(self._item, error, session)
+
     def _close(self, cassette: TestCassette, error: BaseException | None, *, judges: bool = True) -> None:
         self._is_open = False
         prices = prices_of(self._item.config, self._block.in_use.settings)
@@ -331,7 +336,7 @@ class Running:
             caught_by_unittest(self._item).clear()  # a skip gives way to the failure
         # A recording in which the test ended as it is expected to is whole: the next run ends in the same way.
         policy = cassette.session.policy
-        is_whole = error is not None and policy.records and is_expected(self._item, error, is_first=not policy.recorded)
+        is_whole = error is not None and policy.records and self._is_outcome(error, cassette.session)
         broken = None if is_whole else error
         try:
             self._block.__exit__(type(broken) if broken is not None else None, broken, None)
