@@ -349,7 +349,7 @@ KINDS: dict[str, tuple[list[ToolCall], int]] = {
     "another tool": ([NEWS], 1),
     "too often": ([WEATHER, WEATHER], 1),
 }
-"""The calls of a candidate, and how many of them leave the cassette world."""
+"""The calls of a candidate, and how many of them leave the recorded world."""
 
 
 @pytest.fixture
@@ -405,7 +405,7 @@ def test_tools_are_held_still(  # noqa: PLR0917 - fixtures
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What was cassette is replayed, the rest is refused, kept and shown, and the derived cassette has the same end."""
+    """What was recorded is replayed, the rest is refused, kept and shown, and the derived cassette has the same end."""
 
     def replying(*calls: ToolCall) -> Callable[[Sequence[BaseMessage], int], AIMessage]:
         """Return the replies of a model that makes calls in turn, then says what it has read."""

@@ -194,7 +194,7 @@ def test_request_is_documents_query_and_settings(world: World, tmp_path: Path) -
 
 
 def test_parts_of_a_pipeline_are_its_children(world: World, twice: Twice) -> None:
-    """Calls that a compressor makes are recorded below it, and not made on twice.replay."""
+    """Calls that a compressor makes are recorded below it, and not made on replay."""
 
     class Pipeline(BaseDocumentCompressor):
         parts: list[Any]

@@ -15,7 +15,7 @@ from agenttape_langchain import tape
 
 from ..kit.replaying import Twice
 from ..kit.world import World
-from .parts import PARTS, Part, PlainRetriever, PydanticEmbeddings
+from .parts import PARTS, DocumentVectorStore, Part, PlainRetriever, PydanticEmbeddings
 
 each_part = pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
 each_class = pytest.mark.parametrize(
@@ -30,13 +30,15 @@ each_class = pytest.mark.parametrize(
 async def test_each_call_is_recorded_once_and_replayed(
     part: Part, cls: Any, way: str, world: World, twice: Twice
 ) -> None:
-    """However a class implements its interface, each call is one recording, and replays equal with nothing reached."""
+    """However a class implements its interface, each call is recorded once, as it is without a session, and replays."""
     automatic = way != "taped"
 
     def made() -> Any:
         return cls(world=world) if way == "automatic" else tape(cls(world=world))
 
-    await twice.awaited(lambda: part.use(made()), auto=automatic)
+    recorded = await twice.awaited(lambda: part.use(made()), auto=automatic)
+    if cls is not DocumentVectorStore:  # LangChain's `add_texts` loses the items of an iterator; a session keeps them
+        assert recorded == await part.use(cls(world=World()))
     assert tuple(row.kind for row in twice.recording.interactions) == part.kinds
     assert {row.name for row in twice.recording.interactions} == {cls.__name__}
     assert "never-recorded" not in twice.path.read_text()

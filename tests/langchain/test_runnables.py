@@ -31,15 +31,13 @@ from agenttape_langchain import tape
 from agenttape_langchain.runnables import tape_runnable
 
 from ..kit.replaying import Twice
-from .fakes import PlainChat, StreamingChat
+from .fakes import PlainChat, StreamingChat, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from examples.weather_agent.server import OpenAILoopback
-
-    from .fakes import World
 
 
 def shouting(world: World) -> Runnable[Any, Any]:
@@ -103,6 +101,7 @@ async def test_whole_runnable_replays(name: str, world: World, twice: Twice) -> 
     await twice.awaited(lambda: every_call(taped, value), auto=False)
     assert {row.kind for row in twice.recording.interactions} == {"call"}
     assert len(twice.recording.interactions) == 10
+    assert len(await every_call(tape(make(World())), value)) == 8  # outside of sessions it runs
 
 
 def test_runnable_that_begins_no_run(world: World, twice: Twice) -> None:
@@ -352,6 +351,21 @@ def test_alternatives_are_taped(which: str, world: World, tmp_path: Path) -> Non
             taped.invoke("a", config)
         world.gone = True
     assert [row.kind for row in session.interactions] == ["chat"]
+
+
+def test_taped_model_that_is_configured_later_is_taped(world: World, twice: Twice) -> None:
+    """A taped model stays taped where a call sets one of its fields, or chooses an alternative to it."""
+    fields = tape(PlainChat(world=world)).configurable_fields(model_name=ConfigurableField(id="model"))
+    either = tape(PlainChat(world=world)).configurable_alternatives(
+        ConfigurableField(id="which"), other=tape(PlainChat(world=world, model_name="other"))
+    )
+
+    def run() -> list[Any]:
+        set_field = fields.invoke("a", {"configurable": {"model": "set"}})
+        return [set_field, *(either.invoke("a", {"configurable": {"which": which}}) for which in ("default", "other"))]
+
+    twice(run, auto=False)
+    assert [row.request["model"] for row in twice.recording.interactions] == ["set", "fake-1", "other"]
 
 
 def test_fallback_is_taped(world: World, twice: Twice) -> None:

@@ -164,9 +164,6 @@ def test_nested_interrupts(world: World, tmp_path: Path, twice: Twice) -> None:
     assert replayed.facts == recorded.facts
 
 
-# -- agents -----------------------------------------------------------------------------------------------------------
-
-
 # -- the functional API -----------------------------------------------------------------------------------------------
 
 

@@ -254,6 +254,17 @@ def test_broken_midway(form: str, tmp_path: Path, world: World) -> None:
     assert called[0] == called[1]
 
 
+def test_never_read(tmp_path: Path, world: World) -> None:
+    """A stream that is never read is a call too, and its replay reaches nothing."""
+    llm = tape(LeafLLM(world))
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
+            llm.stream_chat(HELLO)
+        world.gone = True
+    assert [replayed.kind for replayed in session.report.replayed] == ["chat"]
+    assert world.trespasses == []
+
+
 def test_storage_grows_with_what_is_new(tmp_path: Path) -> None:
     """A stream of twice the chunks takes about twice the space, although each chunk says all there is so far."""
 

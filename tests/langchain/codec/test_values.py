@@ -113,7 +113,7 @@ VALUES: dict[str, list[Any]] = {
     "any text": [make(text, id=text) for text in STRINGS for make in (AIMessage, AIMessageChunk)],
     "fields that LangChain's messages take beyond their own": [HumanMessage("hi", example=True, weight=(1, 2))],
     "calls that middleware changed in place": [
-        changed(AIMessage("", tool_calls=[CALL]), tool_calls=[{**CALL, "extras": {"signature": b"x"}}]),
+        changed(AIMessage(""), tool_calls=[{**CALL, "type": "tool_call", "extras": {"signature": b"x"}}]),
         changed(AIMessage("", tool_calls=[CALL]), tool_calls=[{"id": "1", "args": {}, "name": "f"}]),
     ],
     "a call whose arguments did not parse": [
@@ -197,8 +197,8 @@ WRITTEN: list[tuple[Any, Any]] = [
     (AIMessage("hi"), {"$message": {"type": "ai", "content": "hi"}}),
     (AIMessage("", tool_calls=[CALL]), {"$message": {"type": "ai", "tool_calls": [CALL]}}),
     (
-        AIMessageChunk(content="", tool_call_chunks=[PART]),
-        {"$message": {"type": "AIMessageChunk", "tool_call_chunks": [PART]}},
+        AIMessageChunk(content="", tool_call_chunks=[{**PART, "args": '{"a": '}]),
+        {"$message": {"type": "AIMessageChunk", "tool_call_chunks": [{**PART, "args": '{"a": '}]}},
     ),
     (chunk("Hel"), {"$chunk": "Hel"}),
     (chunk(), {"$chunk": ""}),
