@@ -10,6 +10,7 @@ import sys
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -113,6 +114,8 @@ def test_wrong_replay_fails_and_shows_where(
     monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
+    for name in [name for name in os.environ if name.startswith("AGENTTAPE_")]:
+        monkeypatch.delenv(name)  # as the story does for good
     story, evidence = import_module("weather_agent.demo"), import_module("weather_agent.evidence")
     runs: list[Any] = []
 
@@ -124,6 +127,7 @@ def test_wrong_replay_fails_and_shows_where(
         return run
 
     monkeypatch.setattr(story, "perform", perform)
+    monkeypatch.setattr(story, "ConnectionCounter", lambda: SimpleNamespace(count=0))  # its audit hook would stay
     monkeypatch.setattr(story, "build_agent", partial(story.build_agent, thinking_s=0))
     code = story.main()
     output, errors = capsys.readouterr()

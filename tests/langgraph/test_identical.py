@@ -58,8 +58,8 @@ class Gathered(TypedDict):
 Calls: TypeAlias = Generator[Call, Any, Any]
 
 
-def streamed(graph: Any, given: Any, **options: Any) -> Call:
-    return call(graph, "stream", given, CONFIG, stream_mode=MODES, subgraphs=True, **options)
+def streamed(graph: Any, given: Any, config: Any = CONFIG, **options: Any) -> Call:
+    return call(graph, "stream", given, config, stream_mode=MODES, subgraphs=True, **options)
 
 
 def state(graph: Any, **options: Any) -> Call:
@@ -239,27 +239,24 @@ def history_of(graph: Any, config: Any = CONFIG) -> list[Any]:
 @pytest.mark.sweep
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 @pytest.mark.parametrize("pattern", [name for name in PATTERNS if name != "timed"])
-def test_patterns(pattern: str, durability: Any, world: World, tmp_path: Path) -> None:
+def test_patterns(pattern: str, durability: Any, world: World, tmp_path: Path, twice: Twice) -> None:
     """Two runs in a thread, a fork by an update and a run from an old checkpoint replay in all that can be seen."""
     make, inputs = PATTERNS[pattern]
 
-    def drive(_: str) -> Any:
+    def drive(_: str) -> Calls:
         graph = make(world)
+        parts = yield streamed(graph, inputs, durability=durability)
+        parts += yield streamed(graph, inputs, durability=durability)
+        states = yield history(graph)
+        forked = yield call(graph, "update_state", states[len(states) // 2].config, None)
+        assert (yield state(graph)).config == forked  # savers take the greatest id for the latest
+        parts += yield streamed(graph, None, forked, durability=durability)
+        known = [each.config for each in (yield history(graph))]
+        parts += yield streamed(graph, None, states[-2].config, durability=durability)
+        assert (yield state(graph)).config not in known
+        return by_task(parts), forked, (yield state(graph)), (yield history(graph))
 
-        def run(given: Any, config: Any = CONFIG) -> list[Any]:
-            return list(graph.stream(given, config, stream_mode=MODES, subgraphs=True, durability=durability))
-
-        parts = [*run(inputs), *run(inputs)]
-        states = history_of(graph)
-        forked = graph.update_state(states[len(states) // 2].config, None)
-        assert graph.get_state(CONFIG).config == forked  # savers take the greatest id for the latest
-        parts += run(None, forked)
-        known = {state.config["configurable"]["checkpoint_id"] for state in history_of(graph)}
-        parts += run(None, states[-2].config)
-        assert graph.get_state(CONFIG).config["configurable"]["checkpoint_id"] not in known
-        return by_task(parts), forked, graph.get_state(CONFIG), history_of(graph)
-
-    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    recorded, replayed = twice(world, tmp_path / "c.yaml", drive)
     assert replayed.facts == recorded.facts
     assert str(replayed.session.report) == f"{len(world.reached)} replayed, 0 recorded"
 
