@@ -37,7 +37,7 @@ def recorded_as_replayed(path: Path, run: Callable[[], T], times: int = 2, outsi
         with use_cassette(path) as replay:
             found = run()
         assert found == recorded
-        assert replay.report.nondeterminism == replay.report.unobserved == ()
+        assert replay.report.nondeterminism == replay.report.entropy == replay.report.unobserved == ()
     return recorded
 
 
