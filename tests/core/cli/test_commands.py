@@ -248,7 +248,8 @@ def test_recover_by_the_name_of_the_cassette(folder: Path, command: Any) -> None
             look_up("Oslo")
             raise ZeroDivisionError
     assert command("cassette", "recover", "weather", "--dry-run").out.endswith("journal can be recovered\n")
-    assert "weather.recovered.yaml" in command("cassette", "recover", "cassettes/weather.yaml").out
+    (recovered,) = command("cassette", "recover", "cassettes/weather.yaml", "--json").json
+    assert recovered["written"].endswith("weather.recovered.yaml")
     assert command("cassette", "recover", "weather").out == "nothing to recover\n"
     assert command("cassette", "recover", "rain").code == 3
     (journal,) = first.parent.glob(".*.journal")
