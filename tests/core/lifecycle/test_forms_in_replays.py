@@ -49,8 +49,11 @@ def test_validators_and_arithmetic_replay(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all"):
         assert program() == f"sent to {MAIL} at 2"
-    text = path.read_text("utf-8")
-    assert not [secret for secret in (MAIL, PHONE, CARD, "4711") if secret in text]
+    _, records = path.read_text("utf-8").split("\n---\n", 1)
+    found = [
+        secret for secret in (MAIL, PHONE, CARD, "4711") if re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", records)
+    ]
+    assert not found, "as a word: random keys and fingerprints may hold four digits"
     with use_cassette(path):
         assert re.fullmatch(r"sent to redacted-email-\w{8}@example\.com at 2", program())
 
