@@ -15,7 +15,7 @@ from agenttape_core.format import volatile_values as stamps_module
 from agenttape_core.format.timings import dump_step_timings, dump_timings, load_step_timings, load_timings
 from agenttape_core.format.volatile_values import stamped
 from agenttape_core.schema import Header, Interaction, Outcome, Step, StepTiming, Timing, Usage, Volatile
-from agenttape_core.storage import open_cassette, write_cassette
+from agenttape_core.storage import convert, open_cassette, write_cassette
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "v2"
 NAMES = pytest.mark.parametrize("name", ["stamps.yaml", "stamps.jsonl"])
@@ -82,6 +82,13 @@ def test_the_golden_files_are_read_and_written(tmp_path: Path, name: str) -> Non
     assert [golden.ids(2), golden.outcome(3)] == [records()[2].ids, records()[3].outcome]  # type: ignore[union-attr]
     write_cassette(tmp_path / name, header(), records())
     assert (tmp_path / name).read_bytes() == (GOLDEN / name).read_bytes()
+
+
+def test_layouts_convert_into_each_other(tmp_path: Path) -> None:
+    """A cassette with stamps is the same one in the other layout, to the byte."""
+    for name, other in (("stamps.yaml", "stamps.jsonl"), ("stamps.jsonl", "stamps.yaml")):
+        convert(GOLDEN / name, tmp_path / other)
+        assert (tmp_path / other).read_bytes() == (GOLDEN / other).read_bytes()
 
 
 def test_what_a_program_chose_is_no_stamp() -> None:
