@@ -90,4 +90,5 @@ class Twice:
         return recorded
 
     def _assert_exact(self) -> None:
-        assert {call.match_rule for call in self.replay.report.replayed} <= {"exact"}
+        expected = {"exact"} if self.recording.report.recorded else set()
+        assert {call.match_rule for call in self.replay.report.replayed} == expected

@@ -118,22 +118,26 @@ async def test_calls_that_never_ended(world: World, handler: TapeCallbackHandler
     assert ("no callback reported its end" in open_call.fidelity_note) == (open_call.status == "open")
 
 
-def test_values_that_cannot_be_recorded(handler: TapeCallbackHandler, caplog: pytest.LogCaptureFixture) -> None:
-    """The error is logged and kept, the run continues, and the cassette shows what it lacks."""
+def test_values_that_cannot_be_recorded(
+    world: World, handler: TapeCallbackHandler, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The error is logged and kept, the run continues, the rest is recorded, and the cassette shows what it lacks."""
 
     @tool
     def connect() -> Any:
         """Connect."""
         return iter(())
 
-    (connect | RunnableLambda(lambda _: "on it goes")).invoke({}, {"callbacks": [handler]})
+    chain = connect | RunnableLambda(lambda _: PlainChat(world=world).invoke("on it goes"))
+    chain.invoke({}, {"callbacks": [handler]})
+    assert [entry.name for entry in open_cassette(handler.path).entries] == ["PlainChat"]
     assert [type(error) for error in handler.errors] == [UnrecordableValueError]
     assert str(handler.path) in caplog.text
     (lost,) = missing(handler)
     assert (lost.name, lost.address) == ("connect", "RunnableSequence/connect")
     assert "it could not be recorded: cannot record the value" in lost.fidelity_note
     with pytest.raises(CassetteMissError, match="it could not be recorded"), use_cassette(handler.path):
-        (connect | RunnableLambda(lambda _: "on it goes")).invoke({})
+        chain.invoke({})
 
 
 def test_a_stream_with_a_hole_is_none(world: World, handler: TapeCallbackHandler) -> None:
