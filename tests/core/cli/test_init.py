@@ -414,6 +414,8 @@ def test_ci_writes_what_the_docs_show(repository: Repository, monkeypatch: pytes
         ["pytest", "--cassette-mode=replay"],
         ["agenttape", "diff"],
     ]
+    assert steps[0]["with"] == {"persist-credentials": False, "fetch-depth": 0}
+    assert steps[-1]["if"] == "${{ !cancelled() && github.event_name == 'pull_request' }}"
     assert "://" not in workflow + configured
 
 

@@ -202,7 +202,7 @@ def test_service_answers_as_the_oracle(cassette: Path) -> None:
         (b'{"tool_name": "a", "args": {"n": 1, "n": 2}}', "/tool", 400),
         (b'{"tool_name": "a", "args": {}, "args_hash": "00"}', "/tool", 400),
         (b'{"tool_name": "a", "args_hash": "00"}', "/tool", 400),
-        (b"[" + b"[]," * 300_000 + b"[]]", "/tool", 400),
+        (b'{"tool_name": "a", "args": {"n": [' + b"[]," * 300_000 + b"[]]}}", "/tool", 400),
         (b"{}", "/other", 404),
         (None, "/other", 404),
     ],
