@@ -7,6 +7,8 @@ import itertools
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agenttape_core.redaction import PSEUDONYM, Redactor
 
@@ -19,6 +21,17 @@ def split(text: str, cuts: list[int]) -> list[str]:
     """Cut a text at positions; pieces may be empty."""
     places = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
     return [text[a:b] for a, b in itertools.pairwise(places)]
+
+
+@pytest.mark.parametrize("text", [TEXT, ARGUMENTS])
+@given(cuts=st.lists(st.integers(min_value=0), max_size=20))
+def test_every_split(text: str, cuts: list[int]) -> None:
+    """However a text is cut, its chunks are joined to what the whole text becomes, and nothing else of them changes."""
+    redactor = Redactor("k")
+    chunks = [{"type": "AIMessageChunk", "content": piece, "id": "lc_run--7"} for piece in split(text, cuts)]
+    redacted = redactor.chunks(chunks)
+    assert "".join(chunk["content"] for chunk in redacted) == redactor.text(text)
+    assert [{**chunk, "content": ""} for chunk in redacted] == [{**chunk, "content": ""} for chunk in chunks]
 
 
 def test_every_single_cut() -> None:

@@ -182,6 +182,13 @@ def test_failed_first_recording(world: World) -> None:
         assert ask(world, "a") == ["a 1"]
 
 
+def test_nothing_is_kept_of_nothing(world: World) -> None:
+    """A run that fails before anything happened leaves no journal."""
+    with pytest.raises(ValueError, match="x"), use_cassette("c", mode="once"):
+        raise ValueError("x")
+    assert files() == []
+
+
 def test_kept_all_the_same(world: World) -> None:
     """With `on_error="keep"` what was recorded becomes the cassette."""
     record(world, "a")

@@ -70,6 +70,15 @@ def test_closed_early_and_asked_whole(world: World) -> None:
         call("m", lambda: "real", CHAT)
 
 
+def test_never_started(world: World) -> None:
+    """A stream that nobody reads from is not executed, and not recorded."""
+    with use_cassette("s", mode="once"):
+        stream("m", lambda: world.pieces("m", PIECES))
+        world.tool("other")
+    assert world.reached == ["other"]
+    assert [entry.name for entry in open_cassette("cassettes/s.yaml").entries] == ["other"]
+
+
 def test_broken_at_once(world: World) -> None:
     """A call that fails before there is a stream is recorded too, plain and async."""
 

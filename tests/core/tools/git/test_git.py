@@ -131,13 +131,15 @@ def streamed(chunk: str, pieces: list[str]) -> str:
 
 
 @pytest.mark.process
-def test_a_diff_imports_no_session(tmp_path: Path) -> None:
+def test_a_diff_imports_no_session(stamped: Path, tmp_path: Path) -> None:
     """A diff starts a process for each side of each file: it imports what a cassette is, and readers of streams."""
-    stamped = tmp_path / "run.yaml"
-    stamped.write_text(streamed("$chat_chunk:\n      content: {}", ["Do", "ne"]), "utf-8")
+    chunks = tmp_path / "chunks.yaml"
+    chunks.write_text(streamed("$chat_chunk:\n      content: {}", ["Do", "ne"]), "utf-8")
     code = (
         "import sys; before = set(sys.modules); from agenttape_core.tools.git.__main__ import main; "
         f"assert main(['textconv', {str(stamped)!r}]) == 0; "
+        "assert not {'pydantic', 'yaml', 'json'} & set(sys.modules) - before; "
+        f"assert main(['textconv', {str(chunks)!r}]) == 0; "
         "parts = {name.split('.')[1] for name in sys.modules if name.startswith('agenttape_core.')}; "
         "assert parts <= "
         "{'errors', 'format', 'garbage', 'lazy_patterns', 'locks', 'named_tuples', 'readers', 'redaction', "
@@ -146,7 +148,7 @@ def test_a_diff_imports_no_session(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout == diffable(stamped)
+    assert done.stdout == diffable(stamped) + diffable(chunks)
 
 
 def test_what_distributions_publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
