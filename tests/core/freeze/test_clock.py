@@ -127,6 +127,15 @@ def test_values_are_real(session: OpenSession) -> None:
     assert {type(value) for value in days} == {REAL["date"]}
 
 
+def test_what_is_taken_inside_is_real_afterwards(session: OpenSession) -> None:
+    """A default factory that a session's code takes is frozen inside and runs after."""
+    with session():
+        now, today = moment.now, date.today
+        assert (now(), today()) == (moment.now(), date.today())
+    assert now() > moment.fromtimestamp(1_700_000_001)
+    assert today() >= now().date() - timedelta(1) > date(2023, 11, 15)
+
+
 def test_the_methods_are_exchanged_and_nothing_else(session: OpenSession) -> None:
     """Every attribute of the two classes but those that tell the moment is untouched inside, and all are after."""
     before = {cls: dict(vars(cls)) for cls in (moment, date)}
