@@ -27,7 +27,7 @@ def log(text: str) -> None:
 
 
 def answer(request: dict[str, Any]) -> None:
-    """Answer a request, and do what the arguments of a tool ask for."""
+    """Answer a request as the arguments of a tool ask for."""
     method, params = request["method"], request.get("params") or {}
     result: dict[str, Any] = {}
     if method == "initialize":
@@ -41,15 +41,26 @@ def answer(request: dict[str, Any]) -> None:
     then = params["arguments"].get("then", "")
     if then == "die":
         os._exit(3)
+    if then == "mute":
+        return
     if then == "babble":
         sys.stdout.write("This is no JSON.\n")
     send(id=request["id"], result={"content": [{"type": "text", "text": f"talked {os.getpid()}"}]})
+    go_on(then)
+
+
+def go_on(then: str) -> None:
+    """Do after an answer what the arguments of a tool ask for."""
     if then == "log":
         log("after the answer")
     for text in SAYINGS if then == "say" else ():
         send(method="notifications/message", params={"level": "info", "data": text})
     if then == "ask":
         send(id="a question", method="ping")
+    if then == "deep":
+        send(method="notifications/message", params={"level": "info", "data": json.loads("[" * 120 + "]" * 120)})
+    if then == "close":
+        os.close(1)
     if then == "leave":
         os._exit(0)
 

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from agenttape_core import boundary, open_cassette, use_cassette
-from agenttape_core.errors import CassetteMissError
+from agenttape_core.errors import CassetteMissError, UnrecordableValueError
 from agenttape_core.mcp import links
 from agenttape_core.storage import recover
 
@@ -365,6 +365,7 @@ def test_one_more_message(talker: Talker, tmp_path: Path) -> None:
         heard = Heard()
         async with talker.connected(logging_callback=heard.log) as client:
             await heard.until("ready")
+            await client.list_tools()  # or the client asks for them beside its first call
             if more:
                 await client.send_roots_list_changed()
                 await heard.until("roots")
@@ -441,6 +442,37 @@ def test_a_server_that_dies_during_parallel_requests(talker: Talker, tmp_path: P
 
     for number in range(4):
         is_equal(tmp_path / f"dies{number}.yaml", talker, program)
+
+
+def test_a_server_that_ends_its_output_while_a_request_waits(talker: Talker, tmp_path: Path) -> None:
+    """The request that waits ends, and so does one that comes later."""
+
+    async def program() -> list[Any]:
+        async with talker.connected() as client:
+            await client.list_tools()  # or the client asks for them beside its first call
+
+            async def rest() -> list[str]:
+                return [await talk(client, "close"), await talk(client)]
+
+            return await asyncio.gather(talk(client, "mute"), rest())
+
+    muted, (answered, late) = is_equal(tmp_path / "ends.yaml", talker, program)
+    assert answered.startswith("talked")
+    assert "losed" in muted
+    assert "losed" in late
+
+
+def test_a_message_that_cannot_be_recorded(talker: Talker, tmp_path: Path) -> None:
+    """It raises, and the client doesn't wait for it forever."""
+
+    async def program() -> None:
+        heard = Heard()
+        async with talker.connected(logging_callback=heard.log) as client:
+            await talk(client, "deep")
+            await heard.until("[[")
+
+    with pytest.raises(UnrecordableValueError), use_cassette(tmp_path / "deep.yaml", mode="all"):
+        asyncio.run(program())
 
 
 @pytest.mark.parametrize("then", ["die", "leave"])

@@ -41,6 +41,7 @@ class Connection:
         self._holding, self._receiving = anyio.CancelScope(), anyio.CancelScope()
         self._closing = asyncio.Event()
         self._holder: asyncio.Task[None] | None = None
+        self._has_gone = False
         self._greeting: list[Any] = []
         self._awaited: dict[Any, asyncio.Future[dict[str, Any]]] = {}
 
@@ -112,6 +113,8 @@ class Connection:
         if way_of(message) != "request":
             return None
         answer = self._awaited[id_of(message)] = asyncio.get_running_loop().create_future()
+        if self._has_gone:
+            answer.set_result(CLOSED)
         return answer
 
     async def _send(self, message: Any) -> None:
@@ -172,6 +175,7 @@ class Connection:
                 await self._arrived(message)
             elif not answer.done():
                 answer.set_result(answer_of(message))
+        self._has_gone = True
         waiting = [answer for answer in self._awaited.values() if not answer.done()]
         for answer in waiting:
             answer.set_result(CLOSED)

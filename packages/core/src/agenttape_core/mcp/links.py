@@ -114,6 +114,7 @@ class _Link:
         self._tasks: set[asyncio.Task[None]] = set()
         self._sending: set[asyncio.Task[None]] = set()
         self._calls: dict[Any, _Sent] = {}  # the requests that the server is working on, by their ids
+        self._has_gone = False
         self._waiting = 0  # the number of requests that the client awaits
         self._stream = Stream(session, server)
         self._of_recording: set[Any] = set()  # the ids of recorded requests of the server, whose answers are dropped
@@ -222,11 +223,12 @@ class _Link:
             self._waiting -= 1
         self._stream.follows(session_call)
         if answer == CLOSED:
-            if not self._waiting:  # or the client would leave while answers are still to come
-                self._to_client.close()
+            self._has_gone = True
         else:
             tools.learn(method, answer)
             self._deliver(response(answer, request_id))
+        if self._has_gone and not self._waiting:  # or the client would leave while answers are still to come
+            self._to_client.close()
 
     def _forget(self, request_id: Any) -> None:
         self.connection.forget(request_id)

@@ -219,7 +219,10 @@ class ReplayedStream(Stream):
         """Note that the recording of the connection is another one now."""
         number = self._call.recording
         item = self._session.source.interaction(number)
-        outcome = item.outcome.model_copy(update={"chunks": self._now})
+        update = {"chunks": self._now}
+        if item.outcome.ended == "raised" and not any(map(_is_failure, self._now)):
+            update |= {"ended": "exhausted", "error": None}
+        outcome = item.outcome.model_copy(update=update)
         self._session.ledger.again[number] = item.model_copy(update={"outcome": outcome})
 
     def _repeat(self, place: str) -> None:

@@ -358,8 +358,13 @@ class _Coming:
         self._key = room.offer(base, self._handle)
 
     def _comes(self) -> None:
-        self._come()
-        self._ends(has_come=True)
+        try:
+            self._come()
+        except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
+            if not self._over.done():
+                self._over.set_exception(error)
+        else:
+            self._ends(has_come=True)
 
     async def has_come(self) -> bool:
         """Wait for that; return false if it's withdrawn before."""
