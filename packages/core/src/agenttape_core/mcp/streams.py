@@ -219,7 +219,7 @@ class ReplayedStream(Stream):
         """Note that the recording of the connection is another one now."""
         number = self._call.recording
         item = self._session.source.interaction(number)
-        update = {"chunks": self._now}
+        update: dict[str, Any] = {"chunks": self._now}
         if item.outcome.ended == "raised" and not any(map(_is_failure, self._now)):
             update |= {"ended": "exhausted", "error": None}
         outcome = item.outcome.model_copy(update=update)
