@@ -12,8 +12,10 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.agents import AgentAction, AgentFinish
 from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
+from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.outputs import LLMResult
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from tenacity import Future, RetryCallState, Retrying
@@ -22,7 +24,7 @@ from agenttape_core import open_cassette, use_cassette
 from agenttape_langchain import TapeCallbackHandler
 
 from .fakes import NativeChat, PlainChat, StreamingChat, World, calling, numbered
-from .parts import BatchingText, PlainRetriever, StreamingText
+from .parts import BatchingText, StreamingText
 
 QUESTION = {"messages": [("user", "Rain?")]}
 
@@ -185,7 +187,16 @@ def test_large_output_is_left_out(world: World, handler: TapeCallbackHandler) ->
 
 async def test_retrievers_and_text_models_replay(world: World, handler: TapeCallbackHandler) -> None:
     """Searches, prompts alone and in batches, streams: what was observed is what a session records, and is replayed."""
-    shelf, scribe = PlainRetriever(world=world), StreamingText(world=world)
+
+    class Shelf(BaseRetriever):
+        """Has no settings, as an observer doesn't see them."""
+
+        world: Any
+
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            return [Document(f"page {self.world.reach('shelf')} on {query}")]
+
+    shelf, scribe = Shelf(world=world), StreamingText(world=world)
 
     async def run(config: Any) -> list[Any]:
         return [

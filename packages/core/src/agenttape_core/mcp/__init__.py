@@ -7,7 +7,7 @@ In a replay no process is started and no connection made, until a request must r
 
 - `automatic`: replaces each transport of the package by a recorded one.
 - `links`: one connection, and what becomes of each request on it.
-- `streams`: what a server sends between requests, recorded and replayed.
+- `streams`: messages that a server sends between requests, recorded and replayed.
 - `connections`: the real connection to a server.
 - `wire`: messages as plain data and back, the comparable form of a request, and the answers that replace a server's.
 - `_compat`: the parts of the package's internals that this uses.

@@ -48,11 +48,11 @@ class Stream:
         """Connect, or replay that. Raises the error of the transport."""
 
     def follows(self, call: SessionCall) -> None:
-        """Note that a call has been answered: what comes now follows it."""
+        """Note that a call has been answered: later messages follow it."""
         self._after = _place(call.position.address, call.request.fingerprint)
 
     def leaves(self) -> None:
-        """Note that the client has left: what comes now follows that."""
+        """Note that the client has left: later messages follow that."""
         self._after = _LEAVING
 
     async def comes(self, _plain: Plain, deliver: Callable[[], object]) -> None:
