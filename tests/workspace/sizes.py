@@ -34,6 +34,7 @@ FACES = (
 def measured() -> dict[str, dict[str, int]]:
     """Return all figures, by table and name."""
     files = {package: sorted((ROOT / "packages" / package / "src").rglob("*.py")) for package in PACKAGES}
+    files["tests"] = sorted((ROOT / "tests").rglob("*.py"))
     files |= {f"core/{room}": [file for file in files["core"] if room in file.parts] for room in KERNEL}
     return {
         "lines": {name: sum(len(_text(path).splitlines()) for path in paths) for name, paths in files.items()},

@@ -57,7 +57,7 @@ _UNSEEN = {
     ),
     "%": Lazy(r"%(?P<percent>2[267]|3[ADad])"),
 }
-"""Text that a terminal or a browser does not show, also as JSON and programs escape it, by the character it may begin with.
+"""Text that a terminal or a browser does not show, also as JSON and programs escape it, by its first character.
 
 A pattern that begins with one character is searched for three times as fast as one that begins with any of some.
 """
