@@ -458,7 +458,16 @@ def test_an_expected_end_is_recorded_again(project: Project, mode: str) -> None:
 
 
 UNSURE = """
-import unittest
+import asyncio, contextlib, unittest
+from pathlib import Path
+from agenttape_core import boundary
+
+def offline():
+    return Path(__file__).with_name("offline").exists()
+
+@boundary
+async def slow(_):
+    await asyncio.sleep(9 if offline() else 0)
 
 @pytest.mark.cassette
 def test_gives_up():
@@ -481,6 +490,20 @@ def test_swallows():
         assert False
 
 @pytest.mark.cassette
+def test_asks_no_more():
+    if offline():
+        pytest.xfail("not now")
+    assert ask(1) == "2"
+
+@pytest.mark.cassette
+@pytest.mark.xfail
+def test_waits_in_vain():
+    asked = None
+    with contextlib.suppress(TimeoutError):
+        asked = asyncio.run(asyncio.wait_for(slow(ask(1)), 0.01 if offline() else 9))
+    assert asked == "2"
+
+@pytest.mark.cassette
 class TestOfUnittest(unittest.TestCase):
     @unittest.expectedFailure
     def test_of_unittest(self):
@@ -497,6 +520,11 @@ class TestOfOneError:
     @pytest.mark.cassette
     @pytest.mark.xfail(raises=KeyError)
     def test_of_one_error(self):
+        assert ask(1) == "2"
+
+    @pytest.mark.cassette
+    @pytest.mark.xfail(True, False, raises=KeyError, reason="one of them holds")
+    def test_of_two_conditions(self):
         assert ask(1) == "2"
 """
 
@@ -521,7 +549,8 @@ def test_what_may_not_have_been_expected_keeps_the_recording(
     if is_outage:
         project.go_offline()
     result = project.run("--cassette-mode=update", *options)
-    assert sum(line.startswith("failed, not saved ") for line in result.outlines) == len(before) > 0
+    assert not [line for line in result.outlines if line.startswith(("recorded ", "updated "))]
+    assert sum(line.startswith("failed, not saved ") for line in result.outlines) >= len(before) - 1 > 0
     assert before == {name: (project.path / "cassettes" / name).read_text("utf-8") for name in before}
 
 

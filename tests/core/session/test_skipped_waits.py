@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
 import sys
 import time
 import types
@@ -196,19 +197,35 @@ def test_a_wait_in_virtual_time(retrying: Any, tmp_path: Path) -> None:
     assert service.log == ["slept", "p!"]
 
 
-def test_a_sleep_that_is_not_awaited_takes_its_time_for_the_loop(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("held", "limit"),
+    [
+        (lambda: time.sleep(0.05), 0.02),
+        (lambda: subprocess.run(["sleep", "0.4"], timeout=9, check=True), 0.7),
+    ],
+    ids=["a sleep", "sleeps between looks at a process"],
+)
+def test_a_sleep_that_is_not_awaited_takes_its_time_for_the_loop(
+    tmp_path: Path, held: Callable[[], object], limit: float
+) -> None:
     """A replay skips a sleep that holds up the loop, and code that compares the loop's time with a deadline sees it."""
     service = Service(0)
 
     async def program() -> bool:
         async def held_up() -> bool:
-            deadline = asyncio.get_running_loop().time() + 0.02
+            deadline = asyncio.get_running_loop().time() + limit
             await service.ask("a")
-            time.sleep(0.05)  # noqa: ASYNC251 - that's what a replay skips
+            held()
             return asyncio.get_running_loop().time() > deadline
 
         service.begin()
         late, _ = await asyncio.gather(held_up(), service.ask("b"))
         return late
 
-    assert recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program()), outside=service)
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = asyncio.run(program())
+    service.gone = True
+    for _ in range(2):
+        with use_cassette(tmp_path / "c.yaml", allow_hosts={"subprocess"}) as replay:
+            assert asyncio.run(program()) == recorded
+        assert replay.report.nondeterminism == ()

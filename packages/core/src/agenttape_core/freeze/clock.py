@@ -68,9 +68,10 @@ def _sleep(frozen: Frozen, real: Real) -> Callable[..., None]:
         begun = frozen.begin_wait()
         is_skipped = frozen.skips_backoff and is_backing_off()
         # One that is skipped takes no time, but others may go on meanwhile, as they did in the recording.
-        with holding_up(seconds):
+        is_poll = calling_module(_PASSING) == "subprocess"  # as often as the machine is slow: see `waiting`
+        with holding_up(0 if is_poll else seconds):
             really_sleep(_no_time if is_skipped else real, 0 if is_skipped else seconds)
-        if calling_module(_PASSING) != "subprocess":  # which polls, as often as the machine is slow: see `waiting`
+        if not is_poll:
             frozen.end_wait(begun, seconds)
 
     return sleep

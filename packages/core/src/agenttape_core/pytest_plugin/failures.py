@@ -158,27 +158,25 @@ def is_expected(item: pytest.Item, error: BaseException) -> bool:
 def is_expected_again(item: pytest.Item, error: BaseException, session: Session) -> bool:
     """Return whether an error is the outcome of a test so surely that its recording may replace the one that there is.
 
-    A skip may have cut it short, an error that the marker doesn't name too, and a call that failed may be an outage.
-    Of a test of unittest, only pytest's own error is known, whatever it raised.
+    A skip may have cut it short, an error that the marker doesn't name too; an outage may be why it made no call, or
+    why one failed or was given up. For a test of unittest, only pytest's own error is known, whatever it raised.
     """
     marker, of_unittest = _expected_by(item), issubclass(getattr(item, "cls", None) or object, unittest.TestCase)
     is_told = is_of_the_test(error) or (marker is not None and bool(marker.kwargs.get("raises")))
-    return (
-        is_told
-        and not of_unittest
-        and is_expected(item, error)
-        and all(call.outcome.error is None for call in session.ledger.executed())
-    )
+    outcomes = [call.outcome for call in session.ledger.executed()]
+    is_whole = bool(outcomes) and not any(one.has_failed or one.given_up is not None for one in outcomes)
+    return is_told and is_whole and not of_unittest and is_expected(item, error)
 
 
 def _expected_by(item: pytest.Item) -> pytest.Mark | None:
-    """Return the marker by which pytest expects a failure: the first whose condition holds."""
-    for marker in item.iter_markers("xfail") if not item.config.option.runxfail else ():
-        conditions = [*marker.args, marker.kwargs.get("condition", True)]
-        if all(condition is True for condition in conditions):
-            return marker
+    """Return the marker by which pytest expects a failure: the first of which a condition holds, if it has some."""
+    ignores = getattr(item.config.option, "runxfail", True)  # without its plugin, no failure is expected
+    for marker in () if ignores else item.iter_markers("xfail"):
+        conditions = [marker.kwargs["condition"]] if "condition" in marker.kwargs else list(marker.args)
         if not all(isinstance(condition, bool) for condition in conditions):  # pytest evaluates texts
             return None
+        if any(conditions) or not conditions:
+            return marker
     return None
 
 

@@ -296,10 +296,12 @@ def _passing(seconds: float) -> Awaitable[None] | None:
 def _holding_up(seconds: float) -> Iterator[None]:
     """Let the clock of the loop that runs come to the end of a sleep inside, which a replay may skip.
 
-    Code compares that clock with its deadlines: LangGraph asks it how much of a step's timeout is left.
+    Code compares that clock with its deadlines: LangGraph asks it how much of a step's timeout is left. With `pace`,
+    calls move the clock.
     """
     loop: Any = asyncio._get_running_loop()  # noqa: SLF001 - public in `asyncio.events`, and it raises nothing
-    end = loop.time() + seconds if isinstance(loop, _Loop) and room_here(loop) is not None else None
+    room = room_here(loop) if isinstance(loop, _Loop) else None
+    end = loop.time() + seconds if room is not None and room.session().scheduler.passes_time else None
     yield
     if end is not None and loop.time() < end:
         LoopClock.of(loop).pass_to(end)
