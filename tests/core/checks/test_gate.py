@@ -208,7 +208,7 @@ CANARY = "kanarienvogel"
 
 
 def test_no_byte_of_a_prompt(command: Any) -> None:
-    """With --redact-prompts, no word or sign of a prompt or of instructions stands in any report or export."""
+    """With --redact-prompts, no report or export has a word or character of a prompt or of instructions."""
     with use_cassette(Path("canary.yaml"), mode="all"):
         support(f"Is x7 {CANARY}?", f"x7-{CANARY.upper()}: yes, {CANARY}s; {{}}")
         ask("gpt-5", [{"role": "system", "content": "Be brief!"}, {"role": "user", "content": f"{CANARY}?"}], "Yes.")

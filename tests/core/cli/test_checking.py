@@ -189,7 +189,7 @@ def stale(command: Any, folder: Path) -> Any:
 
 @pytest.mark.parametrize("age", ["90", "90d", "12w", "2100h"])
 def test_age(stale: Any, folder: Path, age: str) -> None:
-    """A cassette may be as old as it is said, in hours, days or weeks; without a limit, of any age."""
+    """A cassette may be as old as the option allows, in hours, days or weeks, and of any age without it."""
     old, new = aged(folder / "old.yaml", 99), aged(folder / "new.yaml", 80)
     assert stale(old, new, "--max-age", age) == (1, [(old, "age", "recorded 99 days ago")])
     assert stale(old, new) == (0, [])

@@ -140,7 +140,7 @@ HOLDERS = {
 
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_holder_is_found(module: Any, holder: str, tmp_path: Path) -> None:
-    """A date that is a date, or stands in a dict, a default, a class, an object or a closure, is found as well."""
+    """A date is also found in a dict, a default, a class, an object or a closure."""
     prompts = module(HOLDERS[holder])
     (said,) = recorded(tmp_path / "c.yaml", prompts.text)
     assert f"own_prompts.{holder}" in said
@@ -167,7 +167,7 @@ def test_date_of_a_function_is_no_matter(module: Any, tmp_path: Path) -> None:
 
 
 def test_date_in_the_name_of_a_log_is_no_matter(module: Any, tmp_path: Path) -> None:
-    """A function's date is no module's, though a path, a banner or an id of the module holds the same one."""
+    """A date of a function isn't taken for the module's, even if a path, banner or id there has the same one."""
     prompts = module(
         f"""
         LOG = {TODAY}.strftime('logs/%Y-%m-%d.log')

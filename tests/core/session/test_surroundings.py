@@ -190,7 +190,7 @@ def test_an_address_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_texts_that_interactions_hold(tmp_path: Path) -> None:
-    """A step that repeats texts refers to the long ones of interactions; what else there is stays as it is."""
+    """A step refers to long texts of interactions instead of repeating them; the rest doesn't change."""
     path = tmp_path / "c.yaml"
     output = {"said": [LONG, "short", LONG + "?"]}
     with use_cassette(path, mode="all") as session:
