@@ -75,6 +75,7 @@ MOCKED = "has a model answer with a mock; a recording refuses it"
 DOWNLOADS = "is expected to fail, as it may not download a file; a replay reports the attempt, too"
 MANY = "makes six thousand calls at once, each of which is recorded on its own, and takes too long"
 RESTS = "counts what was collected after three empty steps; a session closes what a program left once its loop rests"
+SECONDS = "passes from some moments of a second on only, even plainly: SQLite's clock counts whole ones"
 SUITES = (
     Suite("langgraph-swarm", "0.1.0", left_out={}, known={}),
     Suite("langgraph-supervisor", "0.0.31", left_out={}, known={"test_supervisor_basic_workflow": BY_TYPE}),
@@ -117,7 +118,10 @@ SUITES = (
         "langgraph-checkpoint-sqlite",
         "3.1.2",
         left_out={"tests/test_conformance_delta.py": "needs a package that is not distributed"},
-        known={"test_large_batches_async": MANY},
+        known={
+            "test_large_batches_async": MANY,
+            **dict.fromkeys(("test_ttl_refresh", "test_async_asearch_refresh_ttl"), SECONDS),
+        },
     ),
     Suite(
         "langchain-openai",
