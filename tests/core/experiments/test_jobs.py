@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import thread as pools
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -254,6 +254,38 @@ def test_what_does_not_keep_anything(cassette: Path) -> None:
         faults(answer, cassette, on_run=after(1))
     with pytest.raises(ConfigurationError, match="not a report of this experiment as JSON"):
         faults(answer, cassette, resume=cassette)
+
+
+@pytest.mark.parametrize("runs_before_the_end", [True, False])
+def test_interrupted_start_of_a_thread(monkeypatch: pytest.MonkeyPatch, runs_before_the_end: bool) -> None:
+    """Work in a thread whose start Ctrl-C interrupts has ended when the block has, or never begins."""
+    taken, left = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+    seen: list[bool] = []
+    start, take = threading.Thread.start, Future.set_running_or_notify_cancel
+
+    def start_interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        threads.append(thread)
+        taken.wait()
+        raise KeyboardInterrupt
+
+    def held_before(future: Future[None]) -> bool:
+        taken.set()
+        return left.wait() and take(future)
+
+    def work(_: int) -> None:
+        taken.set()
+        seen.append(left.wait(0.1))  # long enough for a block that doesn't wait for it
+
+    monkeypatch.setattr(threading.Thread, "start", start_interrupted)
+    if not runs_before_the_end:
+        monkeypatch.setattr(Future, "set_running_or_notify_cancel", held_before)
+    with pytest.raises(KeyboardInterrupt), Jobs(2) as jobs:
+        list(jobs.each(work, [1]))
+    left.set()
+    threads[0].join()
+    assert seen == [False] * runs_before_the_end
 
 
 @dataclass(frozen=True, slots=True)

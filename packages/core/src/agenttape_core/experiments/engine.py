@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import closing
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from dataclasses import dataclass, fields
 from itertools import chain
+from threading import Semaphore
 from typing import Generic, Protocol, Self, TypeVar
 
 from agenttape_core.errors import ConfigurationError
@@ -76,10 +77,11 @@ def independent(variations: Iterable[Variation]) -> list[Variation]:
 
 
 class Jobs:
-    """Work in parallel, in threads. At the end of the block, what hasn't begun is given up."""
+    """Work in parallel, in threads. At the end of the block, what hasn't begun is given up, and the rest awaited."""
 
     def __init__(self, count: int) -> None:
         self._pool = ThreadPoolExecutor(count, "agenttape-jobs") if count > 1 else None
+        self._count, self._free, self._is_over = count, Semaphore(count), False
 
     def __enter__(self) -> Self:
         return self
@@ -87,12 +89,23 @@ class Jobs:
     def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+            # A thread that the pool was starting when Ctrl-C came isn't known to it: wait for its work, too.
+            self._is_over = True
+            for _permit in range(self._count):
+                self._free.acquire()
+            self._free.release(self._count)
+
+    def _do(self, context: Context, work: Callable[[Item], Answer], one: Item) -> Answer:
+        with self._free:
+            if self._is_over:
+                raise CancelledError
+            return context.run(work, one)
 
     def each(self, work: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
         """Return the answers of a function for several items, in their order."""
         if self._pool is None:
             return map(work, items)
-        begun = [self._pool.submit(copy_context().run, work, one) for one in items]
+        begun = [self._pool.submit(self._do, copy_context(), work, one) for one in items]
         return (one.result() for one in begun)
 
 
