@@ -7,9 +7,10 @@ are skipped: sleeps in the user's code are part of the program.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, nullcontext
 
 from agenttape_core.freeze.callers import calling_frame
+from agenttape_core.named_tuples import NamedTuple
 
 _RETRYING = frozenset({"tenacity", "tenacity._utils", "tenacity.nap", "tenacity.asyncio"})
 """A library of retries: whose the sleep is, is decided by who uses it."""
@@ -38,44 +39,34 @@ def register_backoff(module: str, functions: Collection[str]) -> None:
     _places[module] = frozenset(functions)
 
 
-_ordered: list[Callable[[], bool]] = []
-_passers: list[Callable[[float], Awaitable[None] | None]] = []
-_holders: list[Callable[[float], AbstractContextManager[None]]] = []
+class OrderedSleeps(NamedTuple):
+    """Functions that can look up the recorded orders of event loops."""
+
+    is_ordered: Callable[[], bool]
+    """Returns true if a sleep that starts here is part of a recorded order."""
+    passing: Callable[[float], Awaitable[None] | None]
+    """Returns what passes the time of a sleep that is skipped here, in its turn; `None` if it has none."""
+    holding_up: Callable[[float], AbstractContextManager[None]]
+    """Lets a sleep that isn't awaited, inside, take its time for the event loop that it holds up."""
 
 
-def register_ordered_sleeps(
-    is_sleep_ordered: Callable[[], bool],
-    passing: Callable[[float], Awaitable[None] | None],
-    holding_up: Callable[[float], AbstractContextManager[None]],
-) -> None:
-    """Register the functions that can look up the recorded orders of event loops.
+_ordered = OrderedSleeps(lambda: False, lambda _: None, lambda _: nullcontext())
 
-    `is_sleep_ordered` returns true if a sleep that starts here is part of a recorded order; `passing` returns the
-    function that lets the time of that sleep pass, in its turn and without a real wait, or `None`. A sleep that isn't
-    awaited holds up the loop that runs, inside of `holding_up`.
-    """
-    _ordered.append(is_sleep_ordered)
-    _passers.append(passing)
-    _holders.append(holding_up)
+
+def register_ordered_sleeps(ordered: OrderedSleeps) -> None:
+    """Register the functions that can look up the recorded orders of event loops."""
+    global _ordered  # noqa: PLW0603 - there is one scheduler
+    _ordered = ordered
+
+
+def ordered_sleeps() -> OrderedSleeps:
+    """Return the functions that can look up the recorded orders of event loops."""
+    return _ordered
 
 
 def is_sleep_ordered() -> bool:
     """Return True if a sleep that starts here, in an event loop, is part of a recorded order."""
-    return any(knows() for knows in _ordered)
-
-
-def passing(seconds: float) -> Awaitable[None] | None:
-    """Return what passes the time of a sleep that is skipped here, in its turn; `None` if it has none."""
-    found = (passes(seconds) for passes in _passers)
-    return next((each for each in found if each is not None), None)
-
-
-def holding_up(seconds: float) -> AbstractContextManager[object]:
-    """Let a sleep that isn't awaited, inside, take its time for the event loop that it holds up."""
-    held = ExitStack()
-    for holds in _holders:
-        held.enter_context(holds(seconds))
-    return held
+    return _ordered.is_ordered()
 
 
 def is_backing_off() -> bool:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.freeze.backoff import holding_up, is_backing_off
+from agenttape_core.freeze.backoff import is_backing_off, ordered_sleeps
 from agenttape_core.freeze.callers import calling_module
 from agenttape_core.freeze.frozen_function import FrozenFunction, Replacement
 from agenttape_core.freeze.timed_waits import really_sleep
@@ -69,7 +69,7 @@ def _sleep(frozen: Frozen, real: Real) -> Callable[..., None]:
         is_skipped = frozen.skips_backoff and is_backing_off()
         # One that is skipped takes no time, but others may go on meanwhile, as they did in the recording.
         is_poll = calling_module(_PASSING) == "subprocess"  # as often as the machine is slow: see `waiting`
-        with holding_up(0 if is_poll else seconds):
+        with ordered_sleeps().holding_up(0 if is_poll else seconds):
             really_sleep(_no_time if is_skipped else real, 0 if is_skipped else seconds)
         if not is_poll:
             frozen.end_wait(begun, seconds)

@@ -6,7 +6,7 @@ import asyncio
 import types
 from typing import Any, TypeVar, cast
 
-from agenttape_core.freeze.backoff import is_backing_off, is_sleep_ordered, passing
+from agenttape_core.freeze.backoff import is_backing_off, ordered_sleeps
 from agenttape_core.freeze.frozen_function import current
 
 T = TypeVar("T")
@@ -28,11 +28,12 @@ async def sleep_and_pass(delay: float, result: T) -> T:
     frozen = current()
     is_skipped = frozen is not None and frozen.skips_backoff and delay > 0 and is_backing_off()
     begun = frozen.begin_wait() if frozen is not None and delay > 0 else None
-    skipped = passing(delay) if is_skipped else None
+    skipped = ordered_sleeps().passing(delay) if is_skipped else None
     if skipped is not None:
         await skipped
     else:
-        await _REAL(0 if is_skipped and not is_sleep_ordered() else delay)  # other tasks have their turn even so
+        # Other tasks have their turn even if it's skipped.
+        await _REAL(0 if is_skipped and not ordered_sleeps().is_ordered() else delay)
     if frozen is not None and begun is not None:
         frozen.end_wait(begun, delay)
     return result

@@ -32,7 +32,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from agenttape_core.freeze import gc_state
-from agenttape_core.freeze.backoff import register_ordered_sleeps
+from agenttape_core.freeze.backoff import OrderedSleeps, register_ordered_sleeps
 from agenttape_core.guard.imports import ImportFinder
 from agenttape_core.locks import Lock
 from agenttape_core.scheduling import generators, task_sets
@@ -307,7 +307,7 @@ def _holding_up(seconds: float) -> Iterator[None]:
         LoopClock.of(loop).pass_to(end)
 
 
-register_ordered_sleeps(_is_timer_led, _passing, _holding_up)
+register_ordered_sleeps(OrderedSleeps(_is_timer_led, _passing, _holding_up))
 
 
 def _at(real: Callable[..., Any]) -> Callable[..., Any]:
