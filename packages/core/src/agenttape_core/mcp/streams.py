@@ -5,6 +5,7 @@ from __future__ import annotations
 from asyncio import CancelledError, Task
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine
+from itertools import chain
 from typing import Any
 
 from agenttape_core.integration import ExecutedCall, Plain, Session, SessionCall, Slot, awaited, note_side_effect
@@ -153,14 +154,14 @@ class ReplayedStream(Stream):
         self._pass_on, self._fail, self._begin = pass_on, fail, begin
         self._paced = call.paced()
         outcome = call.outcome()
-        self._recorded: list[Any] = list(outcome.chunks or [])
-        if outcome.ended == "raised" and not any(map(_is_failure, self._recorded)):  # as earlier versions recorded it
-            self._recorded.append({"": _FAILS})
-        self._now = list(self._recorded)  # the chunks in the order of this run, those that have not come last
-        self._count = 1  # the number of those that have come
-        self._left: dict[str, list[int]] = {}  # the numbers of the others, by their places
+        recorded: list[Any] = list(outcome.chunks or [])
+        if outcome.ended == "raised" and not any(map(_is_failure, recorded)):  # as earlier versions recorded it
+            recorded.append({"": _FAILS})
+        self._come = recorded[:1]  # the chunks that have come, in the order of this run
+        self._pending = dict(enumerate(recorded[1:], 1))  # the others, by their numbers
+        self._left: dict[str, list[int]] = {}  # the numbers of those whose place has not come, by their places
         places = {*session.extension(_PLACES).values()}
-        for number, chunk in enumerate(self._recorded[1:], 1):
+        for number, chunk in self._pending.items():
             place = next(iter(chunk)).partition(_AFTER)[2]
             self._came[place] += 1
             if place != _LEAVING and place not in places:  # its request has been redacted since, for example
@@ -196,13 +197,12 @@ class ReplayedStream(Stream):
     async def comes(self, plain: Plain, deliver: Callable[[], object]) -> None:
         """See `Stream`."""
         session = self._session
-        if not self._recorded:  # the connection has no recording
+        if not self._come:  # the connection has no recording
             await super().comes(plain, deliver)
             return
 
         def come() -> None:
-            self._now.insert(self._count, session.redactor.value(session.codec.encode(self._placed(plain))))
-            self._count += 1
+            self._come.append(session.redactor.value(session.codec.encode(self._placed(plain))))
             self._changes()
             deliver()
 
@@ -211,16 +211,17 @@ class ReplayedStream(Stream):
     def close(self) -> None:
         """See `Stream`."""
         if self._left and self._session.policy.updates:  # so are the calls before them
-            gone = {id(chunk) for numbers in self._left.values() for chunk in map(self._recorded.__getitem__, numbers)}
-            self._now = [chunk for chunk in self._now if id(chunk) not in gone]
+            for number in chain(*self._left.values()):
+                del self._pending[number]
             self._changes()
 
     def _changes(self) -> None:
         """Note that the recording of the connection is another one now."""
         number = self._call.recording
         item = self._session.source.interaction(number)
-        update: dict[str, Any] = {"chunks": self._now}
-        if item.outcome.ended == "raised" and not any(map(_is_failure, self._now)):
+        chunks = [*self._come, *self._pending.values()]
+        update: dict[str, Any] = {"chunks": chunks}
+        if item.outcome.ended == "raised" and not any(map(_is_failure, chunks)):
             update |= {"ended": "exhausted", "error": None}
         outcome = item.outcome.model_copy(update=update)
         self._session.ledger.again[number] = item.model_copy(update={"outcome": outcome})
@@ -230,18 +231,17 @@ class ReplayedStream(Stream):
         numbers = self._left.pop(place, ())
         if numbers:
             task = self._begin(self._pass_all_on(numbers))
-            if _is_failure(self._recorded[numbers[-1]]):
+            if _is_failure(self._pending[numbers[-1]]):
                 self.failing = task
 
     async def _pass_all_on(self, numbers: list[int]) -> None:
         try:
             for number in numbers:
                 await self._moment(number)
-                chunk = self._recorded[number]
+                chunk = self._pending[number]
                 if _is_failure(chunk):
                     deque(self._chunks, 0)  # its end raises the error
-                self._now.insert(self._count, self._now.pop(self._now.index(chunk, self._count)))
-                self._count += 1
+                self._come.append(self._pending.pop(number))
                 self._pass_on(self._call.decoded(chunk))
         except Exception as error:  # noqa: BLE001 - of a transport, it may be any
             self._fail(error)
