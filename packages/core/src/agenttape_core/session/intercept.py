@@ -106,7 +106,7 @@ async def _reapply(call: AnsweredCall, awaited: Awaited, apply: AsyncApply | Non
         try:
             with answering():
                 await apply(effect)
-        except Exception:
+        except Exception:  # of the program's code, so it may be any
             if awaited.knows_effects:  # it ended with that
                 await awaited.next()
             raise

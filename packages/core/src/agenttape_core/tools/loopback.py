@@ -52,7 +52,7 @@ class LoopbackServer(ThreadingHTTPServer):
             return
         try:
             super().process_request(request, client_address)
-        except Exception:
+        except RuntimeError:
             # Its thread couldn't be started. After a Ctrl-C it may run, and then releases this itself.
             self._free.release()
             raise
