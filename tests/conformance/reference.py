@@ -89,7 +89,7 @@ class TapedClient(Client):
 
     def is_inside_itself(self) -> bool:
         outer = executing()
-        return outer is not None and outer.is_inside(self.__dict__)
+        return outer is not None and outer.stack.is_inside(self.__dict__)
 
     def cross(self, question: str, shape: Shape) -> SessionCall | None:
         session = self.session()

@@ -147,9 +147,7 @@ def test_owner(world: World) -> None:
         def inner() -> str:
             session_call = executing()
             assert session_call is not None
-            seen.extend(
-                [session_call.is_inside(owner), session_call.is_inside(other), session_call.is_inside(object())]
-            )
+            seen.extend(map(session_call.stack.is_inside, (owner, other, object())))
             return "x"
 
         outer = session.cross(Boundary("tool"), "outer", {}, owner=owner)

@@ -117,7 +117,7 @@ def _is_taken(store: Any) -> bool:
         session.refuse_after_replayed_write(state_of(store), name, f"a call of {name} that is not taped")
         return False
     outer = executing()
-    return outer is None or not outer.is_inside(state_of(_original(store)))
+    return outer is None or not outer.stack.is_inside(state_of(_original(store)))
 
 
 def _is_background(store: Any) -> bool:
@@ -218,7 +218,7 @@ def _note_puts(store: Any, ops: list[Op]) -> None:
     session_call = executing()
     if (
         session_call is None
-        or session_call.is_inside(state_of(store))
+        or session_call.stack.is_inside(state_of(store))
         or _original(store_of(current_config())) is not store
     ):
         return

@@ -291,7 +291,7 @@ def begin(
 def session_of_call(owner: Any) -> Session | None:
     """Return the session of a call on an object; `None` even inside another call of the same object."""
     session, outer = current_session(), executing()
-    return None if outer is not None and outer.is_inside(state_of(owner)) else session
+    return None if outer is not None and outer.stack.is_inside(state_of(owner)) else session
 
 
 def is_part_of_embedding(embedder: Any, boundary: Boundary) -> bool:

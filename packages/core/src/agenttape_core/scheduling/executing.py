@@ -19,9 +19,8 @@ PASSED_ON: ContextVar[bool] = ContextVar("agenttape_passed_on", default=False)
 
 def is_outside_program(session_call: Any) -> bool:
     """Return True if the code of a call is nothing that a replay runs: it has no turns, and nor has what it begins."""
-    return not (
-        session_call.is_run_now or (session_call.session.scheduler.loops.is_kept and session_call.may_be_run_again)
-    )
+    stack = session_call.stack
+    return not (stack.is_run_now or (session_call.session.scheduler.loops.is_kept and stack.may_be_run_again))
 
 
 def runs_outside_program() -> bool:

@@ -34,7 +34,7 @@ def call_is_under_way() -> bool:
     if session is None:
         return False
     running = session.running[:]
-    return bool(session.answering) or not all(around is not None and around.is_below(one) for one in running)
+    return bool(session.answering) or not all(around is not None and one in around.stack for one in running)
 
 
 @contextmanager
@@ -86,10 +86,10 @@ def executing_of(session: Session) -> bool:
     session_call: ExecutedCall | None = executing() or (origin.session_call if origin is not None else None)
     if session_call is not None:
         return session_call.session is session and (
-            session_call.reaches_out() or (session_call.is_real and is_passed_on())
+            session_call.stack.reaches_out() or (session_call.is_real and is_passed_on())
         )
     running = session.running[:]
-    return owning_session() is None and any(call.reaches_out() for call in running)
+    return owning_session() is None and any(call.stack.reaches_out() for call in running)
 
 
 @contextmanager

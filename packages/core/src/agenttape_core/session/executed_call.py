@@ -43,6 +43,30 @@ WATCHED: ContextVar[ExecutedCall | None] = ContextVar("agenttape_watched", defau
 """The innermost call of a component of the program that runs here and is watched; see `conditional_boundary`."""
 
 
+class CallStack(tuple["ExecutedCall", ...]):
+    """A call and the calls that are executed around it, from the innermost on."""
+
+    __slots__ = ()
+
+    def is_inside(self, owner: Any) -> bool:
+        """True if one of them belongs to the owner."""
+        return any(call.owner is owner for call in self)
+
+    def reaches_out(self) -> bool:
+        """True if their code may reach the outside now: one of them is made for real, and none has ended."""
+        return any(call.is_real for call in self) and not any(call.has_ended for call in self)
+
+    @property
+    def may_be_run_again(self) -> bool:
+        """True if a replay may run the code of all."""
+        return all(call.is_of_program for call in self)
+
+    @property
+    def is_run_now(self) -> bool:
+        """True if the code of all runs in a replay."""
+        return not any(call.is_real for call in self)
+
+
 class ExecutedCall(Call):
     """A call whose code is run.
 
@@ -87,6 +111,7 @@ class ExecutedCall(Call):
         "outcome",
         "parent",
         "settle",
+        "stack",
         "tags",
         "unrecorded",
         "whole",
@@ -110,6 +135,7 @@ class ExecutedCall(Call):
     ) -> None:
         super().__init__(session, boundary, request, position, number=number, owner=owner)
         self.parent, self.found, self.whole = parent, found, whole
+        self.stack: CallStack = CallStack((self, *(parent.stack if parent is not None else ())))
         self.outcome: Outcome | None = None
         """The outcome of a part, once it has ended: it's held back, and recorded if it becomes the whole's."""
         self.tags: Sequence[str] = ()
@@ -163,8 +189,6 @@ class ExecutedCall(Call):
         facts = (self.session, self.boundary, self.request, self.position)
         return ExecutedCall(*facts, number=self.number, owner=self.owner, parent=self, whole=self)
 
-    # -- the calls around it -----------------------------------------------------------------------------------
-
     @property
     def is_real(self) -> bool:
         """True if the call's side effects happen; false if its code is only stepped into."""
@@ -174,34 +198,6 @@ class ExecutedCall(Call):
     def is_of_program(self) -> bool:
         """True if a replay may step into it: a tool, a retriever, or other code of the program."""
         return self.found is not None or self.boundary.may_be_stepped_into
-
-    def is_below(self, other: ExecutedCall) -> bool:
-        """True if this call is the other one or was begun inside it."""
-        return any(call is other for call in self._outwards())
-
-    def is_inside(self, owner: Any) -> bool:
-        """True if this call or one around it belongs to the owner."""
-        return any(call.owner is owner for call in self._outwards())
-
-    def reaches_out(self) -> bool:
-        """True if its code may reach the outside now: it, or a call around it, is made for real and hasn't ended."""
-        return any(call.is_real for call in self._outwards()) and not any(call.has_ended for call in self._outwards())
-
-    @property
-    def may_be_run_again(self) -> bool:
-        """True if a replay may run its code and the code of all calls around it."""
-        return all(call.is_of_program for call in self._outwards())
-
-    @property
-    def is_run_now(self) -> bool:
-        """True if its code runs in a replay, as does the code of all calls around it."""
-        return not any(call.is_real for call in self._outwards())
-
-    def _outwards(self) -> Iterator[ExecutedCall]:
-        call: ExecutedCall | None = self
-        while call is not None:
-            yield call
-            call = call.parent
 
     # -- while it runs -----------------------------------------------------------------------------------------
 
@@ -544,7 +540,7 @@ def _executing_elsewhere(session: Session, position: Position | None) -> Execute
     # A request that is under way starts no threads that make others: those run beside it.
     running = [call for call in session.running[:] if call.boundary.kind != "http"]
     innermost = running[-1] if running else None
-    if innermost is None or not all(map(innermost.is_below, running)):
+    if innermost is None or not all(one in innermost.stack for one in running):
         return None
     return None if position is not None and position.is_beside(innermost.position) else innermost
 
@@ -582,10 +578,8 @@ class anotified_outside:  # noqa: N801 - it's used as a function; an async gener
 
 @contextmanager
 def _notified_outside() -> Iterator[None]:
-    inside = EXECUTING.get()
-    around = inside
-    while around is not None and not around.is_of_program:
-        around = around.parent
+    inside: ExecutedCall = EXECUTING.get()
+    around = next((call for call in inside.stack if call.is_of_program), None)
     if around is inside:
         yield
         return
