@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -42,6 +44,22 @@ def test_replayed_values_are_fresh(world: World) -> None:
     assert type(first["tuple"]) is tuple
     first["set"].add(2)
     assert second["set"] == {1}
+
+
+def test_calls_leave_nothing_for_the_collector_of_garbage(world: World) -> None:
+    """What a call belongs to is freed as soon as the program lets go of it, as it is without a session."""
+    gc.disable()
+    try:
+        with use_cassette("c", mode="once"):
+            session = current_session()
+            assert session is not None
+            owner = threading.Event()
+            intercept(session.cross(Boundary("tool"), "t", {}, owner=owner), lambda: "x")
+            is_kept = weakref.ref(owner)
+            del owner
+            assert is_kept() is None
+    finally:
+        gc.enable()
 
 
 def test_ids_of_this_run(world: World) -> None:

@@ -111,7 +111,6 @@ class ExecutedCall(Call):
         "outcome",
         "parent",
         "settle",
-        "stack",
         "tags",
         "unrecorded",
         "whole",
@@ -135,7 +134,6 @@ class ExecutedCall(Call):
     ) -> None:
         super().__init__(session, boundary, request, position, number=number, owner=owner)
         self.parent, self.found, self.whole = parent, found, whole
-        self.stack: CallStack = CallStack((self, *(parent.stack if parent is not None else ())))
         self.outcome: Outcome | None = None
         """The outcome of a part, once it has ended: it's held back, and recorded if it becomes the whole's."""
         self.tags: Sequence[str] = ()
@@ -188,6 +186,11 @@ class ExecutedCall(Call):
         """Begin a part of this call whose outcome may become the outcome of the whole; see `settle`."""
         facts = (self.session, self.boundary, self.request, self.position)
         return ExecutedCall(*facts, number=self.number, owner=self.owner, parent=self, whole=self)
+
+    @property
+    def stack(self) -> CallStack:
+        """The call and those around it. Not kept: a call that held itself would stay until garbage is collected."""
+        return CallStack((self, *(self.parent.stack if self.parent is not None else ())))
 
     @property
     def is_real(self) -> bool:
