@@ -22,6 +22,7 @@ import anyio.to_thread
 import pytest
 
 from agenttape_core import Variation, boundary, use_cassette
+from agenttape_core.errors import CassetteMissError
 from agenttape_core.scheduling import loop_seams
 from agenttape_core.scheduling.clock import real_timer
 from agenttape_core.scheduling.handles import owner_of
@@ -408,3 +409,31 @@ def test_left_work_in_executors_of_calls(tmp_path: Path, monkeypatch: pytest.Mon
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         asyncio.run(program())
         assert has_ended.is_set()
+
+
+async def fails_beside(question: Coroutine[Any, Any, str]) -> None:
+    """Ask beside a task that fails as soon as that has failed, as the parts of a server do."""
+
+    async def fail() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise ValueError("no answer")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(fail)
+        await question
+
+
+@pytest.mark.parametrize("ask", [lambda question: question, fails_beside])
+def test_portal_outlives_a_miss(ask: Any, tmp_path: Path) -> None:
+    """A portal that tests share, as a `TestClient`, runs the calls of the others after one of them has missed."""
+    world = World()
+    with anyio.from_thread.start_blocking_portal() as portal:
+        with use_cassette(tmp_path / "c.yaml", mode="all"):
+            assert portal.call(world.aask, "a") == "a!"
+        for _ in range(2):
+            with use_cassette(tmp_path / "c.yaml", on_unused="ignore"):
+                assert portal.call(world.aask, "a") == "a!"
+            with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml", on_unused="ignore"):
+                portal.call(lambda: ask(world.aask("b")))
