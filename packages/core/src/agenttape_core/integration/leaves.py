@@ -60,8 +60,12 @@ def leaf_call(
     """
 
     def describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
+        given, named = args, kwargs
         args, kwargs = kept(args, kwargs)
         session_call = cross(self, args, kwargs)
+        if args is not given:  # LangChain's `add_texts` makes nothing of an iterator, and something of a list
+            args = tuple(map(_as_given, given, args))
+            kwargs = {key: _as_given(named[key], value) for key, value in kwargs.items()}
         return Call(session_call, lambda: real(owner(self), *args, **kwargs), pack=pack, unpack=unpack)
 
     return describe
@@ -341,7 +345,7 @@ def _positional(method: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def kept(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments that can be read twice, by the request and by the real call."""
+    """Return arguments that can be read by the request, and again for the real call."""
     if not any(isinstance(value, Iterator) for value in (*args, *kwargs.values())):
         return args, kwargs
     return tuple(map(_listed, args)), {key: _listed(value) for key, value in kwargs.items()}
@@ -349,6 +353,10 @@ def kept(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...]
 
 def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, Iterator) else value
+
+
+def _as_given(given: Any, read: Any) -> Any:
+    return iter(read) if isinstance(given, Iterator) else read
 
 
 # Rate limiters wait as a part of the call that they let through.
