@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,24 @@ def test_scopes_of_anyio_that_time_out_do_so_again(run: Run, tmp_path: Path) -> 
     world = World()
     found = recorded_as_replayed(tmp_path / "c.yaml", lambda: run(outcome(program, world)), 1, world)
     assert found == ["moved on True", "timed out"]
+
+
+@pytest.mark.parametrize("made", [asyncio.timeout_at, lambda end: anyio.CancelScope(deadline=end)])
+def test_timeouts_over_before_their_block(made: Callable[[float], Any], tmp_path: Path) -> None:
+    """A timeout that is used up before its block begins ends the block, as it does without a session."""
+
+    async def program(world: World) -> list[str]:
+        limit = made(asyncio.get_running_loop().time() + LIMIT / 10)
+        await asyncio.sleep(LIMIT / 5)
+        log = [await world.ask("a")]
+        with limit if isinstance(limit, anyio.CancelScope) else suppress(TimeoutError):
+            async with nullcontext() if isinstance(limit, anyio.CancelScope) else limit:
+                log.append(await world.ask("b"))
+        return log
+
+    world = World()
+    plain = asyncio.run(program(world))
+    assert plain == recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program(world)), 3, world) == ["a!"]
 
 
 def test_another_anyio_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

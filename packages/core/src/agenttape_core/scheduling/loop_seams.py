@@ -87,7 +87,19 @@ def _reschedule(self: Any, when: float | None) -> None:
         return
     _real_reschedule(self, None)
     self._when = when
-    self._timeout_handler = loop.call_at(when, self._on_timeout)
+    self._timeout_handler = _timer(loop, when, self._on_timeout)
+
+
+def _timer(loop: Any, when: float, callback: Callable[[], object]) -> Any:
+    """Set the timer of a timeout. One that is over as its block begins comes before what the block awaits."""
+    room = room_here(loop) if is_seen(loop) and when <= loop.time() else None
+    return loop.call_at(when, callback) if room is None else room.sets_timer(_next, when, callback, (), None)
+
+
+def _next(loop: Any, when: float, due: Callable[[], None], context: Context) -> asyncio.TimerHandle:
+    timer = asyncio.TimerHandle(when, due, (), loop, context)
+    loop._ready.append(timer)  # noqa: SLF001 - no public name takes it
+    return timer
 
 
 _TIMEOUTS: tuple[tuple[type, str, Any, Any], ...] = (
@@ -122,7 +134,7 @@ def _timing_out(real: Callable[..., None]) -> Callable[..., None]:
         if self._timeout_handle is not None:  # it's due, in a replay maybe before its moment
             self._deadline = min(self._deadline, loop.time())
         elif is_to_come and room_here(loop) is not None:
-            self._timeout_handle = loop.call_at(self._deadline, self._timeout)
+            self._timeout_handle = _timer(loop, self._deadline, self._timeout)
             return
         real(self)
 
