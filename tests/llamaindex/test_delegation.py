@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from uuid import uuid4
 
 import pytest
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
@@ -269,26 +274,86 @@ def test_stream_closed_early_is_replayed_whole(tmp_path: Path) -> None:
     assert (interaction.outcome.ended, interaction.metadata) == ("closed", {})
 
 
-def test_a_wait_besides_the_call_that_is_carried_on_is_reported(tmp_path: Path) -> None:
-    """A replay runs the outer method, whose wait was part of the call when it was recorded: the report names it."""
+class Napping(LeafLLM):
+    """Passes calls on after a wait and before another: each takes the seconds that its prompt finds in `naps`."""
 
-    class Napping(LeafLLM):
-        """Passes a call on, and waits before it returns the answer."""
+    naps: ClassVar[dict[str, float]] = {}
 
-        @llm_completion_callback()
-        async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-            answer = await super().acomplete(prompt, **kwargs)
-            await asyncio.sleep(0.001 * int(prompt))
-            return answer
+    def _draw(self) -> tuple[Any, ...]:
+        return random.random(), uuid4(), time.time()
 
-    async def program(llm: LeafLLM) -> list[str]:
-        return [each.text for each in await asyncio.gather(*(llm.acomplete(str(n)) for n in (3, 1, 2)))]
+    @llm_completion_callback()
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        self._draw()
+        time.sleep(self.naps[prompt])
+        answer = super().complete(prompt, **kwargs)
+        time.sleep(self.naps[prompt])
+        return answer
+
+    @llm_completion_callback()
+    async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        self._draw()
+        await asyncio.sleep(self.naps[prompt])
+        answer = super().complete(prompt, **kwargs)
+        await asyncio.sleep(self.naps[prompt])
+        return answer
+
+    @llm_completion_callback()
+    async def astream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        async def chunks() -> AsyncIterator[CompletionResponse]:
+            for chunk in super(Napping, self).stream_complete(prompt, **kwargs):
+                await asyncio.sleep(self.naps[prompt])
+                yield chunk
+
+        await asyncio.sleep(self.naps[prompt])
+        return chunks()
+
+    @llm_chat_callback()
+    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        return said((await asyncio.to_thread(self.complete, str(messages[-1].content))).text)
+
+
+async def _streamed(llm: LeafLLM, prompt: str, came: list[str]) -> None:
+    async for chunk in await llm.astream_complete(prompt):
+        came.append(f"{prompt} {chunk.text}")  # noqa: PERF401 - each as it comes
+
+
+async def _completed(llm: LeafLLM, prompt: str, came: list[str]) -> None:
+    came.append(f"{prompt} {(await llm.acomplete(prompt)).text}")
+
+
+async def _chatted(llm: LeafLLM, prompt: str, came: list[str]) -> None:
+    came.append(f"{prompt} {await llm.achat([ChatMessage(content=prompt)])}")
+
+
+def _called(llm: LeafLLM, prompt: str, came: list[str]) -> None:
+    came.append(f"{prompt} {llm.complete(prompt).text}")
+
+
+@pytest.mark.parametrize("ask", [_completed, _streamed, _chatted, _called])
+def test_what_a_method_does_besides_the_call_that_it_carries_on_is_part_of_the_call(
+    tmp_path: Path, ask: Callable[..., Any]
+) -> None:
+    """Its waits and draws in a replay change neither the order of the answers, nor the clock, nor the ids."""
+
+    async def side_by_side(llm: LeafLLM, came: list[str]) -> None:
+        await asyncio.gather(*(ask(llm, prompt, came) for prompt in "abc"))
+
+    def program() -> list[Any]:
+        llm, came = Napping(world), list[str]()
+        if asyncio.iscoroutinefunction(ask):
+            asyncio.run(side_by_side(llm, came))
+        else:
+            with ThreadPoolExecutor(3) as pool:
+                list(pool.map(lambda prompt: ask(llm, prompt, came), "abc"))
+        return [*came, datetime.now(UTC), uuid4(), random.random()]
 
     world = World()
+    Napping.naps = {"a": 0.03, "b": 0.001, "c": 0.015}
     with use_cassette(tmp_path / "c.yaml", mode="all"):
-        recorded = asyncio.run(program(Napping(world)))
+        recorded = program()
     world.gone = True
+    Napping.naps = {"a": 0.001, "b": 0.02, "c": 0.01}
     with use_cassette(tmp_path / "c.yaml") as replay:
-        assert asyncio.run(program(Napping(world))) == recorded
-    (line,) = replay.report.nondeterminism
-    assert "Napping.acomplete waits besides the call that it passes on" in line
+        assert program() == recorded
+    assert replay.report.nondeterminism == ()

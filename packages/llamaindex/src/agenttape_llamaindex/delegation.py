@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -123,8 +123,6 @@ class LeafCall:
     methods: tuple[str, ...] = ()  # on replay, the leaf methods that the call has come through; the last one is running
     run: MethodRun | None = None  # the method, where the call is executed; `None` on replay
     is_delegated: bool = False  # on replay, whether another method has taken the call over
-    # On replay, the number of arrivals when the method began, or was answered by that method.
-    arrived: int | None = None
     _executing: ExecutedCall | None = None
 
     @contextmanager
@@ -132,7 +130,7 @@ class LeafCall:
         """Run code of the method inside; never hold it while the code of its caller runs."""
         before = _current.get()
         try:
-            with nullcontext() if self.session_call.is_replayed else self.session_call.executing():
+            with self.session_call.executing():
                 self._executing = executing()
                 _current.set(self)
                 yield
@@ -154,11 +152,14 @@ class LeafCall:
                 self.run.session_call.raised(error)
             raise
 
+    def coming(self) -> AbstractContextManager[None]:
+        """Run the method inside, or the next step of its stream: on replay, its answer comes when that is due."""
+        call = self.session_call
+        return call.arrivals.coming(call.recording or None) if call.is_replayed else nullcontext()
+
     def awaiting(self) -> AbstractAsyncContextManager[None]:
-        """Await the method inside; where another one has taken the call over, that one is awaited."""
-        if not isinstance(self.session_call, ExecutedCall):
-            return nullcontext()
-        return awaited(self.session_call, is_cancelled=self.session_call.raised if self.run is not None else None)
+        """Await the method inside, or the next step of its stream."""
+        return awaited(self.session_call, is_cancelled=None if self.run is None else self.run.session_call.raised)
 
     def answered(self, response: Any) -> None:
         """Note a response of the method."""
@@ -176,17 +177,6 @@ class LeafCall:
         if self.run is not None:
             self.run.session_call.returned(response)
 
-    def ended(self) -> None:
-        """Report on replay that the method has waited for something else after it was answered."""
-        if self.run is None:
-            self._looks()
-            was_answered(self.session_call)
-
-    def _looks(self) -> None:
-        scheduler = self.session_call.session.scheduler
-        if self.arrived is not None and scheduler.arrived != self.arrived:
-            scheduler.waited_besides(f"{self.session_call.request.name}.{self.methods[-1]}")
-
     def inside(self) -> SessionCall | None:
         """Return the call for another leaf method of the object; `None` on replay if one has it already."""
         if not self.session_call.is_replayed:
@@ -194,7 +184,6 @@ class LeafCall:
         if self.is_delegated:
             return None
         self.is_delegated = True
-        self._looks()
         return self.session_call
 
 
@@ -223,13 +212,6 @@ def call_around(state: Any) -> LeafCall | None:
     return around if executing() is around._executing else None
 
 
-def was_answered(session_call: SessionCall) -> None:
-    """Note on replay, for the methods that have passed a call on, that it has been answered."""
-    around = _current.get()
-    if around is not None and around.session_call is session_call:
-        around.arrived = session_call.session.scheduler.arrived
-
-
 def running_call(session_call: SessionCall, method: str) -> LeafCall | None:
     """Return the leaf call of a method that has to run; `None` where the recording answers it."""
     around = _current.get()
@@ -240,7 +222,7 @@ def running_call(session_call: SessionCall, method: str) -> LeafCall | None:
     methods = (*before, method)
     if _delegated_by(session_call)[: len(methods)] != list(methods):
         return None
-    return LeafCall(session_call, methods, arrived=session_call.session.scheduler.arrived)
+    return LeafCall(session_call, methods)
 
 
 def _delegated_by(session_call: SessionCall) -> list[Any]:

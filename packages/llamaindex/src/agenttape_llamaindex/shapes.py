@@ -10,13 +10,13 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import Any, cast
 
 from agenttape_core.integration import Call, SessionCall, areplay_call, replay_call
 from agenttape_core.integration.shapes import Describe, achunks_of, awaiting_first, chunks_of, waiting_first
 from agenttape_llamaindex.codec.streams import Sort
-from agenttape_llamaindex.delegation import LeafCall, running_call, was_answered
+from agenttape_llamaindex.delegation import LeafCall, running_call
 
 # -- The ids that an LLM keeps on itself in a call, and sends with the next one: that of the response before.
 #
@@ -91,13 +91,10 @@ def plain(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callabl
             return limited()
         running, kept = running_call(session_call, name), KeptIds(args[0])
         if running is None:
-            answer = replay_call(session_call, kept.apply)
-            was_answered(session_call)
-            return sort.converted(answer)
+            return sort.converted(replay_call(session_call, kept.apply))
         try:
-            with running.calling():
+            with running.coming(), running.calling():
                 response = (limited if running.run is not None else call.real)()
-            running.ended()
             running.effected(kept.changed())
         finally:
             if running.run is not None:
@@ -121,13 +118,10 @@ def coroutine(real: Callable[..., Any], describe: Describe, leaf: Method) -> Cal
             return await limited()
         running, kept = running_call(session_call, name), KeptIds(args[0])
         if running is None:
-            answer = await areplay_call(session_call, kept.aapply)
-            was_answered(session_call)
-            return sort.converted(answer)
+            return sort.converted(await areplay_call(session_call, kept.aapply))
         async with running.awaiting():
             with running.calling():
                 response = await (limited if running.run is not None else call.real)()
-        running.ended()
         running.effected(kept.changed())
         running.returned(response)
         return response
@@ -154,8 +148,7 @@ def stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callab
             with running.calling():
                 responses = (limited if running.run is not None else call.real)()
         finally:
-            if running.run is not None:
-                session_call.arrivals.next()
+            session_call.arrivals.next()
         return _followed(running, responses, sort, kept)
 
     return _marked(method)
@@ -257,7 +250,7 @@ def _steps(call: LeafCall, responses: Any, kept: KeptIds) -> Generator[Any, None
         iterator = iter(responses)
     try:
         while True:
-            with call.running():
+            with call.coming(), call.running():
                 response = next(iterator, _DONE)
             if response is _DONE:
                 call.effected(kept.changed())
@@ -293,8 +286,9 @@ async def _asteps(call: LeafCall, responses: Any, kept: KeptIds) -> AsyncGenerat
         iterator = aiter(responses)
     try:
         while True:
-            with call.running():
-                response = await anext(iterator, _DONE)
+            async with nullcontext() if call.run is not None else call.awaiting():
+                with call.running():
+                    response = await anext(iterator, _DONE)
             if response is _DONE:
                 call.effected(kept.changed())
                 return

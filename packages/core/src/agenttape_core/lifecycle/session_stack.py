@@ -29,7 +29,7 @@ from agenttape_core.lifecycle.failures_of_children import FAILURES, watch_draws
 from agenttape_core.lifecycle.presence import PRESENCE
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.scheduling import REMEMBERED_THREADS, SCOPES, UNREAD, session_of_bare_thread
+from agenttape_core.scheduling import PASSED_ON, REMEMBERED_THREADS, SCOPES, UNREAD, session_of_bare_thread
 from agenttape_core.session import Session, context_session
 from agenttape_core.session.context import executing_of, frozen_of_bare_thread, owning_session
 from agenttape_core.session.side_effects import recording_side_effects
@@ -52,7 +52,7 @@ def _is_drawn(kind: str) -> None:
     """Name a draw: of a real value, in a thread without a context, by garbage, or in a run that was only observed."""
     bare = session_of_bare_thread()
     session = bare or context_session()
-    if session is None or not session.is_replay or session.frozen is None:
+    if session is None or not session.is_replay or session.frozen is None or PASSED_ON.get():
         return
     if kind in _REAL:
         if not executing_of(session):

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 
 from agenttape_core.scheduling.clock import RESTLESS, Ending
-from agenttape_core.scheduling.executing import EXECUTING, is_outside_program, runs_outside_program
+from agenttape_core.scheduling.executing import EXECUTING, PASSED_ON, is_outside_program, runs_outside_program
 from agenttape_core.scheduling.late import auntil_abandoned, until_abandoned, until_cancelled
 from agenttape_core.scheduling.loops import Admitted, Room
 from agenttape_core.scheduling.participants import AWAY, BLOCKING, in_loop, in_task, trio_here
@@ -97,6 +97,8 @@ class Arrivals:
         Args:
             number: The number of its recording; `None` if it has none.
         """
+        if PASSED_ON.get():  # whoever passes the answer on waits for it
+            return nullcontext()
         if self._scheduler.turn.is_on and not in_loop():
             return self._arriving(self._scheduler.base_of(number))
         self._scheduler.answers_at_once()
@@ -127,13 +129,15 @@ class Arrivals:
             is_real: Whether the call is executed for real, and not stepped into.
         """
         self._work = current_work()
+        if self._work is not None and self._work.is_inside:  # of a call that is executed around it
+            return nullcontext()
         leaves = leaves or (is_real and is_outside_program(EXECUTING.get()))
         context: AbstractContextManager[None] = self._scheduler.threads.inside(leaves=leaves, is_real=is_real)
         return context
 
     def next(self) -> None:
         """Wait until the caller's thread may continue with what has come, which others can see."""
-        if not in_loop():
+        if not in_loop() and not PASSED_ON.get():
             self._scheduler.threads.yields()
 
     def effect(self) -> None:
@@ -432,6 +436,19 @@ class ReplayedPlace(Awaited):
     async def cancelled(self) -> None:
         """See `Awaited`."""
         await self._room.ended(self._base)
+
+    def arriving(self, _unless: Callable[[], bool] | None = None, /) -> Any:
+        """See `Awaited`: of code that passes the answer on."""
+        return self
+
+    async def __aenter__(self) -> None:
+        """Begin."""
+
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is None or isinstance(error, Exception):
+            await self.next()
+        elif isinstance(error, CancelledError):
+            await self.cancelled()
 
     async def effect_comes(self, come: Callable[[], object]) -> bool:
         """See `Awaited`: of an open connection that was recorded earlier."""

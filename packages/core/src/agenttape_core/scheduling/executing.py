@@ -13,8 +13,11 @@ from typing import Any
 
 EXECUTING: ContextVar[Any] = ContextVar("agenttape_executing", default=None)
 """The innermost call that is executed for real around what runs here."""
-PASSED_ON: ContextVar[bool] = ContextVar("agenttape_passed_on", default=False)
-"""True for code of a connection that outlives a call: its requests are recorded above, and a replay has none of it."""
+PASSED_ON: ContextVar[Any] = ContextVar("agenttape_passed_on", default=False)
+"""True for code of a connection that outlives a call: its requests are recorded above, and a replay has none of it.
+
+In a replay, the call whose answer the code passes on, if it was part of the call when that was recorded.
+"""
 
 
 def is_outside_program(session_call: Any) -> bool:

@@ -191,16 +191,6 @@ class Scheduler:
         if isinstance(self.turn.strategy, ByTime) and self.turn.is_on and self.turn.has_others():
             self._is_unseen()
 
-    @property
-    def arrived(self) -> int:
-        """The number of arrivals so far."""
-        return self.turn.count
-
-    def waited_besides(self, what: str) -> None:
-        """Report that the program waits where the recording had the code of a call, so that the order may differ."""
-        if isinstance(self.turn.strategy, Recorded):
-            self._note(f"{what} waits besides the call that it passes on; in the recording, that was part of the call")
-
     def settle(self) -> None:
         """Bring the threads that continue to the point at which the session ends."""
         self.threads.settle()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from agenttape_core.errors import (
@@ -16,7 +16,7 @@ from agenttape_core.errors import (
 )
 from agenttape_core.matching import Candidate as Match
 from agenttape_core.matching import CanonicalRequest, IdMap, Position
-from agenttape_core.scheduling import RIGHT_AWAY, Awaited, Ending
+from agenttape_core.scheduling import PASSED_ON, RIGHT_AWAY, Awaited, Ending
 from agenttape_core.schema import Outcome, Plain, RecordedError
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import Call
@@ -186,6 +186,20 @@ class AnsweredCall(Call):
 
     def _answering(self) -> AbstractContextManager[None]:
         return self.session.answering
+
+    @contextmanager
+    def executing(self) -> Iterator[None]:
+        """Run code inside that passes the answer on. It was part of the call when that was recorded.
+
+        So it's none of the program: its waits and draws are real, and have no place in the order.
+        """
+        before = PASSED_ON.get()
+        PASSED_ON.set(self)
+        try:
+            with nullcontext() if before is self else self.arrivals.executing(leaves=True, is_real=True):
+                yield
+        finally:
+            PASSED_ON.set(before)  # no token: an abandoned coroutine is closed in the context of its collector
 
     def seconds(self) -> float:
         """Return how long the recorded call took."""

@@ -246,7 +246,7 @@ class awaited:  # noqa: N801 - it's used as a function; an async generator would
 
     def __init__(
         self,
-        call: ExecutedCall,
+        call: SessionCall,
         unless: Callable[[], bool] | None = None,
         is_cancelled: Callable[[CancelledError], object] | None = None,
     ) -> None:
