@@ -59,6 +59,32 @@ def call(name: str, **args: Any) -> ToolCall:
     return ToolCall(name=name, args=args, id="call_1", type="tool_call")
 
 
+class Greeting(BaseTool):
+    """A tool whose class has postponed annotations, one of a name that only type checkers know."""
+
+    name: str = "greet"
+    description: str = "Greet someone."
+    args_schema: type[BaseModel] = Place
+
+    def _run(
+        self,
+        city: str,
+        population: int,
+        user: Annotated[str, InjectedToolArg],
+        place: Unknown | None = None,  # type: ignore[name-defined]  # noqa: F821
+    ) -> str:
+        return f"{user} in {city}"
+
+
+@pytest.mark.parametrize("taped", [False, True])
+def test_arguments_of_postponed_annotations_are_injected(tmp_path: Path, *, taped: bool) -> None:
+    """A session hides from LangChain neither which arguments are injected, nor their values."""
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode, auto=not taped):
+            greet = tape(Greeting()) if taped else Greeting()
+            assert greet.invoke({"city": "Oslo", "population": 1, "user": "Bo"}) == "Bo in Oslo"
+
+
 # -- kinds of tools ------------------------------------------------------------------------------------------------
 
 

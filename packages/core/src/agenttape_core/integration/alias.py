@@ -63,6 +63,8 @@ class _OfMethod(inspect.Signature):
     """The signature of a method. Without its first parameter, which `inspect` leaves out when it's bound, it's kept."""
 
     _bound: inspect.Signature | None = None
+    _names: dict[str, Any] | None = None
+    """The globals of the function, by which the strings among its annotations are resolved once it's called."""
 
     def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]
         """Return a signature with changes."""
@@ -70,8 +72,17 @@ class _OfMethod(inspect.Signature):
         if type(parameters) is not tuple or parameters != tuple(self.parameters.values())[1:]:
             return super().replace(**changes)
         if self._bound is None:
-            self._bound = super().replace(**changes)
+            self._bound = super().replace(parameters=[self._resolved(each) for each in parameters])
         return self._bound
+
+    def _resolved(self, parameter: inspect.Parameter) -> inspect.Parameter:
+        """Return a parameter with its annotation as an object: LangChain doesn't look behind a signature for that."""
+        if not isinstance(parameter.annotation, str):
+            return parameter
+        try:
+            return parameter.replace(annotation=eval(parameter.annotation, self._names))  # noqa: S307 - typing does it
+        except Exception:  # noqa: BLE001 - a name that only type checkers know, or any error of the expression
+            return parameter
 
 
 def hold_signature(method: MethodT, real: Callable[..., Any] | None = None) -> MethodT:
@@ -86,6 +97,7 @@ def hold_signature(method: MethodT, real: Callable[..., Any] | None = None) -> M
     """
     found = _signature(method if real is None else real)
     held = _OfMethod([*found.parameters.values()], return_annotation=found.return_annotation)
+    held._names = getattr(inspect.unwrap(method if real is None else real), "__globals__", {})  # noqa: SLF001 - ours
     method.__signature__ = held  # type: ignore[attr-defined]
     return method
 
