@@ -74,7 +74,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the tests that draw at random draw more."""
     group = parser.getgroup("agenttape's own tests")
     group.addoption("--night", action="store_true", help="run every cell of each sweep, and draw more examples")
-    group.addoption("--fuzz-files", type=int, default=100, metavar="N", help="damage so many cassettes")
+    group.addoption("--fuzz-files", type=int, default=50, metavar="N", help="damage so many cassettes")
     group.addoption("--replays", type=int, default=1, metavar="N", help="replay each program so often at most")
     group.addoption("--orders", type=int, default=6, metavar="N", help="answer sound programs in so many orders")
     group.addoption("--programs", type=int, default=1, metavar="N", help="draw so many programs of each framework")

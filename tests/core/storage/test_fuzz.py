@@ -10,7 +10,7 @@ import os
 import random
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -21,7 +21,6 @@ from agenttape_core.errors import AgentTapeError, CassetteError
 from agenttape_core.storage import open_cassette
 
 CHILD = Path(__file__).parent / "fuzzing" / "child.py"
-PROCESSES = 2
 
 
 @pytest.mark.process
@@ -31,26 +30,13 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path, request: pytest.Fixtu
 
     In bounded time and memory, and nothing is imported, executed, or opened outside of the folder.
     """
-
-    def report_of(folder: Path, first: int, count: int) -> dict[str, Any]:
-        """What the process tells that reads each so many files, from the first on."""
-        folder.mkdir()
-        command = [sys.executable, str(CHILD), str(folder), str(first), str(count), str(PROCESSES)]
-        child = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert child.returncode == 0, (
-            f"ended with {child.returncode}; the last files or the error: {child.stderr[-2000:]}"
-        )
-        report: dict[str, Any] = json.loads(child.stdout)
-        return report
-
     count = request.config.getoption("--fuzz-files")
-
-    with ThreadPoolExecutor(PROCESSES) as threads:
-        reports = list(threads.map(lambda first: report_of(tmp_path / str(first), first, count), range(PROCESSES)))
-
-    failures = [failure for report in reports for failure in report["failures"]]
-    assert not failures, "\n".join(failures[:50])
-    tally = {what: sum(report["tally"].get(what, 0) for report in reports) for what in ("refused", "read", "replayed")}
+    command = [sys.executable, str(CHILD), str(tmp_path), str(count)]
+    child = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert child.returncode == 0, f"ended with {child.returncode}; the last files or the error: {child.stderr[-2000:]}"
+    report: dict[str, Any] = json.loads(child.stdout)
+    assert not report["failures"], "\n".join(report["failures"][:50])
+    tally = Counter(report["tally"])
     assert tally["refused"] + tally["read"] == count
     assert tally["read"] > count // 10  # the damage is not so great that nothing is left to be read
     assert tally["replayed"] > count // 2

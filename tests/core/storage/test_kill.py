@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,29 +19,17 @@ import pytest
 pytestmark = pytest.mark.process
 
 CHILD = Path(__file__).parent / "killing" / "child.py"
-PROCESSES = 2
 
 
 @pytest.mark.skipif(not hasattr(os, "fork") or not hasattr(signal, "SIGKILL"), reason="needs fork and SIGKILL")
 def test_a_killed_recording_loses_nothing_that_had_ended(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """After SIGKILL the cassette is the old or the new one, every finished call is recovered, and all goes on."""
-
-    def report_of(folder: Path, first: int, count: int) -> dict[str, Any]:
-        """What the process tells that kills each so many recordings, from the first on."""
-        folder.mkdir()
-        command = [sys.executable, str(CHILD), str(folder), str(first), str(count), str(PROCESSES)]
-        child = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-        assert child.returncode == 0, child.stderr[-2000:]
-        report: dict[str, Any] = json.loads(child.stdout)
-        return report
-
     count = request.config.getoption("--kills")
-
-    with ThreadPoolExecutor(PROCESSES) as threads:
-        reports = list(threads.map(lambda first: report_of(tmp_path / str(first), first, count), range(PROCESSES)))
-
-    failures = [failure for report in reports for failure in report["failures"]]
-    assert not failures, "\n".join(failures)
-    tally = sum((Counter(report["tally"]) for report in reports), Counter())
+    command = [sys.executable, str(CHILD), str(tmp_path), str(count)]
+    child = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert child.returncode == 0, child.stderr[-2000:]
+    report: dict[str, Any] = json.loads(child.stdout)
+    assert not report["failures"], "\n".join(report["failures"])
+    tally = Counter(report["tally"])
     assert tally.total() == count
     assert min(tally[when] for when in ("beginning", "recording", "committed")) > count // 50  # at all sorts of moments

@@ -1,6 +1,6 @@
 """A process that reads damaged cassettes, and tells what happened that should not have.
 
-Run as `python child.py FOLDER FIRST COUNT STEP`; the report is a line of JSON.
+Run as `python child.py FOLDER COUNT`; the report is a line of JSON.
 """
 
 from __future__ import annotations
@@ -288,6 +288,6 @@ if __name__ == "__main__":
     os.fsync = lambda _: None  # whether the disk has it is not what this is about
     warnings.simplefilter("error")
     warnings.simplefilter("ignore", FutureWarning)  # what `re` says of a recorded pattern, it said of the real one
-    place, first, count, step = sys.argv[1:]
-    report = main(Path(place).resolve(), range(int(first), int(count), int(step)))
+    place, count = sys.argv[1:]
+    report = main(Path(place).resolve(), range(int(count)))
     sys.stdout.write(json.dumps(report) + "\n")

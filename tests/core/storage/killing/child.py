@@ -1,6 +1,6 @@
 """A process that kills recording processes at random moments, and tells what was lost.
 
-Run as `python child.py FOLDER FIRST COUNT STEP`; the report is a line of JSON.
+Run as `python child.py FOLDER COUNT`; the report is a line of JSON.
 
 Every recording runs in a fork, so that a kill costs milliseconds. It writes the number of each call that has returned
 to a pipe. Half of the forks are killed from outside after a random time; the others kill themselves at a random step:
@@ -302,7 +302,7 @@ def kills(folder: Path, indices: range) -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    where, first, count, step = sys.argv[1:]
-    results = list(kills(Path(where).resolve(), range(int(first), int(count), int(step))))
+    where, count = sys.argv[1:]
+    results = list(kills(Path(where).resolve(), range(int(count))))
     tally = collections.Counter(word for word, _ in results)
     sys.stdout.write(json.dumps({"tally": tally, "failures": [problem for _, problem in results if problem]}) + "\n")
