@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pytest
-
 from agenttape_core import Session, boundary, open_cassette, use_cassette
 from agenttape_core.errors import NetworkBlockedError
 from agenttape_core.integration import (
@@ -128,6 +126,8 @@ def status_of(child: int) -> int:
 @contextmanager
 def refused(match: str, **options: Any) -> Iterator[None]:
     """Replay the cassette `c`: what is done inside is refused in these words, and fails the session."""
+    import pytest  # not in each process that a test starts
+
     with pytest.raises(NetworkBlockedError, match=match), use_cassette("c", on_unused="ignore", **options):
         yield
 
