@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from copy import copy
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -94,10 +95,12 @@ def forked_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder / "python"
 
 
-@pytest.fixture(params=["stdio", "sse", "streamable-http"])
-def server(request: pytest.FixtureRequest, tmp_path: Path, forked_python: Path) -> Iterator[Server]:
-    """A server of each transport; one over HTTP runs."""
-    found = Server(tmp_path, request.param, forked_python)
+@pytest.fixture(params=["stdio", "sse", "streamable-http"], scope="module")
+def running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, forked_python: Path
+) -> Iterator[Server]:
+    """A server of each transport; one over HTTP runs, for all tests."""
+    found = Server(tmp_path_factory.mktemp("server"), request.param, forked_python)
     if found.transport == "stdio":
         yield found
         return
@@ -111,11 +114,17 @@ def server(request: pytest.FixtureRequest, tmp_path: Path, forked_python: Path) 
             assert time.monotonic() < deadline
             assert running.poll() is None
             time.sleep(0.05)
-        found.seen()
         yield found
     finally:
         running.kill()
         running.wait()
+
+
+@pytest.fixture
+def server(running: Server) -> Server:
+    """A server of each transport, whose port a test may change."""
+    running.seen()
+    return copy(running)
 
 
 @pytest.fixture
