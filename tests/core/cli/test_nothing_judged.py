@@ -84,6 +84,8 @@ def test_nothing_judged(
     Path("checks.yaml").write_text("checks: 1\nevery: [{never: pay}, {at_most: {tokens: 1}}]\n", encoding="utf-8")
     Path("folder").mkdir()
     monkeypatch.syspath_prepend(Path.cwd())
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take longer than the runs
+    monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin")
     git("init", "-q")
     git("commit", "-qm", "x", "--allow-empty")
     with use_cassette(NOTHING, mode="all"):

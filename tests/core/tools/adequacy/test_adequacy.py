@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
-import sys
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -257,10 +256,10 @@ def test_tools_that_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "have no coverage: price" not in str(live)
 
 
-def test_in_a_run_of_pytest(project: Path) -> None:
+def test_in_a_run_of_pytest(project: Path, python_of_tests: Path) -> None:
     """`pytest --cassette-lab=mutants` shows the result of the tests that were replayed below its summary."""
     lab = "--cassette-lab=mutants:runs=1,seed=8,only=prompts"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", lab, "test_desk.py"]
+    command = [python_of_tests, "-m", "pytest", "-p", "no:cacheprovider", lab, "test_desk.py"]
     ended = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 0, ended.stdout
     assert "= mutants =" in ended.stdout

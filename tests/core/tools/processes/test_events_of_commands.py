@@ -124,6 +124,7 @@ def sink(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.Monke
         yield url, told
 
 
+@pytest.mark.usefixtures("forked_functions")
 def test_events_of_commands(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recorded command, its replay, and a session of a module that is being imported pass their events on."""
     url, told = sink

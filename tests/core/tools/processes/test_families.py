@@ -62,6 +62,7 @@ def test_new_episodes(folder: Path, program: Program, agenttape: Agenttape) -> N
     assert sorted(asked) == ["1", "2", "3", "4"]
 
 
+@pytest.mark.usefixtures("forked_python")
 @pytest.mark.parametrize(
     ("method", "workers", "own", "calls"),
     [
@@ -116,6 +117,7 @@ def test_miss_in_a_pool(program: Program, agenttape: Agenttape) -> None:
     assert "the pool was stopped" in missed.err
 
 
+@pytest.mark.usefixtures("forked_python")
 def test_started_by_a_program(folder: Path, program: Program, agenttape: Agenttape) -> None:
     """A program's forks, what it starts and what it becomes have their places below its own cassette."""
     program("ask.py", ASK)
@@ -199,11 +201,11 @@ DEAF = {
     "no environment": 'subprocess.run([sys.executable, "-c", CODE], env={})',
     "posix_spawn": 'os.waitpid(os.posix_spawn(sys.executable, [sys.executable, "-c", CODE], {}), 0)',
     "spawn": 'os.spawnve(os.P_WAIT, sys.executable, [sys.executable, "-c", CODE], {})',
-    "exec": 'os.execve(sys.executable, [sys.executable, "-c", CODE], {b"A": b"x"})',
-    "no variables any more": "(os.environ.clear(), os.execv(sys.executable, [sys.executable, '-c', CODE]))",
     "a shell": 'os.system(f"unset PYTHONPATH; {sys.executable} -c \\"{CODE}\\"")',
     "another program": 'subprocess.run(["./other", "began"])',
     "a script": 'subprocess.run(["./script.py"], env={})',
+    "no variables any more": "(os.environ.clear(), os.execv(sys.executable, [sys.executable, '-c', CODE]))",
+    "exec": 'os.execve(sys.executable, [sys.executable, "-c", CODE], {b"A": b"x"})',
 }
 DEAF_ELSEHOW = {
     "posix_spawnp": 'os.waitpid(os.posix_spawnp(sys.executable, [sys.executable, "-Ic", CODE], os.environ), 0)',
@@ -225,19 +227,18 @@ def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape, ways:
         from tools import look_up
         CODE = "open('began', 'w')"
         look_up("Paris")
-        {"; ".join(f"sys.argv[1] == {name!r} and {call}" for name, call in {**DEAF, **ways}.items())}
+        {"; ".join(f"{name!r} in sys.argv and {call}" for name, call in {**DEAF, **ways}.items())}
         """,
     )
     (folder / "script.py").write_text(f"#!{sys.executable}\nopen('began', 'w')\n")
     (folder / "script.py").chmod(0o700)
     shutil.copy(str(shutil.which("touch")), folder / "other")
     (folder / "other").chmod(0o700)
+    recorded = agenttape("record", "--", "python", script, *ways)
+    assert (recorded.code, "is not recorded, and a replay refuses it" in recorded.err) == (0, True)
+    (folder / "began").unlink()
     for name in ways:
-        words = ("--", "python", script, name)
-        recorded = agenttape("record", *words)
-        assert (recorded.code, "is not recorded, and a replay refuses it" in recorded.err) == (0, True), name
-        (folder / "began").unlink()
-        replayed = agenttape("replay", *words)
+        replayed = agenttape("replay", "--", "python", script, name)
         assert (replayed.code, (folder / "began").exists()) == (1, False), name
         assert "which a replay can't guard" in replayed.err
     assert agenttape("replay", "--", "env", "-i", "python", script, "env").code == 2
@@ -282,6 +283,7 @@ CLEARED = ["unset PYTHONPATH; python ask.py x", "sudo python ask.py x", "timeout
 
 
 @pytest.mark.sweep
+@pytest.mark.usefixtures("forked_python")
 @pytest.mark.parametrize("line", CLEARED)
 @pytest.mark.parametrize("subcommand", ["record", "replay"])
 def test_shell_that_clears_its_environment(program: Program, agenttape: Agenttape, subcommand: str, line: str) -> None:
@@ -367,10 +369,10 @@ class Started:
 @pytest.mark.parametrize(
     ("number", "group", "arguments", "code"),
     [
-        (signal.SIGINT, True, "", 130),
+        pytest.param(signal.SIGINT, True, "", 130, marks=pytest.mark.night),
         (signal.SIGINT, True, "late", 130),
         (signal.SIGTERM, False, "", 143),
-        (signal.SIGTERM, True, "gently", 0),
+        pytest.param(signal.SIGTERM, True, "gently", 0, marks=pytest.mark.night),
     ],
     ids=["interrupted", "interrupted and running more", "terminated", "ends gently"],
 )

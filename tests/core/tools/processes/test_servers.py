@@ -156,6 +156,7 @@ def test_server(program: Program, agenttape: Agenttape, text: str, ending: int, 
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("forked_python")
 def test_telemetry_is_refused_quietly(
     folder: Path, program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +207,7 @@ def test_telemetry_is_refused_quietly(
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("forked_python")
 def test_nothing_gets_out_at_the_end(program: Program, agenttape: Agenttape) -> None:
     """A thread that connects until the process is gone is refused to the last."""
     script = program(
