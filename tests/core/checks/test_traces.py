@@ -413,7 +413,7 @@ def test_each_check_is_sampled() -> None:
 
 @pytest.mark.slow
 @settings(
-    max_examples=settings().max_examples * 3 // 5,
+    max_examples=settings().max_examples // 3,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(conversations())

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agenttape_core import boundary, open_cassette, use_cassette
@@ -164,7 +164,6 @@ TEXTS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(text=TEXTS)
 @example(text="@@ -1 +1,2 @@\n+password: Kx7pQ2mZ9vL4\n++49 170 4455667\n context")
 @example(text="> user,password,pin\n> bob,Kx7pQ2mZ9vL4,482913\n> sue,Hx8kQ2mZ9v,739204\n")
