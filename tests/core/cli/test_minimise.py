@@ -113,7 +113,7 @@ def run_pytest(file: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", ["run", "arun"])
+@pytest.mark.parametrize("function", [pytest.param("run", marks=pytest.mark.night), "arun"])
 def test_a_function(desk: Path, command: Callable[..., Ended], function: str) -> None:
     """The cassette, its test and the account of them: the failure is the same, and the test fails by it."""
     ended = command("lab", "shrink", f"desk_of_minimise.py:{function}", "--cassette", "incident.yaml", "--json")
@@ -133,7 +133,7 @@ def test_a_function(desk: Path, command: Callable[..., Ended], function: str) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["test_total", "TestDesk::test_in_class[2-b]"])
+@pytest.mark.parametrize("name", [pytest.param("test_total", marks=pytest.mark.night), "TestDesk::test_in_class[2-b]"])
 def test_a_test(desk: Path, command: Callable[..., Ended], name: str) -> None:
     """A test is replayed with the cassette, whether or not it has one of its own, and so is the test of the result."""
     ended = command(
@@ -146,6 +146,7 @@ def test_a_test(desk: Path, command: Callable[..., Ended], name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.night
 def test_the_same_each_time(desk: Path, command: Callable[..., Ended]) -> None:
     """Two searches find the same, byte for byte."""
     made = []

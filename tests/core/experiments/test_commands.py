@@ -93,6 +93,7 @@ def test_faults(desk: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert faults("-- python desk.py", cassette, ["tool_error"]).count() == {"raised": 1}
 
 
+@pytest.mark.night
 def test_why(desk: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """The answer of the tool is in the request of the model, and that one's is what the command prints."""
     found = lab(capsys, "why", "--cassette", desk(AS_RECORDED), *COMMAND, code=0)
@@ -115,6 +116,7 @@ def test_shrink(desk: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert failure.name == "AssertionError"
 
 
+@pytest.mark.night
 def test_orders(desk: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A race in a command is found, with the command line that replays it in that order."""
     race = dedent("""
@@ -157,6 +159,7 @@ def test_flaky(desk: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert "the models of a command aren't called" in capsys.readouterr().err
 
 
+@pytest.mark.night
 def test_revisions(desk: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """`change` and `bisect` replay a command in worktrees: the edit of a prompt is found."""
     cassette = desk(AS_RECORDED)

@@ -90,7 +90,7 @@ def recorded(program: Callable[[], Any], folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("program", "experiment"),
     [
-        (side_by_side, faults),
+        pytest.param(side_by_side, faults, marks=pytest.mark.night),
         pytest.param(side_by_side, flaky, marks=pytest.mark.night),
         (in_threads, why),
     ],

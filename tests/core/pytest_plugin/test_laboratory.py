@@ -69,6 +69,7 @@ def test_in_one_run(recorded: Project) -> None:
 
 
 @pytest.mark.usefixtures("forked_tests")
+@pytest.mark.night
 def test_revisions(recorded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that replays no more under an edit is compared with its base, and its first bad commit is found."""
     who = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-C", str(recorded.path)]

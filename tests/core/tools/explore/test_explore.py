@@ -356,6 +356,7 @@ def test_one_order_is_replayed_alone() -> None:
 
 
 @pytest.mark.process
+@pytest.mark.night
 def test_the_printed_line_makes_the_finding_again(desk: Path) -> None:
     """In a new process, whatever its hash seed."""
     line = explored("racy").smallest.reproduce
