@@ -172,6 +172,7 @@ def test_one_file_for_both(recording: Project) -> None:
     assert file.read_text("utf-8") == theirs
 
 
+@pytest.mark.night
 def test_the_other_plugin_in_another_folder(recording: Project) -> None:
     """Where the other plugin has a folder of its own, both markers need no name."""
     recording.tests(
@@ -289,7 +290,7 @@ def test_it():
     result.stdout.fnmatch_lines(["*worker 'gw0' crashed*"])
 
 
-@pytest.mark.parametrize("logs_all", [False, True])
+@pytest.mark.parametrize("logs_all", [pytest.param(False, marks=pytest.mark.night), True])
 def test_reruns(project: Project, logs_all: bool) -> None:
     """A test that runs again replays the recording of its first attempt; what counts is the last time."""
     # Runs a failed test once more, in the way of pytest-rerunfailures, which logs all attempts.

@@ -39,7 +39,7 @@ def edited(project: Project) -> Project:
 
 
 @pytest.mark.usefixtures("forked_tests")
-@pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["here", "xdist"])
+@pytest.mark.parametrize("workers", [[], pytest.param(["-n2"], marks=pytest.mark.night)], ids=["here", "xdist"])
 def test_one_cause(edited: Project, workers: list[str]) -> None:
     """The first of several tests that miss alike explains it, the others refer to it, and one command mends all."""
     result = edited.run(*workers)

@@ -46,7 +46,7 @@ def reported(project: Project) -> Project:
 
 
 @pytest.mark.usefixtures("forked_tests")
-@pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["here", "xdist"])
+@pytest.mark.parametrize("workers", [[], pytest.param(["-n2"], marks=pytest.mark.night)], ids=["here", "xdist"])
 def test_files(reported: Project, workers: list[str]) -> None:
     """Each form names the tests with a cassette and the finding of a check at its line, also with workers."""
     result = reported.run(*workers, *(f"--cassette-report={name}" for name in REPORTS))
