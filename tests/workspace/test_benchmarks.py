@@ -48,14 +48,14 @@ def test_another_command_is_refused(words: list[str]) -> None:
 
 
 @pytest.mark.process
-def test_quick(tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    """Measurements can be made, at night all of them, and their table is written between the markers of a page."""
-    files = [] if pytestconfig.getoption("night") else ["files"]
+@pytest.mark.night
+def test_quick(tmp_path: Path) -> None:
+    """All measurements can be made, and their table is written between the markers of a page."""
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- measured -->\nold\n<!-- end -->\nafter\n")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("AGENTTAPE_")}
     subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / "run.py", *files, "--quick", "--write", page],
+        [sys.executable, ROOT / "benchmarks" / "run.py", "--quick", "--write", page],
         check=True,
         cwd=tmp_path,
         env=environment,

@@ -125,7 +125,9 @@ def test_interrupted(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("words", [["show", "--json", WEATHER], ["export", WEATHER], ["show", WEATHER, "--html", "-"]])
+@pytest.mark.parametrize(
+    "words", [["export", WEATHER], pytest.param(["show", WEATHER, "--html", "-"], marks=pytest.mark.night)]
+)
 def test_nobody_reads_any_more(folder: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """When the reader of a pipe has gone, as `head` does, that is no error."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # with it, nothing would be left to write at the exit

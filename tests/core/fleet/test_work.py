@@ -287,8 +287,7 @@ def test_a_store_that_cannot_be_listed(fleet: Command, runs: str, monkeypatch: p
 
 @pytest.mark.process
 def test_the_hash_seed(fleet: Command) -> None:
-    """Recordings are replayed with their hash seed, whether the plan is a file or comes from standard input."""
-    del fleet
+    """Recordings are replayed with their hash seed, also where the plan comes from standard input."""
     agent = dedent("""
         from agenttape_core import boundary, use_cassette
 
@@ -312,12 +311,10 @@ def test_the_hash_seed(fleet: Command) -> None:
         return done.stdout
 
     Path("agent.py").write_text(agent)
-    main = ("-c", "from agenttape_core.cli import main; main()", "fleet")
     ended("agent.py", seed="3")
-    items = ended(*main, "plan", "runs", "--experiment", "replay", "--app", "agent:answer", "--revision", "1", seed="4")
-    Path("items.jsonl").write_text(items)
-    for output, file in (("out1", "items.jsonl"), ("out2", "-")):
-        assert "1 same" in ended(*main, "work", file, "--output", output, seed="5", given=items)
+    plan = fleet("plan", "runs", "--experiment", "replay", "--app", "agent:answer", "--revision", "1").out
+    work = ("-c", "from agenttape_core.cli import main; main()", "fleet", "work", "-", "--output", "out")
+    assert "1 same" in ended(*work, seed="5", given=plan)
 
 
 @pytest.mark.process

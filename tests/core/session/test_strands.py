@@ -681,8 +681,13 @@ def test_a_greenlet_in_the_place_of_a_thread_waits_when_another_one_looks(monkey
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="Windows has no such signals")
-def test_a_signal_handler_may_make_a_call_while_its_thread_waits_for_the_turn() -> None:
+def test_a_signal_handler_may_make_a_call_while_its_thread_waits_for_the_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A handler that makes a call runs where the main thread waits for its turn; both go on."""
+    from agenttape_core.scheduling import stalls
+
+    monkeypatch.setattr(stalls, "_SPINS", 0.1)
     world = Slow()
     out: list[str] = []
 
