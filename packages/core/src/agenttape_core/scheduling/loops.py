@@ -574,6 +574,10 @@ class Selector:
                 room.rounds += 1
             elif not loop._stopping:  # noqa: SLF001 - its thread continues after this round, and keeps the turn
                 room.looks()
+                if (
+                    room.owner.rests and turn.ready
+                ):  # it may never block, as while a scope of anyio cancels in each round
+                    turn.look()
         time = self._time
         if loop._ready or loop._stopping or (timeout is not None and timeout <= 0):  # noqa: SLF001
             return time.select(0, ()) if time is not None and time.is_held else self._real.select(0)
