@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import nullcontext, suppress
@@ -177,6 +178,48 @@ def test_timeouts_over_before_their_block(made: Callable[[float], Any], tmp_path
     world = World()
     plain = asyncio.run(program(world))
     assert plain == recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program(world)), 3, world) == ["a!"]
+
+
+@each_loop
+def test_a_scope_that_cancels_waits_for_no_timer_that_is_gone(run: Run, tmp_path: Path) -> None:
+    """A replay that lacks a recorded timer names it, and continues, though a scope cancels in each round till then."""
+
+    async def program(world: World) -> list[str]:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(world.hang, "a")
+            await asyncio.sleep(0)
+            if not world.gone:
+                await asyncio.sleep(LIMIT / 10)
+            tasks.cancel_scope.cancel()
+        return [await world.ask("b")]
+
+    world = World()
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = run(program(world))
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert run(program(world)) == recorded
+    assert replay.report.nondeterminism == ("L~ did not come before hang$, as it did in the recording",)
+
+
+@each_loop
+def test_scopes_held_up_as_they_are_made(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay that is held up between the moment and the making of a scope has the recorded outcome."""
+    world, of_anyio = World(), sys.modules["anyio._backends._asyncio"].AsyncIOBackend
+    real = of_anyio.current_time
+
+    def current_time() -> float:
+        now: float = real()
+        world.hold_up()
+        return now
+
+    async def program() -> list[str]:
+        with anyio.move_on_after(LIMIT):
+            return [await world.ask("a"), await world.ask("b")]
+        return ["timed out"]
+
+    monkeypatch.setattr(of_anyio, "current_time", current_time)
+    recorded_as_replayed(tmp_path / "c.yaml", lambda: run(program()), 1, world)
 
 
 def test_another_anyio_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,13 +68,21 @@ def _init(self: Any, when: float | None) -> None:
         vars(self)[_IS_TO_COME] = True
 
 
-def _is_to_come(when: float, loop: Any) -> bool:
+_OF_SECONDS = {
+    ("asyncio.timeouts", "timeout"),
+    ("anyio._core._tasks", "move_on_after"),
+    ("anyio._core._tasks", "fail_after"),
+}
+"""The functions that add the seconds of a timeout to the time before they make it."""
+
+
+def _is_to_come(when: float, loop: Any, depth: int = 2) -> bool:
     """Return whether the moment of a timeout that is being made has still to come, for a machine that is not busy.
 
-    `asyncio.timeout` gives the moment only. The machine may be held up for longer between it and the look at the clock.
+    Most functions give the moment only. The machine may be held up for longer between it and the look at the clock.
     """
-    frame = sys._getframe(2)  # noqa: SLF001 - the caller's, who knows the seconds
-    if frame.f_code.co_name == "timeout" and frame.f_globals is vars(timeouts):
+    frame = sys._getframe(depth)  # noqa: SLF001 - the caller's, who knows the seconds
+    if (frame.f_globals.get("__name__"), frame.f_code.co_name) in _OF_SECONDS:
         return bool(frame.f_locals["delay"] > 0)
     return bool(when > loop.time())
 
@@ -119,7 +127,7 @@ def _with_deadline(real: Callable[..., None]) -> Callable[..., None]:
     def sets(self: Any, *args: Any, **kwargs: Any) -> None:
         real(self, *args, **kwargs)
         loop = asyncio._get_running_loop()  # noqa: SLF001 - as above
-        if loop is not None and loop.time() < self._deadline < math.inf:
+        if loop is not None and self._deadline < math.inf and _is_to_come(self._deadline, loop, depth=3):
             _TO_COME[self] = self._deadline
 
     return sets
