@@ -228,3 +228,16 @@ def test_open_at_the_end() -> None:
     log, _ = run(program, 0, None, mode="all")
     assert log == [("left", str(number)) for number in range(20)]
     assert run(program, 0, None) == (log, ())
+
+
+def test_no_error_as_the_loop_ends(caplog: pytest.LogCaptureFixture) -> None:
+    """A stream that the program leaves in its last step is closed with the loop, and the loop reports no error."""
+
+    async def program(service: Service, log: Log, when: int | None) -> None:
+        async for word in service.words("last"):
+            log.append(word)
+            collect(1, when)
+            return
+
+    assert run(program, 0, None, mode="all") == run(program, 0, None) == (["last0"], ())
+    assert not caplog.messages

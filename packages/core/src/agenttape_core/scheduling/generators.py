@@ -88,13 +88,14 @@ def follow_running(real: Any) -> None:
         sys.set_asyncgen_hooks(loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook)  # noqa: SLF001
 
 
-def begins(loop: Any, generator: Any, line: Any) -> None:
+def begins(loop: Any, generator: Any, line: Any, is_closed_by_ours: bool) -> None:
     """Note that a generator begins.
 
     Args:
         loop: Its loop.
         generator: It.
         line: The line of the program that it belongs to; `None` if it belongs to none, or to the code of a call.
+        is_closed_by_ours: Whether a generator of ours reads it. How many there are depends on whether it's replayed.
     """
     begun, readers, frame = _begun.get(loop), _readers.setdefault(loop, {}), id(generator.ag_frame)
     if line is None:
@@ -104,18 +105,16 @@ def begins(loop: Any, generator: Any, line: Any) -> None:
         return
     if begun is None:
         begun = _begun[loop] = {}
-    caller = sys._getframe(2)  # noqa: SLF001 - the reader's
-    is_generator = bool(caller.f_code.co_flags & inspect.CO_ASYNC_GENERATOR)
-    # A generator of ours closes what it reads. How many there are depends on whether the call is replayed.
-    number = 0 if is_generator and _closes_what_it_reads(caller) else line.begins_generator()
-    reader, place = readers.get(id(caller), 0), next(_order)
+    number = 0 if is_closed_by_ours else line.begins_generator()
+    reader, place = readers.get(id(sys._getframe(2)), 0), next(_order)  # noqa: SLF001 - the reader's frame
     readers[frame] = place
     begun[id(generator)] = Abandoned(number, place, ref(line), ref(SCOPES.of_program()), reader)
 
 
-def _closes_what_it_reads(frame: FrameType) -> bool:
+def is_closed_by(frame: FrameType) -> bool:
     """Return True for a generator of an integration or of a call. That of a transport leaves it to the client."""
-    return is_own(frame) and "transports" not in frame.f_globals["__name__"]
+    is_generator = bool(frame.f_code.co_flags & inspect.CO_ASYNC_GENERATOR)
+    return is_generator and is_own(frame) and "transports" not in frame.f_globals["__name__"]
 
 
 def found(loop: Any, generator: Any) -> Abandoned | None:

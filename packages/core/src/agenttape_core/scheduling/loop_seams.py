@@ -486,9 +486,11 @@ def _creating(real: Callable[..., Any]) -> Callable[..., Any]:
 
 def _begins(real: Callable[..., Any]) -> Callable[..., Any]:
     def firstiter(self: Any, generator: Any) -> None:
-        real(self, generator)
+        is_closed_by_ours = generators.is_closed_by(sys._getframe(1))  # noqa: SLF001 - the reader's
+        if not is_closed_by_ours:  # or the loop's end would close both, one while the other does
+            real(self, generator)
         room = room_here(self) if EXECUTING.get() is None else None
-        generators.begins(self, generator, room.generators if room is not None else None)
+        generators.begins(self, generator, room.generators if room is not None else None, is_closed_by_ours)
 
     return firstiter
 
