@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,31 @@ def test_no_session_records_it(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "other.yaml", mode="all", on_unused="ignore") as other:
         llm.chat(HELLO)
     assert other.interactions == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"city": "Oslo"}'}},
+        {"id": "1", "type": "tool_use", "name": "add", "input": {"city": "Oslo"}},
+        {"id": "1", "name": "add", "args": {"city": "Oslo"}},
+        {"function": {"name": "add", "arguments": {"city": "Oslo"}}},
+        {"unknown": "add"},
+    ],
+)
+def test_tool_calls_that_an_llm_keeps_in_the_form_of_its_provider(tmp_path: Path, call: dict[str, Any]) -> None:
+    """A stand-in reads them from `additional_kwargs`, or refuses the form: without the call, an agent would end."""
+
+    class Keeping(LeafLLM):
+        def chat(self, messages: Any, **kwargs: Any) -> ChatResponse:
+            return ChatResponse(message=ChatMessage(role="assistant", additional_kwargs={"tool_calls": [call]}))
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        Keeping(World()).chat(HELLO)
+    llm = ReplayLLM(tmp_path / "c.yaml")
+    with pytest.raises(ConfigurationError, match="only its own LLM knows") if "unknown" in call else nullcontext():
+        (found,) = llm.get_tool_calls_from_response(llm.chat(HELLO))
+        assert (found.tool_name, found.tool_kwargs) == ("add", {"city": "Oslo"})
 
 
 def test_one_of_several_models(tmp_path: Path) -> None:

@@ -32,7 +32,9 @@ from llama_index.core.tools.types import BaseTool
 from llama_index_instrumentation import get_dispatcher
 from pydantic import BaseModel, PrivateAttr
 
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import SessionCall, areplay_call, replay_call
+from agenttape_core.integration.answers import field_of
 from agenttape_core.integration.stand_ins import (
     OnRepeat,
     Pace,
@@ -43,7 +45,6 @@ from agenttape_core.integration.stand_ins import (
 )
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.llms import CHAT, COMPLETION
-from agenttape_llamaindex.request_values import legacy_calls
 from agenttape_llamaindex.requests import chat_body, completion_body, params_body
 from agenttape_llamaindex.shapes import areplayed, replayed
 from agenttape_llamaindex.workflows.halts import halts_end_streams_for
@@ -323,19 +324,34 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         """Return the tool calls of an answer.
 
         Raises:
+            ConfigurationError: If the LLM kept them in a form of its own.
             ValueError: If there are none, and one is required.
         """
         calls = [
             ToolSelection(tool_id=block.tool_call_id or "", tool_name=block.tool_name, tool_kwargs=_kwargs(block))
             for block in response.message.blocks
             if isinstance(block, ToolCallBlock)
-        ] or [
-            ToolSelection(tool_id=call["id"] or "", tool_name=call["name"], tool_kwargs=_read(call["args"]))
-            for call in legacy_calls(response.message.additional_kwargs.get("tool_calls"))
-        ]
+        ] or [_selected(call) for call in response.message.additional_kwargs.get("tool_calls") or ()]
         if not calls and error_on_no_tool_call:
             raise ValueError(f"expected at least one tool call, found {len(calls)}")
         return calls
+
+
+def _selected(call: Any) -> ToolSelection:
+    """Return a tool call that an LLM kept in `additional_kwargs`, as an object or a dict, in the form of its provider.
+
+    Raises `ConfigurationError` if it has none of the usual names: an agent would go on as if there were no call.
+    """
+    function = field_of(call, "function") or call
+    name = field_of(function, "name") or field_of(function, "tool_name")
+    if not isinstance(name, str):
+        raise ConfigurationError(
+            f"the recorded answer has a tool call whose form only its own LLM knows: {call!r}\n"
+            "  use that LLM in a session: use_cassette(...)"
+        )
+    given = (field_of(function, key) for key in ("arguments", "args", "input", "tool_kwargs", "parameters"))
+    arguments: Any = next((each for each in given if each is not None), {})
+    return ToolSelection(tool_id=field_of(call, "id") or "", tool_name=name, tool_kwargs=_read(arguments))
 
 
 def _kwargs(block: ToolCallBlock) -> dict[str, Any]:
