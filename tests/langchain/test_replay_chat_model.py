@@ -380,6 +380,14 @@ def test_unknown_model_lists_the_known(path: Path) -> None:
         ReplayChatModel(path, model="gpt-5")
 
 
+def test_name_of_a_model_that_had_none(tmp_path: Path) -> None:
+    """If the recorded models have no name, the message says to ask for none."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        GenericFakeChatModel(messages=iter([AIMessage("Hi.")])).invoke("Hello")
+    with pytest.raises(ConfigurationError, match="a model without a name\n  leave out the `model`"):
+        ReplayChatModel(tmp_path / "c.yaml", model="gpt-5")
+
+
 # -- cost ----------------------------------------------------------------------------------------------------------
 
 

@@ -232,10 +232,11 @@ class RecordedModel(Recorded):
                 f"{self._session.path} holds no {kinds}, so nothing can replace a model\n"
                 "  record a run that calls a model, or name another cassette"
             )
-        models = ", ".join(sorted({repr(setting.model) for setting in recorded}))
+        models = ", ".join(sorted({repr(setting.model) for setting in recorded if setting.model is not None}))
+        holds, advice = (models, "name one of them as the") if models else ("a model without a name", "leave out the")
         return ConfigurationError(
-            f"{self._session.path} holds no {kinds} of the model {model!r}; it holds calls of {models}\n"
-            "  name one of them as the `model`"
+            f"{self._session.path} holds no {kinds} of the model {model!r}; it holds calls of {holds}\n"
+            f"  {advice} `model`"
         )
 
     def settings(self, boundary: Boundary) -> list[Setting]:
