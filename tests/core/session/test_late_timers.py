@@ -203,7 +203,8 @@ def test_a_scope_that_cancels_waits_for_no_timer_that_is_gone(run: Run, tmp_path
 
 
 @each_loop
-def test_scopes_held_up_as_they_are_made(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("scope", [anyio.move_on_after, anyio.fail_after])
+def test_scopes_held_up_as_they_are_made(run: Run, scope: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay that is held up between the moment and the making of a scope has the recorded outcome."""
     world, of_anyio = World(), sys.modules["anyio._backends._asyncio"].AsyncIOBackend
     real = of_anyio.current_time
@@ -214,7 +215,7 @@ def test_scopes_held_up_as_they_are_made(run: Run, tmp_path: Path, monkeypatch: 
         return now
 
     async def program() -> list[str]:
-        with anyio.move_on_after(LIMIT):
+        with scope(LIMIT):
             return [await world.ask("a"), await world.ask("b")]
         return ["timed out"]
 

@@ -27,7 +27,7 @@ from contextvars import Context, copy_context
 from functools import wraps
 from importlib.metadata import version
 from time import monotonic
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -68,22 +68,20 @@ def _init(self: Any, when: float | None) -> None:
         vars(self)[_IS_TO_COME] = True
 
 
-_OF_SECONDS = {
-    ("asyncio.timeouts", "timeout"),
-    ("anyio._core._tasks", "move_on_after"),
-    ("anyio._core._tasks", "fail_after"),
-}
-"""The functions that add the seconds of a timeout to the time before they make it."""
+_MAKERS = {"asyncio.timeouts", "contextlib", "anyio._core._tasks", "anyio._backends._asyncio"}
+"""The modules between the program and the making of a timeout."""
 
 
-def _is_to_come(when: float, loop: Any, depth: int = 2) -> bool:
+def _is_to_come(when: float, loop: Any) -> bool:
     """Return whether the moment of a timeout that is being made has still to come, for a machine that is not busy.
 
     Most functions give the moment only. The machine may be held up for longer between it and the look at the clock.
     """
-    frame = sys._getframe(depth)  # noqa: SLF001 - the caller's, who knows the seconds
-    if (frame.f_globals.get("__name__"), frame.f_code.co_name) in _OF_SECONDS:
-        return bool(frame.f_locals["delay"] > 0)
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - that of whoever makes it
+    while frame is not None and frame.f_globals.get("__name__") in _MAKERS:
+        if frame.f_code.co_name in {"timeout", "move_on_after", "fail_after"}:
+            return bool(frame.f_locals["delay"] > 0)
+        frame = frame.f_back
     return bool(when > loop.time())
 
 
@@ -127,7 +125,7 @@ def _with_deadline(real: Callable[..., None]) -> Callable[..., None]:
     def sets(self: Any, *args: Any, **kwargs: Any) -> None:
         real(self, *args, **kwargs)
         loop = asyncio._get_running_loop()  # noqa: SLF001 - as above
-        if loop is not None and self._deadline < math.inf and _is_to_come(self._deadline, loop, depth=3):
+        if loop is not None and self._deadline < math.inf and _is_to_come(self._deadline, loop):
             _TO_COME[self] = self._deadline
 
     return sets
