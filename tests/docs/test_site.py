@@ -25,11 +25,11 @@ MODULES = re.findall(r"^## (agenttape\S+)$", (ROOT / "docs" / "api.md").read_tex
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as `make site` builds it."""
+def site(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
+    """The site, built as `make site` builds it, but only at night with the docstrings: they take most of the time."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "DOCS_API": str(pytestconfig.getoption("night")).lower()}
     done = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder
@@ -74,6 +74,7 @@ def test_coding_agents_find_the_pages(site: Path) -> None:
         assert (site / page).read_text(encoding="utf-8").startswith("# ")
 
 
+@pytest.mark.night
 def test_every_public_name_is_documented(site: Path) -> None:
     """What a public module exports has a section on the page about the API, once, whichever modules export it."""
     anchors = set(re.findall(r'id="(agenttape_\w+\.[\w.]+)"', (site / "api.html").read_text(encoding="utf-8")))
