@@ -248,11 +248,11 @@ def test_a_model_of_elsewhere(world: World, provider: str, candidate: str, place
 def asking(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """A module `asking` that knows no framework, and the recording `run.yaml` of it."""
     Path("asking.py").write_text(
-        "from openai import OpenAI\n"
+        "import httpx\n"
         "def main():\n"
-        f"    client = OpenAI(base_url={world.by_openai.base_url!r}, api_key='any')\n"
-        f"    answer = client.chat.completions.create(model='gpt-5', messages={MESSAGES!r})\n"
-        "    assert answer.choices[0].message.content\n"
+        f"    body = {{'model': 'gpt-5', 'messages': {MESSAGES!r}}}\n"
+        f"    answer = httpx.post('{world.by_openai.base_url}/chat/completions', json=body, headers={{'Authorization': 'Bearer any'}})\n"
+        "    assert answer.json()['choices'][0]['message']['content']\n"
         "if __name__ == '__main__':\n"
         "    main()\n",
         "utf-8",

@@ -7,6 +7,7 @@ then live in a replay until an integration knows it. So each integration lists t
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import warnings
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 
+@functools.cache  # it imports and reads all modules of a framework
 def leaf_interfaces(*packages: str, skip: Collection[str] = ()) -> dict[str, frozenset[str]]:
     """Return the methods that the public classes of installed packages leave to others, by the names of the classes.
 

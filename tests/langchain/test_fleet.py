@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -59,19 +60,26 @@ def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[Models]:
 Command = Callable[..., Ended]
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the ten runs; the first test that needs them records them."""
+    return tmp_path_factory.mktemp("recorded") / "runs"
+
+
 @pytest.fixture
-def fleet(pytester: pytest.Pytester, models: Models, capsys: pytest.CaptureFixture[str]) -> Command:
+def fleet(pytester: pytest.Pytester, models: Models, recorded: Path, capsys: pytest.CaptureFixture[str]) -> Command:
     """Record ten runs of two classes, and return the command in their folder. Each token costs a cent."""
     pytester.makepyfile(app=APP)
     pytester.syspathinsert()
     price = {"input": 10_000, "output": 10_000}
     Path("prices.json").write_text(json.dumps({"old": price, "new": price}))
     Path("pyproject.toml").write_text('[tool.agenttape]\nprices = "prices.json"\n')
-    for number in range(10):
-        with use_cassette(Path(f"runs/{number}.yaml"), mode="record") as cassette:
+    for number in () if recorded.exists() else range(10):
+        with use_cassette(recorded / f"{number}.yaml", mode="record") as cassette:
             city = f"{number} twice" if number % 5 == 0 else str(number)
             cassette.note_input({"city": city})
             import_module("app").answer(city)
+    shutil.copytree(recorded, "runs")
     models.asked.clear()
 
     def run_it(*words: object) -> Ended:

@@ -352,6 +352,7 @@ def documented() -> Outcomes:
     return {(row[0], column): cell for row in cells[2:] for column, cell in zip(COLUMNS, row[1:], strict=True)}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize("row", ROWS)
 async def test_cell(

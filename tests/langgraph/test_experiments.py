@@ -307,7 +307,7 @@ def long_thread(world: World) -> Callable[[], Any]:
 
 @pytest.mark.parametrize(
     "make",
-    [documents, unicode, sends, *(pytest.param(each, marks=pytest.mark.night) for each in (wrong_enum, long_thread))],
+    [documents, unicode, *(pytest.param(each, marks=pytest.mark.night) for each in (sends, wrong_enum, long_thread))],
 )
 def test_a_seeded_failure_becomes_small(
     make: Callable[[World], Callable[[], Any]], world: World, project: Path

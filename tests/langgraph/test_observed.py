@@ -198,6 +198,7 @@ class Provider:
         await self._sent[number].get()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("rounds", [1, 2, 3, 5, 7])
 @pytest.mark.parametrize("order", ["012012012", "000111222", "210012120", "001122012"])
 async def test_agents_that_stream_at_once(order: str, rounds: int, tmp_path: Path) -> None:

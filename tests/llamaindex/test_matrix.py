@@ -221,6 +221,7 @@ async def called(row: Callable[[Any], Any], subject: Any) -> Any:
     return raw(await row(subject))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize("row", ROWS)
 def test_cell(row: str, column: str, outcomes: Outcomes, tmp_path: Path, pytestconfig: pytest.Config) -> None:

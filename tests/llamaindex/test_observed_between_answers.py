@@ -147,6 +147,7 @@ async def observed_and_replayed(name: str, wait: Wait, where: Path) -> tuple[Any
     return observed, replayed, session
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("rounds", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("name", PROGRAMS)
 async def test_what_is_between_two_answers_is_equal_or_reported(name: str, rounds: int, tmp_path: Path) -> None:
