@@ -9,15 +9,14 @@ import pytest
 
 from agenttape_core.testing.checks.files import one_child
 
-
 ALL_SHAPES = ("TestChat", "TestChatModel", "TestTask", "TestMethods")
 """The objects that can be called in most ways: one of each framework, and one of none."""
-OF_EVERY_OBJECT = """
-    another_process_finds_the_recordings another_question_is_a_miss both_layouts_hold_the_same eaten_miss_fails_the_session
-    equal_questions_get_their_answers_in_order equal_questions_in_tasks equal_questions_in_threads miss_explains_itself
-    miss_passes_through_error_handlers nested_sessions one_question_too_many_is_a_miss order_of_completion_changes_nothing
-    outside_a_session_nothing_changes recording_again_changes_nothing two_sessions_at_once unused_interactions_are_reported
-""".split()
+OF_SESSIONS = (
+    *("another_process_finds_the_recordings", "both_layouts_hold_the_same", "outside_a_session_nothing_changes"),
+    *("equal_questions_get_their_answers_in_order", "equal_questions_in_tasks", "equal_questions_in_threads"),
+    *("miss_explains_itself", "nested_sessions", "two_sessions_at_once", "unused_interactions_are_reported"),
+    *("order_of_completion_changes_nothing", "recording_again_changes_nothing"),
+)
 """The checks of what sessions do with any call."""
 
 
@@ -25,9 +24,9 @@ OF_EVERY_OBJECT = """
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave what sessions do with any call to the night, but for the objects that can be called in most ways."""
     for item in items:
-        if item.path.parent == Path(__file__).parent and isinstance(item.parent, pytest.Class):
-            if item.parent.name not in ALL_SHAPES and item.name.removeprefix("test_") in OF_EVERY_OBJECT:
-                item.add_marker(pytest.mark.night)
+        is_of_sessions = item.path.parent == Path(__file__).parent and item.name.removeprefix("test_") in OF_SESSIONS
+        if is_of_sessions and item.parent is not None and item.parent.name not in ALL_SHAPES:
+            item.add_marker(pytest.mark.night)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -250,8 +250,9 @@ def asking(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     Path("asking.py").write_text(
         "import httpx\n"
         "def main():\n"
-        f"    body = {{'model': 'gpt-5', 'messages': {MESSAGES!r}}}\n"
-        f"    answer = httpx.post('{world.by_openai.base_url}/chat/completions', json=body, headers={{'Authorization': 'Bearer any'}})\n"
+        f"    body = dict(model='gpt-5', messages={MESSAGES!r})\n"
+        "    headers = {'Authorization': 'Bearer any'}\n"
+        f"    answer = httpx.post('{world.by_openai.base_url}/chat/completions', json=body, headers=headers)\n"
         "    assert answer.json()['choices'][0]['message']['content']\n"
         "if __name__ == '__main__':\n"
         "    main()\n",

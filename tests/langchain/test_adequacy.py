@@ -64,7 +64,9 @@ def test_what_stands_in_a_request_is_noticed(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("source", [STREAMED, AWAITED], ids=["streamed", "awaited"])
+@pytest.mark.parametrize(
+    "source", [STREAMED, pytest.param(AWAITED, marks=pytest.mark.night)], ids=["streamed", "awaited"]
+)
 def test_other_ways(source: str, tmp_path: Path) -> None:
     """Edits of prompts are noticed in whatever way the agent is run."""
     assert set(_found(source, tmp_path, "prompts").values()) == {True}

@@ -175,7 +175,7 @@ def test_one_limit_over_the_workers_of_an_engine(fleet: Command, models: Models)
     assert len(models.asked) <= 24 / 3 + 4
 
 
-@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("is_known", [pytest.param(True, marks=pytest.mark.night), False])
 def test_one_limit_over_runs_in_parallel(
     fleet: Command, models: Models, monkeypatch: pytest.MonkeyPatch, *, is_known: bool
 ) -> None:

@@ -122,7 +122,7 @@ def test_text_models(tmp_path: Path) -> None:
         what_if(path, lambda: llm.complete("hi"), {1: returns(7)})
 
 
-@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("streaming", [pytest.param(False, marks=pytest.mark.night), True])
 async def test_faults(recorded: dict[bool, Path], streaming: bool) -> None:
     """Each call of a FunctionAgent fails in each way; it has no retry, and tells its model of a failed tool."""
     found = await afaults(lambda: agent(streaming=streaming), recorded[streaming])
@@ -179,7 +179,7 @@ def test_the_links_of_an_agent(project: Path, streaming: bool, inside: bool) -> 
 # -- Edits of prompts and tools of LlamaIndex's agents that stand in a request are noticed by the replay ---------------
 
 
-@pytest.mark.parametrize("streaming", [False, True], ids=["awaited", "streamed"])
+@pytest.mark.parametrize("streaming", [pytest.param(False, marks=pytest.mark.night), True], ids=["awaited", "streamed"])
 def test_what_stands_in_a_request_is_noticed(streaming: bool, tmp_path: Path) -> None:
     """Each edit of a prompt, or of a tool, that reaches a request is noticed, also in a stream."""
     program = '''
