@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import re
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pytest_examples import CodeExample, EvalExample, find_examples
@@ -54,6 +57,20 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # Snippets run as `__main__`; the real one comes back after the test.
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     return tmp_path
+
+
+@pytest.fixture
+def eval_example(eval_example: EvalExample, monkeypatch: pytest.MonkeyPatch) -> EvalExample:
+    """What runs a snippet; for each `print` it asked for the source of each frame, which is sought in all modules."""
+
+    def stack() -> list[SimpleNamespace]:
+        """Return what it needs of the frames, the caller's first."""
+        frames = traceback.walk_stack(sys._getframe(1))
+        return [SimpleNamespace(frame=frame, filename=frame.f_code.co_filename) for frame, _ in frames]
+
+    of_frames = SimpleNamespace(stack=stack, iscoroutinefunction=inspect.iscoroutinefunction)
+    monkeypatch.setattr("pytest_examples.run_code.inspect", of_frames)
+    return eval_example
 
 
 @pytest.fixture
