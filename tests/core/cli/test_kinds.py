@@ -115,7 +115,8 @@ def test_recover(command: Any, folder: Path, recorded: Path, kind: str, kinds: M
     assert command("show", "--timeline", f"died/{kind}.yaml", "--json").json["guessed"] == 0
 
 
-@pytest.mark.parametrize("kind", ["functions", *(pytest.param(kind, marks=pytest.mark.night) for kind in FRAMEWORKS)])
+@pytest.mark.night
+@pytest.mark.parametrize("kind", ["functions", *FRAMEWORKS])
 def test_verify(kind: str, command: Any, recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that replays one in two sessions does the same in other environments; how far it is, is shown."""
     Path("agent.py").write_text(

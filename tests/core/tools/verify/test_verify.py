@@ -154,6 +154,7 @@ def test_each_cause_is_found(verification: Verification) -> None:
     }
 
 
+@pytest.mark.night
 def test_what_a_process_remembers_is_found() -> None:
     """Memory and earlier replays are varied, and what depends on them, or on a clock of its own, is named."""
     found = verify(agents.remembers, runs=2, vary={"memory", "earlier_replays"})
