@@ -81,14 +81,14 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 CASSETTE = "../desk.yaml"
 
 
-def test_the_commit_of_64(desk: Path) -> None:
-    """Of 64 commits, the one that changed a prompt takes at most 7 replays; Ctrl-C leaves those that may be it."""
-    commit(*(program(GOOD if number < 41 else BAD, number) for number in range(1, 65)))
-    found = bisect("desk.py:answer", CASSETTE, good="HEAD~64")
+def test_the_commit_of_32(desk: Path) -> None:
+    """Of 32 commits, the one that changed a prompt takes at most 6 replays; Ctrl-C leaves those that may be it."""
+    commit(*(program(GOOD if number < 21 else BAD, number) for number in range(1, 33)))
+    found = bisect("desk.py:answer", CASSETTE, good="HEAD~32")
     assert found.is_found
-    assert found.candidates == (git("log", "-1", "--format=%h Change 41", "HEAD~23"),)
-    assert found.commits == 64
-    assert found.replays <= 7
+    assert found.candidates == (git("log", "-1", "--format=%h Change 21", "HEAD~11"),)
+    assert found.commits == 32
+    assert found.replays <= 6
     assert "ask was called with a request that isn't in the cassette" in found.why
     assert git("status", "--porcelain") == ""
     runs: list[None] = []
@@ -98,10 +98,10 @@ def test_the_commit_of_64(desk: Path) -> None:
         if len(runs) == 4:
             raise KeyboardInterrupt
 
-    part = bisect("desk.py:answer", CASSETTE, good="HEAD~64", on_run=interrupt)
+    part = bisect("desk.py:answer", CASSETTE, good="HEAD~32", on_run=interrupt)
     assert not part.is_whole
     assert found.candidates[0] in part.candidates
-    assert 1 < len(part.candidates) <= 32
+    assert 1 < len(part.candidates) <= 16
 
 
 def test_what_cannot_be_judged(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:

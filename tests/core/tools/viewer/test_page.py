@@ -434,6 +434,59 @@ def test_ticks_tell_the_state_and_are_no_lines(tmp_path: Path, opened: Opened) -
     assert "$event" not in tab.locator("body").inner_text()
 
 
+AXE = Path(__file__).resolve().parents[4] / "packages/core/viewer/node_modules/axe-core/axe.min.js"
+
+
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.night), "dark"])
+def test_accessibility(opened: Opened, support: Path, changed: Path, scheme: str) -> None:
+    """Axe finds nothing in a page, in one of two runs, or in its help; roles, names, order and contrast among it."""
+
+    def problems(page: Any, axe: str) -> list[str]:
+        """Return what axe finds, with where it is."""
+        page.evaluate(axe)
+        found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
+        return [
+            f"{each['id']}: {node['html'][:160]} {node['failureSummary']}" for each in found for node in each["nodes"]
+        ]
+
+    if not AXE.exists():
+        pytest.skip("axe-core is not here; run: make viewer")
+    axe = AXE.read_text(encoding="utf-8")
+    page = opened(support, at="#/interaction/8", color_scheme=scheme, bypass_csp=True)
+    assert problems(page, axe) == []
+    page.keyboard.press("?")
+    assert problems(page, axe) == []
+    assert problems(opened(support, changed, color_scheme=scheme, bypass_csp=True), axe) == []
+
+
+PARTS = ("calls and steps", "width of the tree", "Differences", "Messages", "Answer", "State of the graph")
+
+
+def test_everything_has_a_name_and_can_be_come_to(opened: Opened, support: Path, changed: Path) -> None:
+    """Tab leads through all controls in the order of the page, each with a name, and out of every one of them."""
+    page = opened(support, changed)
+    order = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        name = page.evaluate(
+            "(() => { const at = document.activeElement; return at === document.body ? null"
+            " : at.getAttribute('aria-label') || at.innerText || at.closest('label')?.innerText || '' })()"
+        )
+        if name is None:
+            break
+        order.append(name.strip())
+    assert "" not in order
+    assert order[:4] == ["search all fields", "theme: auto", "keys and help", "First divergence"]
+    rest = [next(at for at, name in enumerate(order) if name.startswith(start)) for start in PARTS]
+    assert rest == sorted(rest)
+
+
+def test_motion_is_reduced_where_it_is_not_wanted(opened: Opened, support: Path) -> None:
+    """Nothing moves by itself for somebody who asked for less motion."""
+    page = opened(support, reduced_motion="reduce")
+    assert page.locator(".line").first.evaluate("line => getComputedStyle(line).transitionDuration") == "0s"
+
+
 IMAGES = Path(__file__).resolve().parents[4] / "docs" / "images"
 VIEWS = {
     "viewer-light": (False, "#/interaction/8", "light", (1280, 780)),
