@@ -101,7 +101,7 @@ def test_the_fixture_names_no_folder(project: Project) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl"])
+@pytest.mark.parametrize("suffix", [".jsonl.gz", pytest.param(".jsonl", marks=pytest.mark.night)])
 def test_marked_tests_find_their_cassettes_in_every_format(suffix: str, project: Project) -> None:
     """A converted cassette is that of its test as before: replayed, recorded again in its format, and no orphan."""
     project.tests(OWN % "" + NAMED % "".replace("! 1", "! 2"))

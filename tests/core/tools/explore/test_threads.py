@@ -186,7 +186,13 @@ PROGRAMS: dict[Callable[[], Any], tuple[int, int]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("program", "expected"), PROGRAMS.items(), ids=[program.__name__ for program in PROGRAMS])
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        pytest.param(*each, marks=[pytest.mark.night] if each[1][0] == 90 else [], id=each[0].__name__)
+        for each in PROGRAMS.items()
+    ],
+)
 def test_threads_are_answered_in_every_order(
     tmp_path: Path, program: Callable[[], Any], expected: tuple[int, int]
 ) -> None:
