@@ -72,6 +72,7 @@ def test_frameworks_that_nothing_records(
     assert wrong(command("doctor", "--json")) == found
 
 
+@pytest.mark.slow
 def test_settings_and_empty_folders(folder: Path, command: Any) -> None:
     """Settings that differ from the defaults are told, a bad one ends with 2, a folder without cassettes is wrong."""
     (folder / "pyproject.toml").write_text('[tool.agenttape]\non_unused = "warn"\n')

@@ -266,6 +266,7 @@ def test_why(desk: Path, command: Callable[..., Ended]) -> None:
     assert command("lab", "why", "desk_of_minimise.py:run", "--cassette", "incident.yaml", "--call", "7").code == 2
 
 
+@pytest.mark.slow
 def test_flaky(desk: Path, command: Callable[..., Ended]) -> None:
     """`agenttape lab flaky` blames the code for what fails while everything is replayed, and tries nothing else.
 

@@ -55,6 +55,7 @@ def test_nothing_to_do(recorded: list[str], live: list[str]) -> None:
 
 
 @given(ids, st.data())
+@pytest.mark.slow
 def test_there_and_back(recorded: list[str], data: st.DataObject) -> None:
     """Mapping to another run's ids and back gives the answer that was recorded."""
     live = [str(uuid.uuid5(uuid.NAMESPACE_DNS, found)) for found in recorded]

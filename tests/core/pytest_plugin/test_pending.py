@@ -68,6 +68,7 @@ def test_a_recording_waits_and_is_proved(edited: Project) -> None:
     edited.run().assert_outcomes(passed=3)
 
 
+@pytest.mark.slow
 def test_what_waits_belongs_to_its_test(edited: Project) -> None:
     """A recording that waits is no orphan, and no cassette of a renamed test."""
     edited.run("--rerecord", "--cassette-review")

@@ -169,6 +169,7 @@ TEXTS = st.builds(
 @example(text="> user,password,pin\n> bob,Kx7pQ2mZ9vL4,482913\n> sue,Hx8kQ2mZ9v,739204\n")
 @example(text="> | user | password | pin |\n> |---|---|---|\n> | bob | Kx7pQ2mZ9vL4 | 482913 |\n")
 @example(text="user,password,pin\nbob,Kx7pQ2mZ9vL4,482913\nsue,Hx8kQ2mZ9v,739204\n")
+@pytest.mark.slow
 def test_texts_with_margins_and_tables_return(text: str) -> None:
     """A replay returns exactly the recorded quotation, diff, listing, log or table, whichever secrets are in it."""
     with TemporaryDirectory() as folder:

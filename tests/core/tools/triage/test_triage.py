@@ -105,6 +105,7 @@ def test_a_dry_run() -> None:
         ("none", "nothing has failed"),
     ],
 )
+@pytest.mark.slow
 def test_the_culprit(part: str, verdict: str) -> None:
     """Whichever part is flaky is named, and no other; of a flaky code, nothing else is tried."""
     parts = recorded(part)
