@@ -16,7 +16,7 @@ from .conftest import answer, look_up, record
 
 STORE = "memory://bucket/runs"
 RULES = "checks: 1\nevery:\n- called: look_up\n- never: delete_user\n- at_most: {calls: 2}\n"
-MANY = 100
+MANY = 80
 
 
 @pytest.fixture
