@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import AgentStream, FunctionAgent
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
+from llama_index.core.chat_engine import ContextChatEngine
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.workflow import Context, StartEvent, StopEvent, Workflow, WorkflowTimeoutError, step
 from tests.kit.gate import hang
 from tests.kit.times import took
@@ -19,6 +22,7 @@ from workflows.errors import WorkflowCancelledByUser
 
 from agenttape_core import Variation, late, use_cassette
 from agenttape_core.errors import CassetteMissError
+from agenttape_llamaindex import ReplayLLM
 
 from .acceptance import FRAMEWORK_WARNINGS, record_and_replay, run
 from .fakes import CallingLLM, LeafLLM
@@ -54,6 +58,36 @@ def test_a_miss_in_a_step_is_the_result_of_its_run(tmp_path: Path) -> None:
 
     with pytest.raises(CassetteMissError, match=r"Part [45]"):
         run(other, world, path, "none")
+
+
+class Shelf(BaseRetriever):
+    """Finds one text for all."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [NodeWithScore(node=TextNode(text="The Louvre is in Paris.", id_="louvre"), score=1.0)]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("is_awaited", [False, True])
+@pytest.mark.parametrize("is_stand_in", [False, True])
+def test_a_miss_of_a_streamed_answer_is_raised_in_its_reader(
+    tmp_path: Path, *, is_awaited: bool, is_stand_in: bool
+) -> None:
+    """A chat engine asks in a thread or a task of its own, whose reader would wait for the end forever."""
+
+    async def program(llm: Any, prompt: str) -> list[str]:
+        engine = ContextChatEngine.from_defaults(retriever=Shelf(), llm=llm, system_prompt=prompt)
+        if is_awaited:
+            return [token async for token in (await engine.astream_chat("Where?")).async_response_gen()]
+        return list(engine.stream_chat("Where?").response_gen)
+
+    path, world = tmp_path / "c.yaml", World()
+    assert run(lambda world: program(ScriptedLLM(world), "Be brief."), world, path, "once").value
+    with pytest.raises(CassetteMissError, match=r"(?s)- .*brief.*\+ .*kind"):
+        if is_stand_in:
+            asyncio.run(program(ReplayLLM(path), "Be kind."))
+        else:
+            run(lambda world: program(ScriptedLLM(world), "Be kind."), world, path, "none")
 
 
 def test_a_time_limit_is_one_of_real_time(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""End the runs of workflows that our halts stop, and raise the halt in the readers of their events.
+"""Raise our halts in the readers of what they stop: the events of a workflow, the streamed answer of a chat engine.
 
-The control loop of a workflow handles exceptions. A halt, such as a miss in a step, derives from `BaseException`: it
-passes through the loop and fails the run, but the stream of events gets no end, and its reader would wait forever. So
-runs are wrapped while sessions are open, and while there are stand-ins, which need no session.
+The control loop of a workflow handles exceptions, as does what writes a streamed answer into a memory, in a thread or a
+task of its own. A halt, such as a miss, derives from `BaseException`: it passes through them, but the stream gets no
+end, and its reader would wait forever. So they are wrapped while sessions are open, and while there are stand-ins,
+which need no session.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from llama_index.core.chat_engine.types import StreamingAgentChatResponse
 from pydantic import PrivateAttr
 from workflows.events import StopEvent
 
@@ -58,12 +60,51 @@ def raising_halts(real: Callable[..., AsyncIterator[Any]]) -> Callable[..., Asyn
     return stream_events
 
 
+def telling_reader(real: Callable[..., None]) -> Callable[..., None]:
+    """Wrap what writes a streamed answer into a memory: a halt reaches the reader as an exception does."""
+
+    @functools.wraps(real)
+    def write(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            real(self, *args, **kwargs)
+        except AgentTapeHalt as halt:
+            self.exception = halt
+            self.put_in_queue("")
+            raise
+
+    return write
+
+
+def atelling_reader(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Do the same for the one that is awaited."""
+
+    @functools.wraps(real)
+    async def write(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            await real(self, *args, **kwargs)
+        except AgentTapeHalt as halt:
+            self.exception = halt
+            self.is_function_false_event.set()
+            self.aput_in_queue("")
+            raise
+
+    return write
+
+
+_WRAPPERS: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
+    (CONTROL_LOOP, "run", ending_streams),
+    (OUTER_CONTEXT, "stream_events", raising_halts),
+    (StreamingAgentChatResponse, "write_response_to_history", telling_reader),
+    (StreamingAgentChatResponse, "awrite_response_to_history", atelling_reader),
+)
+
+
 class _Wrapped:
-    """The two methods of the framework, wrapped while anybody needs it. Thread-safe."""
+    """The methods of the framework, wrapped while anybody needs it. Thread-safe."""
 
     def __init__(self) -> None:
         self._uses = 0
-        self._real: tuple[Any, Any] = (None, None)
+        self._real: list[Any] = []
         self._lock = Lock()
 
     def need(self) -> None:
@@ -71,20 +112,20 @@ class _Wrapped:
         with self._lock:
             self._uses += 1
             if self._uses == 1:
-                self._real = CONTROL_LOOP.run, OUTER_CONTEXT.stream_events
-                self._put(ending_streams(self._real[0]), raising_halts(self._real[1]))
+                self._real = [getattr(owner, name) for owner, name, _ in _WRAPPERS]
+                self._put([wrap(real) for (_, _, wrap), real in zip(_WRAPPERS, self._real, strict=True)])
 
     def release(self) -> None:
         """Put them back, if no one else needs them wrapped."""
         with self._lock:
             self._uses -= 1
             if self._uses == 0:
-                self._put(*self._real)
+                self._put(self._real)
 
     @staticmethod
-    def _put(run: Any, stream_events: Any) -> None:
-        owners: tuple[Any, Any] = (CONTROL_LOOP, OUTER_CONTEXT)
-        owners[0].run, owners[1].stream_events = run, stream_events
+    def _put(methods: list[Any]) -> None:
+        for (owner, name, _), method in zip(_WRAPPERS, methods, strict=True):
+            setattr(owner, name, method)
 
 
 _wrapped = _Wrapped()
