@@ -73,7 +73,7 @@ class Shelf(BaseRetriever):
 def test_a_miss_of_a_streamed_answer_is_raised_in_its_reader(
     tmp_path: Path, *, is_awaited: bool, is_stand_in: bool
 ) -> None:
-    """A chat engine asks in a thread or a task of its own, whose reader would wait for the end forever."""
+    """A chat engine asks in its own thread or task, whose reader would wait for the end forever."""
 
     async def program(llm: Any, prompt: str) -> list[str]:
         engine = ContextChatEngine.from_defaults(retriever=Shelf(), llm=llm, system_prompt=prompt)

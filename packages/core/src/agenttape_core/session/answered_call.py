@@ -191,7 +191,7 @@ class AnsweredCall(Call):
     def executing(self) -> Iterator[None]:
         """Run code inside that passes the answer on. It was part of the call when that was recorded.
 
-        So it's none of the program: its waits and draws are real, and have no place in the order.
+        So it isn't part of the program: its waits and draws are real, and have no place in the order.
         """
         before = PASSED_ON.get()
         PASSED_ON.set(self)

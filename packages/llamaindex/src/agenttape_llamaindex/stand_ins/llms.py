@@ -340,7 +340,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
 def _selected(call: Any) -> ToolSelection:
     """Return a tool call that an LLM kept in `additional_kwargs`, as an object or a dict, in the form of its provider.
 
-    Raises `ConfigurationError` if it has none of the usual names: an agent would go on as if there were no call.
+    Raises `ConfigurationError` if it has none of the usual names: an agent would end without the call.
     """
     function = field_of(call, "function") or call
     name = field_of(function, "name") or field_of(function, "tool_name")

@@ -1,7 +1,7 @@
-"""Raise our halts in the readers of what they stop: the events of a workflow, the streamed answer of a chat engine.
+"""Raise our halts in the readers of streams that they stop: a workflow's events, a chat engine's answer.
 
-The control loop of a workflow handles exceptions, as does what writes a streamed answer into a memory, in a thread or a
-task of its own. A halt, such as a miss, derives from `BaseException`: it passes through them, but the stream gets no
+The control loop of a workflow handles exceptions. So does the method that writes a streamed answer into a memory, in its
+own thread or task. A halt, such as a miss, derives from `BaseException`: it passes through them, but the stream gets no
 end, and its reader would wait forever. So they are wrapped while sessions are open, and while there are stand-ins,
 which need no session.
 """
@@ -61,7 +61,7 @@ def raising_halts(real: Callable[..., AsyncIterator[Any]]) -> Callable[..., Asyn
 
 
 def telling_reader(real: Callable[..., None]) -> Callable[..., None]:
-    """Wrap what writes a streamed answer into a memory: a halt reaches the reader as an exception does."""
+    """Wrap the method that writes a streamed answer into a memory: a halt reaches the reader as an exception does."""
 
     @functools.wraps(real)
     def write(self: Any, *args: Any, **kwargs: Any) -> None:
