@@ -1,9 +1,9 @@
 """Raise our halts in the readers of streams that they stop: a workflow's events, a chat engine's answer.
 
-The control loop of a workflow handles exceptions. So does the method that writes a streamed answer into a memory, in its
-own thread or task. A halt, such as a miss, derives from `BaseException`: it passes through them, but the stream gets no
-end, and its reader would wait forever. So they are wrapped while sessions are open, and while there are stand-ins,
-which need no session.
+The control loop of a workflow handles exceptions. So does the method that writes a streamed answer into a memory, in
+its own thread or task. A halt, such as a miss, derives from `BaseException`: it passes through them, but the stream
+gets no end, and its reader would wait forever. So they are wrapped while sessions are open, and while there are
+stand-ins, which need no session.
 """
 
 from __future__ import annotations
