@@ -141,6 +141,7 @@ def test_wrong_replay_fails_and_shows_where(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
 @pytest.mark.usefixtures("interruptible")
+@pytest.mark.night
 def test_interrupted_recording_leaves_nothing(tmp_path: Path) -> None:
     """Ctrl-C while it records ends the process and its server at once; no cassette, journal or folder stays."""
     with demo(tmp_path) as process:

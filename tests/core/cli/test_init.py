@@ -440,6 +440,7 @@ def test_a_workflow_in_shards(repository: Repository, command: Any, tmp_path: Pa
     assert command("init", "--shards", "4").code == 2
 
 
+@pytest.mark.night
 def test_the_lines_of_a_workflow_in_shards_run(repository: Repository, tmp_path: Path) -> None:
     """The commands of each job run, and the merged report is about all recordings."""
     for number in range(5):

@@ -190,7 +190,7 @@ def after(runs: int) -> Callable[[], None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.night), 2])
 def test_interrupted_faults(cassette: Path, tmp_path: Path, jobs: int) -> None:
     """The cells that came first are in the matrix, which shows how many weren't tried; a later run tries those."""
     whole = faults(answer, cassette)

@@ -204,6 +204,7 @@ def test_nothing_to_learn() -> None:
     assert "fails without an edit: TypeError: answer() missing 1 required" in str(refused.value)
 
 
+@pytest.mark.night
 def test_interrupted(tmp_path: Path) -> None:
     """An interruption ends the search; what was found so far is returned, and taken over by a later run."""
     runs = itertools.count(1)
@@ -256,6 +257,7 @@ def test_tools_that_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "have no coverage: price" not in str(live)
 
 
+@pytest.mark.night
 def test_in_a_run_of_pytest(project: Path, python_of_tests: Path) -> None:
     """`pytest --cassette-lab=mutants` shows the result of the tests that were replayed below its summary."""
     lab = "--cassette-lab=mutants:runs=1,seed=8,only=prompts"

@@ -91,6 +91,7 @@ def test_generators_are_read(generator: Any) -> None:
     assert verify(generator, "stream", runs=2, on_unused="ignore").ok
 
 
+@pytest.mark.night
 def test_the_same_exception() -> None:
     """A function that raises the same in each replay is the same, and the report says what it raises."""
     with pytest.raises(ValueError, match="no such city"), use_cassette("raises", mode="all", on_error="keep"):
