@@ -181,6 +181,25 @@ def test_timeouts_over_before_their_block(made: Callable[[float], Any], tmp_path
 
 
 @each_loop
+def test_timers_of_less_than_a_millisecond(run: Run, tmp_path: Path) -> None:
+    """Short sleeps in parallel end in their order, though uvloop calls what takes so little in its next round."""
+
+    async def program(world: World) -> list[str]:
+        log = list[str]()
+
+        async def one(number: int) -> None:
+            await asyncio.sleep(0.0001)
+            log.append(str(number))
+
+        await asyncio.gather(*map(one, range(3)))
+        return [*log, await world.ask("a")]
+
+    world = World()
+    found = recorded_as_replayed(tmp_path / "c.yaml", lambda: run(program(world)), 2, world)
+    assert found == ["0", "1", "2", "a!"]
+
+
+@each_loop
 def test_a_scope_that_cancels_waits_for_no_timer_that_is_gone(run: Run, tmp_path: Path) -> None:
     """A replay that lacks a recorded timer names it, and continues, though a scope cancels in each round till then."""
 

@@ -359,6 +359,10 @@ def _at(real: Callable[..., Any]) -> Callable[..., Any]:
     return call_at
 
 
+_UVLOOP_LEAST = 0.001
+"""Seconds; what takes less is no timer for uvloop, which calls it in its next round, and doesn't know its moment."""
+
+
 def _later(real: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap the method to which all timers of uvloop come down, even by `call_at`."""
 
@@ -369,7 +373,7 @@ def _later(real: Callable[..., Any]) -> Callable[..., Any]:
             return real(self, delay, callback, *args, context=context)
 
         def later(loop: Any, when: float, due: Any, context: Any) -> Any:
-            return real(loop, max(0.0, when - loop.time()), due, context=context)
+            return real(loop, max(_UVLOOP_LEAST, when - loop.time()), due, context=context)
 
         return room.sets_timer(later, self.time() + delay, callback, args, context)
 
