@@ -6,11 +6,15 @@ import asyncio
 import gc
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+import uvloop
 
 from agenttape_core import boundary, use_cassette
+
+from ...kit.replaying import recorded_as_replayed
 
 pytestmark = pytest.mark.usefixtures("uncollected")
 
@@ -241,3 +245,18 @@ def test_no_error_as_the_loop_ends(caplog: pytest.LogCaptureFixture) -> None:
 
     assert run(program, 0, None, mode="all") == run(program, 0, None) == (["last0"], ())
     assert not caplog.messages
+
+
+def test_call_after_a_stream_that_is_closed(tmp_path: Path) -> None:
+    """A program on uvloop that closes a recorded stream before its end continues with its next call."""
+
+    async def program(service: Service) -> Log:
+        stream: Any = service.words("closed")
+        log: Log = [await anext(stream)]
+        await stream.aclose()
+        await service.ask_on(log, None)
+        return log
+
+    service = Service(0)
+    found = recorded_as_replayed(tmp_path / "c.yaml", lambda: uvloop.run(program(service)))
+    assert found == ["closed0", "next0", "next1", "next2", "next3"]

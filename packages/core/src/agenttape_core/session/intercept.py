@@ -407,9 +407,9 @@ async def aintercept_stream(
                 yield chunk
             except BaseException:
                 stream.close()
-                with call.executing():
-                    if (close := getattr(chunks, "aclose", None)) is not None:
-                        async with awaited.leaving():
+                if (close := getattr(chunks, "aclose", None)) is not None:
+                    async with awaited.leaving():
+                        with call.executing():
                             await close()
                 raise
     stream.exhaust()
