@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from io import IOBase
 from operator import is_
 from pickle import PicklingError
 from typing import Any, TypeAlias, TypeVar
@@ -356,7 +357,7 @@ def _listed(value: Any) -> Any:
 
 
 def _as_given(given: Any, read: Any) -> Any:
-    return iter(read) if isinstance(given, Iterator) else read
+    return iter(read) if isinstance(given, Iterator) and not isinstance(given, IOBase) else read
 
 
 # Rate limiters wait as a part of the call that they let through.
