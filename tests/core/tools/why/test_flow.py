@@ -64,7 +64,7 @@ _files = itertools.count()
 
 @pytest.mark.slow
 @given(programs())
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_edges_are_the_flow(tmp_path: Path, calls: list[Call]) -> None:
     """The edges between the calls of any program are those of its code, no more and no less."""
 
