@@ -97,7 +97,7 @@ def _reschedule(self: Any, when: float | None) -> None:
 
 
 def _timer(loop: Any, when: float, callback: Callable[[], object]) -> Any:
-    """Set the timer of a timeout. One that is over as its block begins comes before what the block awaits."""
+    """Set the timer of a timeout. One that is over as its block begins comes before anything in the block."""
     room = room_here(loop) if is_seen(loop) and when <= loop.time() else None
     return loop.call_at(when, callback) if room is None else room.sets_timer(_next, when, callback, (), None)
 
@@ -360,7 +360,7 @@ def _at(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _UVLOOP_LEAST = 0.001
-"""Seconds; what takes less is no timer for uvloop, which calls it in its next round, and doesn't know its moment."""
+"""Seconds: uvloop calls a shorter timer in its next round, and notes no moment for it."""
 
 
 def _later(real: Callable[..., Any]) -> Callable[..., Any]:
