@@ -34,6 +34,8 @@ PYTEST_OLDEST := 8.2.2
 # Tests that need no framework, in processes of their own: each session that they open would connect the frameworks that
 # other tests have imported, which costs more than most of them do.
 ALONE := tests/core tests/conformance/test_broken.py
+# One worker more than there are processors, as tests wait for processes and for the disk: with two, a seventh less time.
+PARALLEL = -n $$(expr 1 + $$(nproc 2> /dev/null || getconf _NPROCESSORS_ONLN)) --dist worksteal
 # What `make quick` runs.
 OF := tests/core
 # What is developed and tested.
@@ -66,22 +68,22 @@ demo: $(READY) ## Record an agent, stop its server, replay it, break it: the pro
 
 test: $(READY) ## Run the tests, the snippets of the docs among them.
 	@status=0; set -x; \
-	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ALONE) || status=1; \
-	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ALONE:%=--ignore=%) tests || status=1; \
+	$(BIN)/python -m pytest -q $(PARALLEL) $(ALONE) || status=1; \
+	$(BIN)/python -m pytest -q $(PARALLEL) $(ALONE:%=--ignore=%) tests || status=1; \
 	exit $$status
 
 again: $(READY) ## Run the tests that failed last once more, one after another: what passes here is flaky.
 	$(BIN)/python -m pytest -v --exitfirst --last-failed --last-failed-no-failures=none tests
 
 quick: $(READY) ## Run the short tests of core that start no processes: the inner loop. OF=tests/langgraph runs others.
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not process and not slow" $(OF)
+	$(BIN)/python -m pytest -q $(PARALLEL) -m "not process and not slow" $(OF)
 
 # On Python 3.11, threads that begin together may fail to install the tracer: what fails has a second look without it.
 coverage: $(READY) ## Measure which lines of core the tests of the packages run, also in processes that they start; fail below 95 %.
 	$(BIN)/coverage erase
 	@status=0; set -x; \
 	for part in tests/core "tests/conformance tests/langchain tests/langgraph tests/llamaindex tests/servers"; do \
-		$(BIN)/coverage run -m pytest -q -n auto --dist worksteal -o faulthandler_timeout=1800 $$part || \
+		$(BIN)/coverage run -m pytest -q $(PARALLEL) -o faulthandler_timeout=1800 $$part || \
 			$(BIN)/python -m pytest -q --last-failed --last-failed-no-failures=none $$part || status=1; \
 	done; \
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report || status=1; \
@@ -135,19 +137,19 @@ $(OPENAI)/.ready: pyproject.toml constraints.txt $(wildcard packages/*/pyproject
 	@touch $@
 
 identical: $(READY) ## Replay the programs of docs/identical.md as often as it says, and put old defects back.
-	$(BIN)/python -m pytest -q -n auto --dist worksteal --night --replays=20 \
+	$(BIN)/python -m pytest -q $(PARALLEL) --night --replays=20 \
 		tests/conformance/identical tests/conformance/defects
 
 night: $(READY) ## Run all tests with every cell of each sweep, more replays and more random draws.
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -o faulthandler_timeout=1800 --night --every-check --replays=20 \
+	$(BIN)/python -m pytest -q $(PARALLEL) -o faulthandler_timeout=1800 --night --every-check --replays=20 \
 		--orders=100 --programs=20 --fuzz-files=3000 --kills=100 tests
 
 orders: $(READY) ## Answer the calls of programs without a race in a thousand orders each: no alarm.
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -o faulthandler_timeout=1800 --orders=1000 \
+	$(BIN)/python -m pytest -q $(PARALLEL) -o faulthandler_timeout=1800 --orders=1000 \
 		tests/conformance/test_orders.py
 
 drawn: $(READY) ## Draw 200 programs of LangGraph and 200 of LlamaIndex at random: each replays equal, and reports nothing. OF=1000 draws more, FROM=200 others.
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -o faulthandler_timeout=600 -rx \
+	$(BIN)/python -m pytest -q $(PARALLEL) -o faulthandler_timeout=600 -rx \
 		--programs=$(or $(filter-out tests/%,$(OF)),200) --first-program=$(or $(FROM),0) tests/conformance/drawn
 
 imports: $(IMPORTS)/.ready ## Import widely used packages within sessions, record and replay. OF="pandas polars" chooses.
