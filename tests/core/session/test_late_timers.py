@@ -162,8 +162,9 @@ def test_scopes_of_anyio_that_time_out_do_so_again(run: Run, tmp_path: Path) -> 
     assert found == ["moved on True", "timed out"]
 
 
+@each_loop
 @pytest.mark.parametrize("made", [asyncio.timeout_at, lambda end: anyio.CancelScope(deadline=end)])
-def test_timeouts_over_before_their_block(made: Callable[[float], Any], tmp_path: Path) -> None:
+def test_timeouts_over_before_their_block(made: Callable[[float], Any], run: Run, tmp_path: Path) -> None:
     """A timeout that is used up before its block begins ends the block, as it does without a session."""
 
     async def program(world: World) -> list[str]:
@@ -176,8 +177,8 @@ def test_timeouts_over_before_their_block(made: Callable[[float], Any], tmp_path
         return log
 
     world = World()
-    plain = asyncio.run(program(world))
-    assert plain == recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program(world)), 3, world) == ["a!"]
+    plain = run(program(world))
+    assert plain == recorded_as_replayed(tmp_path / "c.yaml", lambda: run(program(world)), 3, world) == ["a!"]
 
 
 @each_loop

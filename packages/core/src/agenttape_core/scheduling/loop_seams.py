@@ -98,11 +98,14 @@ def _reschedule(self: Any, when: float | None) -> None:
 
 def _timer(loop: Any, when: float, callback: Callable[[], object]) -> Any:
     """Set the timer of a timeout. One that is over as its block begins comes before anything in the block."""
-    room = room_here(loop) if is_seen(loop) and when <= loop.time() else None
+    room = room_here(loop) if when <= loop.time() else None
     return loop.call_at(when, callback) if room is None else room.sets_timer(_next, when, callback, (), None)
 
 
-def _next(loop: Any, when: float, due: Callable[[], None], context: Context) -> asyncio.TimerHandle:
+def _next(loop: Any, when: float, due: Callable[[], None], context: Context) -> Any:
+    if not is_seen(loop):  # its timers take a moment, and its handles have none
+        handle = _real(loop).call_soon(loop, due, context=context)
+        return SimpleNamespace(when=lambda: when, cancel=handle.cancel, cancelled=handle.cancelled)
     timer = asyncio.TimerHandle(when, due, (), loop, context)
     loop._ready.append(timer)  # noqa: SLF001 - no public name takes it
     return timer
