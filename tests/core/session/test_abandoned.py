@@ -234,11 +234,16 @@ def test_open_at_the_end() -> None:
     assert run(program, 0, None) == (log, ())
 
 
-def test_no_error_as_the_loop_ends(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("run", [run, run_inside])
+@pytest.mark.parametrize("is_held", [False, True])
+def test_no_error_as_the_loop_ends(run: Any, is_held: bool, caplog: pytest.LogCaptureFixture) -> None:
     """A stream that the program leaves in its last step is closed with the loop, and the loop reports no error."""
+    held: list[Any] = []
 
     async def program(service: Service, log: Log, when: int | None) -> None:
-        async for word in service.words("last"):
+        stream = service.words("last")
+        held.extend([stream] * is_held)
+        async for word in stream:
             log.append(word)
             collect(1, when)
             return

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from agenttape_core import use_cassette
 from agenttape_core.errors import CassetteWriteError, IncompleteCopyWarning
 from agenttape_langgraph import TapeSaver
 
@@ -185,6 +188,32 @@ def test_a_listing_is_the_inner_savers(path: Path) -> None:
         assert len(list(saver.list(place("old")))) == 2
         put_thread(saver, growing(1), "new")
         assert [found.config["configurable"]["thread_id"] for found in saver.local.list(None)] == ["new"]
+
+
+@pytest.mark.parametrize("is_within", [False, True])
+def test_a_listing_left_last_is_the_inner_savers(path: Path, is_within: bool) -> None:
+    """A listing that the program leaves in its last step ends with the loop, though that outlives the session."""
+    held, log = list[Any](), list[str]()
+
+    class Inner(InMemorySaver):
+        async def alist(self, config: Any, **_: Any) -> AsyncIterator[Any]:  # type: ignore[override]
+            try:
+                yield config
+                yield config
+            finally:
+                for _ in range(99):  # more rounds than there are after the program
+                    await asyncio.sleep(0)
+                log.append("closed")
+
+    async def program() -> None:
+        with use_cassette(path.with_name("c.yaml"), mode="all") if is_within else nullcontext():
+            held.append(saver.alist(place()))
+            await anext(held[0])
+
+    saver = TapeSaver(path, inner=Inner())
+    with saver, nullcontext() if is_within else use_cassette(path.with_name("c.yaml"), mode="all"):
+        asyncio.run(program())
+    assert log == ["closed"]
 
 
 async def test_deleting_deletes_the_copy_too(path: Path) -> None:

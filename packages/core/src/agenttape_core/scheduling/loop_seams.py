@@ -29,7 +29,7 @@ from importlib.metadata import version
 from time import monotonic
 from types import FrameType, SimpleNamespace
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from agenttape_core.errors import AgentTapeHalt
 from agenttape_core.freeze import gc_state
@@ -492,8 +492,10 @@ def _creating(real: Callable[..., Any]) -> Callable[..., Any]:
 def _begins(real: Callable[..., Any]) -> Callable[..., Any]:
     def firstiter(self: Any, generator: Any) -> None:
         is_closed_by_ours = generators.is_closed_by(sys._getframe(1))  # noqa: SLF001 - the reader's
-        if not is_closed_by_ours:  # or the loop's end would close both, one while the other does
-            real(self, generator)
+        real(self, generator)
+        if is_closed_by_ours:
+            vars(self).setdefault(_READ, WeakSet()).add(generator)
+            vars(self).setdefault("shutdown_asyncgens", self.shutdown_asyncgens)  # the session may end before the loop
         room = room_here(self) if EXECUTING.get() is None else None
         generators.begins(self, generator, room.generators if room is not None else None, is_closed_by_ours)
 
@@ -513,12 +515,19 @@ def _found(real: Callable[..., Any]) -> Callable[..., Any]:
 
 def _shutting_down(real: Callable[..., Any]) -> Callable[..., Any]:
     async def shutdown_asyncgens(self: Any) -> None:
+        vars(self).pop("shutdown_asyncgens", None)
         selector = getattr(self, "_selector", None)
         left = [one for room in getattr(selector, "rooms", ()) for one in room.generators.take_all()]
-        self._asyncgens = generators.InOrder(self, {*self._asyncgens, *left})
-        await real(self)
+        kept, read = {*self._asyncgens, *left}, {*vars(self).get(_READ, ())}
+        for some in (kept - read, kept & read):  # or it would close both, one while the other does
+            self._asyncgens = generators.InOrder(self, some)
+            await real(self)
 
     return shutdown_asyncgens
+
+
+_READ = "_agenttape_read"
+"""The attribute of loops for the generators that ours read: most of ours close them."""
 
 
 def _watching(real: Callable[..., Any]) -> Callable[..., Any]:
