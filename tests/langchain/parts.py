@@ -213,7 +213,7 @@ class DocumentVectorStore(RemoteVectorStore):
 
 async def use_vector_store(store: Any) -> list[Any]:
     return [
-        store.add_texts(iter(["a", "b"])),
+        store.add_texts(texts=iter(["a", "b"])),
         store.add_documents([Document("c", metadata={"x": 1}), Document("d")]),
         store.similarity_search("q"),
         store.similarity_search("q", 2, filter={"year": 1984}),
@@ -223,7 +223,7 @@ async def use_vector_store(store: Any) -> list[Any]:
         store.search("q", "similarity"),
         store.get_by_ids(["id-1"]),
         store.delete(["id-1"]),
-        await store.aadd_texts(["e"]),
+        await store.aadd_texts(iter(["e"])),
         await store.aadd_documents([Document("f")]),
         await store.asimilarity_search("q", k=5),
         await store.asimilarity_search_with_score("r"),

@@ -64,7 +64,7 @@ def leaf_call(
         given, named = args, kwargs
         args, kwargs = kept(args, kwargs)
         session_call = cross(self, args, kwargs)
-        if args is not given:  # LangChain's `add_texts` makes nothing of an iterator, and something of a list
+        if kwargs is not named:  # LangChain's `add_texts` makes nothing of an iterator, and something of a list
             args = tuple(map(_as_given, given, args))
             kwargs = {key: _as_given(named[key], value) for key, value in kwargs.items()}
         return Call(session_call, lambda: real(owner(self), *args, **kwargs), pack=pack, unpack=unpack)
