@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import sys
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -60,6 +61,19 @@ def test_calls_leave_nothing_for_the_collector_of_garbage(world: World) -> None:
             assert is_kept() is None
     finally:
         gc.enable()
+
+
+def test_calls_within_calls_without_limit(world: World) -> None:
+    """A call may be within more calls than Python may call functions within functions."""
+    with use_cassette("c", mode="once"):
+        session = current_session()
+        assert session is not None
+        outermost = innermost = session.cross(Boundary("tool"), "t", {})
+        assert not outermost.is_replayed
+        for _ in range(sys.getrecursionlimit()):
+            innermost = innermost.part()
+        assert [*innermost.stack][-1] is outermost
+        intercept(outermost, str)
 
 
 def test_ids_of_this_run(world: World) -> None:

@@ -190,7 +190,10 @@ class ExecutedCall(Call):
     @property
     def stack(self) -> CallStack:
         """The call and those around it. Not kept: a call that held itself would stay until garbage is collected."""
-        return CallStack((self, *(self.parent.stack if self.parent is not None else ())))
+        found = [self]
+        while (around := found[-1].parent) is not None:
+            found.append(around)
+        return CallStack(found)
 
     @property
     def is_real(self) -> bool:
