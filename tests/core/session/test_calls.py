@@ -24,6 +24,7 @@ from agenttape_core.errors import (
     UnusedInteractionsError,
 )
 from agenttape_core.integration import Boundary, current_session, executing, intercept
+from agenttape_core.session.context import is_passed_on, passing_on
 
 from .world import OlderThread, World, acall, call, in_thread, record
 
@@ -74,6 +75,25 @@ def test_calls_within_calls_without_limit(world: World) -> None:
             innermost = innermost.part()
         assert [*innermost.stack][-1] is outermost
         intercept(outermost, str)
+
+
+def test_closing_what_passes_an_answer_on(world: World) -> None:
+    """A coroutine that passes an answer on, and is left, changes nothing for the code in which it is closed."""
+    with use_cassette("c", mode="once"):
+        call("t", str)
+
+    async def pass_on(answered: Any) -> None:
+        with answered.executing():
+            await asyncio.sleep(0)
+
+    with use_cassette("c"):
+        session = current_session()
+        assert session is not None
+        left = pass_on(session.cross(Boundary("tool"), "t", {}))
+        contextvars.copy_context().run(left.send, None)
+        with passing_on():
+            left.close()
+            assert is_passed_on()
 
 
 def test_ids_of_this_run(world: World) -> None:

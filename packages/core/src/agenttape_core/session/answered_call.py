@@ -199,7 +199,8 @@ class AnsweredCall(Call):
             with nullcontext() if before is self else self.arrivals.executing(leaves=True, is_real=True):
                 yield
         finally:
-            PASSED_ON.set(before)  # no token: an abandoned coroutine is closed in the context of its collector
+            if PASSED_ON.get() is self:  # an abandoned coroutine is closed in the context of its collector
+                PASSED_ON.set(before)
 
     def seconds(self) -> float:
         """Return how long the recorded call took."""
