@@ -443,8 +443,12 @@ class ReplayedPlace(Awaited):
 
     async def __aenter__(self) -> None:
         """Begin."""
+        with self._room.turn.lock:
+            self._room.turn.outside += 1
 
     async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        with self._room.turn.lock:
+            self._room.turn.outside -= 1
         if error is None or isinstance(error, Exception):
             await self.next()
         elif isinstance(error, CancelledError):

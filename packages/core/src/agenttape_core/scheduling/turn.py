@@ -106,7 +106,7 @@ class Turn:
         self.ready: dict[Key, Entry] = {}
         self.live: dict[str, Participant] = {}
         self.outside = 0
-        """The number of awaited calls that are executed for real now."""
+        """The number of awaited calls that are executed for real now, or whose code passes an answer on."""
         self.clocks: list[Any] = []
         """The rooms of event loops, which have timers."""
         self.last_resorts: list[Any] = []
