@@ -295,6 +295,7 @@ class Napping(LeafLLM):
     async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         self._draw()
         await asyncio.sleep(self.naps[prompt])
+        await asyncio.get_running_loop().run_in_executor(None, uuid4)
         answer = super().complete(prompt, **kwargs)
         await asyncio.sleep(self.naps[prompt])
         return answer

@@ -84,10 +84,11 @@ def session_of_bare_thread() -> Any:
     """Return the session whose program has begun what runs here without a context: a thread, work in one, a callback.
 
     The only open session also has the threads of pools that are older and serve whoever comes. `None` for code that
-    runs in a context of a session, or for a boundary that is being executed.
+    runs in a context of a session, or for a boundary that is being executed, or for code that passes an answer on.
     """
     origin = SCOPES.origin()
-    if SCOPES.membership() is not None or EXECUTING.get() is not None:
+    work = _works.work
+    if SCOPES.membership() is not None or EXECUTING.get() is not None or (work is not None and work.is_inside):
         return None
     if origin is None:
         participant = current_participant()
