@@ -108,7 +108,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         is_recorded = _RECORDED_IN_PROCESSES in getattr(item, "fixturenames", ())
         if is_recorded or item.name.partition("[")[0] == _IN_PROCESSES:
             item.add_marker(pytest.mark.process)
-    if not config.getoption("night"):
+    if not (config.getoption("night") or config.getoption("update_examples", False)):  # tables are made of all cells
         kept = _without_rest_of_sweeps([item for item in items if item.get_closest_marker("night") is None])
         if config.getoption("markexpr") == "not process and not slow":
             kept = _three_cells_of_each([item for item in items if item in kept])

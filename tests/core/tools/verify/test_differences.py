@@ -147,6 +147,14 @@ def test_a_single_factor(factor: Factor) -> None:
     assert cause_of(lambda around: getattr(around, factor)) is BY_FACTOR[factor]
 
 
+def test_earlier_replays_in_the_process() -> None:
+    """What differs in a replay before the one that counts is a difference, and that it came before is the cause."""
+    found = places(produced(value=1), produced(value=1, earlier=[produced(value=2)]), REDACTOR)
+    other = FIRST._replace(earlier_replays=2)
+    blamed = causes(found, other, lambda around: found if around.earlier_replays else [])
+    assert blamed == {"return value at $": BY_FACTOR["earlier_replays"]}
+
+
 def test_two_factors_together() -> None:
     """A difference that needs two factors is not blamed on one of them."""
     assert cause_of(lambda around: around.hash_seed and around.time_zone != "UTC") is TOGETHER

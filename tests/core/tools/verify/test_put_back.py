@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from agenttape_core import verify
@@ -16,11 +18,15 @@ pytestmark = pytest.mark.process
 def verified(tmp_path_factory: pytest.TempPathFactory) -> tuple[Verification, Verification]:
     """What is found of all programs as they are, and of all with what they depend on undone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("put_back"))
+        folder = tmp_path_factory.mktemp("put_back")
+        patch.chdir(folder)
         recorded = put_back.all_programs()
         assert recorded["race"] == recorded["threads"] == ["c", "b", "a"]
         assert recorded["timeout"] == "TimeoutError"
+        patch.setenv("COUNTED", str(folder / "counted"))
         sound = verify(put_back.all_programs, runs=2, vary={"schedule", "earlier_replays"})
+        in_each = Counter((folder / "counted").read_text(encoding="utf-8").split())
+        assert sorted(in_each.values()) == [1, 3], "earlier replays, in one of two processes"
         patch.setenv("PUT_BACK", "1")
         return sound, verify(put_back.all_programs, runs=2, vary=set())
 
