@@ -62,16 +62,21 @@ def test_no_session_records_it(tmp_path: Path) -> None:
         {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"city": "Oslo"}'}},
         {"id": "1", "type": "tool_use", "name": "add", "input": {"city": "Oslo"}},
         {"id": "1", "name": "add", "args": {"city": "Oslo"}},
+        {"toolUseId": "1", "name": "add", "input": {"city": "Oslo"}},
         {"function": {"name": "add", "arguments": {"city": "Oslo"}}},
         {"unknown": "add"},
     ],
 )
 def test_tool_calls_that_an_llm_keeps_in_the_form_of_its_provider(tmp_path: Path, call: dict[str, Any]) -> None:
-    """A stand-in reads them from `additional_kwargs`, or refuses the form: without the call, an agent would end."""
+    """A stand-in reads them from `additional_kwargs`, or refuses the form: without the call, an agent would end.
+
+    Streamed ones that have no name yet are none.
+    """
+    calls = [call, {"id": "2", "function": None}, {"id": "3", "function": {"name": None, "arguments": ""}}]
 
     class Keeping(LeafLLM):
         def chat(self, messages: Any, **kwargs: Any) -> ChatResponse:
-            return ChatResponse(message=ChatMessage(role="assistant", additional_kwargs={"tool_calls": [call]}))
+            return ChatResponse(message=ChatMessage(role="assistant", additional_kwargs={"tool_calls": calls}))
 
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         Keeping(World()).chat(HELLO)
@@ -79,6 +84,7 @@ def test_tool_calls_that_an_llm_keeps_in_the_form_of_its_provider(tmp_path: Path
     with pytest.raises(ConfigurationError, match="only its own LLM knows") if "unknown" in call else nullcontext():
         (found,) = llm.get_tool_calls_from_response(llm.chat(HELLO))
         assert (found.tool_name, found.tool_kwargs) == ("add", {"city": "Oslo"})
+        assert found.tool_id == ("1" if "1" in call.values() else "add")
 
 
 def test_one_of_several_models(tmp_path: Path) -> None:

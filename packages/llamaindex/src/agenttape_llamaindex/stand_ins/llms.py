@@ -331,19 +331,22 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
             ToolSelection(tool_id=block.tool_call_id or "", tool_name=block.tool_name, tool_kwargs=_kwargs(block))
             for block in response.message.blocks
             if isinstance(block, ToolCallBlock)
-        ] or [_selected(call) for call in response.message.additional_kwargs.get("tool_calls") or ()]
+        ] or [*filter(None, map(_selected, response.message.additional_kwargs.get("tool_calls") or ()))]
         if not calls and error_on_no_tool_call:
             raise ValueError(f"expected at least one tool call, found {len(calls)}")
         return calls
 
 
-def _selected(call: Any) -> ToolSelection:
+def _selected(call: Any) -> ToolSelection | None:
     """Return a tool call that an LLM kept in `additional_kwargs`, as an object or a dict, in the form of its provider.
 
-    Raises `ConfigurationError` if it has none of the usual names: an agent would end without the call.
+    Return `None` for one that is streamed, and has no name yet. Raises `ConfigurationError` if it has none of the usual
+    names: an agent would end without the call.
     """
     function = field_of(call, "function") or call
     name = field_of(function, "name") or field_of(function, "tool_name")
+    if name is None and not {"function", "name"}.isdisjoint(function if isinstance(function, dict) else dir(function)):
+        return None
     if not isinstance(name, str):
         raise ConfigurationError(
             f"the recorded answer has a tool call whose form only its own LLM knows: {call!r}\n"
@@ -351,7 +354,8 @@ def _selected(call: Any) -> ToolSelection:
         )
     given = (field_of(function, key) for key in ("arguments", "args", "input", "tool_kwargs", "parameters"))
     arguments: Any = next((each for each in given if each is not None), {})
-    return ToolSelection(tool_id=field_of(call, "id") or "", tool_name=name, tool_kwargs=_read(arguments))
+    tool_id = field_of(call, "id") or field_of(call, "toolUseId") or name  # Ollama's calls have no other id
+    return ToolSelection(tool_id=tool_id, tool_name=name, tool_kwargs=_read(arguments))
 
 
 def _kwargs(block: ToolCallBlock) -> dict[str, Any]:
