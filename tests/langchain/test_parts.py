@@ -15,7 +15,7 @@ from agenttape_langchain import tape
 
 from ..kit.replaying import Twice
 from ..kit.world import World
-from .parts import PARTS, Part, PlainRetriever, PydanticEmbeddings
+from .parts import PARTS, Part, PlainRetriever, PydanticEmbeddings, RemoteVectorStore
 
 each_part = pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
 each_class = pytest.mark.parametrize(
@@ -64,6 +64,24 @@ async def test_parallel_equal_calls_find_their_own(part: Part, cls: Any, world: 
     recorded = await twice.awaited(six)
     assert len({repr(each) for each in recorded}) == (1 if part is PARTS["history"] else 6)
     assert [replayed.match_rule for replayed in twice.replay.report.replayed] == ["exact"] * 6
+
+
+class Counted(list[str]):
+    """Texts that are read once, and whose number is known."""
+
+    def __next__(self) -> str:
+        return self.pop(0)
+
+
+def test_the_number_of_items_of_an_iterator_stays_known(world: World, twice: Twice) -> None:
+    """The real code of a call may ask for the length of an iterator that has one."""
+
+    class Counting(RemoteVectorStore):
+        def add_texts(self, texts: Any, *args: Any, **kwargs: Any) -> list[str]:
+            return [f"id-{self.world.reach('add')} of {len(texts)}", *texts]
+
+    recorded = twice.record(lambda: Counting(world).add_texts(Counted("ab")))
+    assert recorded == ["id-1 of 2", "a", "b"]
 
 
 OTHERS = [(name, {key: value}, "a") for name, part in PARTS.items() for key, value in part.settings.items()]

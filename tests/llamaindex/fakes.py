@@ -313,10 +313,13 @@ class FakeImages(FakeEmbedding, MultiModalEmbedding):
     """Embeds images, too."""
 
     def _get_image_embedding(self, img_file_path: Any) -> list[float]:
-        return [float(self._world.reach("image"))]
+        return [float(self._world.reach("image")), self._size(img_file_path)]
 
     async def _aget_image_embedding(self, img_file_path: Any) -> list[float]:
-        return [float(self._world.reach("aimage"))]
+        return [float(self._world.reach("aimage")), self._size(img_file_path)]
+
+    def _size(self, image: Any) -> float:
+        return float(len(image if isinstance(image, str) else image.read()))
 
 
 class FakeSparse(BaseSparseEmbedding):

@@ -460,6 +460,20 @@ def test_each_batch_has_a_place(tmp_path: Path, world: World) -> None:
     ]
 
 
+def test_the_real_code_reads_the_file_of_an_image(tmp_path: Path, world: World) -> None:
+    """It gets the open file at its position, and a replay leaves that where a program without a session has it."""
+
+    def embed() -> tuple[list[float], int]:
+        picture = io.BytesIO(b"PNG a\nb")
+        picture.seek(4)
+        return FakeImages(world).get_image_embedding(picture), picture.tell()
+
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode):
+            assert embed() == ([1.0, 3.0], 7)
+        world.gone = True
+
+
 def test_vectors_are_stored_as_bytes(tmp_path: Path, world: World) -> None:
     """A long vector takes one line."""
     model = tape(FakeEmbedding(world, dimensions=1536))

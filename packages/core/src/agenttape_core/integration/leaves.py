@@ -10,10 +10,10 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from io import IOBase
+from io import SEEK_CUR, SEEK_END, BufferedIOBase, IOBase, RawIOBase
 from operator import is_
 from pickle import PicklingError
 from typing import Any, TypeAlias, TypeVar
@@ -67,6 +67,9 @@ def leaf_call(
         if kwargs is not named:  # LangChain's `add_texts` makes nothing of an iterator, and something of a list
             args = tuple(map(_as_given, given, args))
             kwargs = {key: _as_given(named[key], value) for key, value in kwargs.items()}
+            if session_call is not None and session_call.is_replayed:
+                for file in filter(_is_rewindable, (*args, *kwargs.values())):
+                    file.seek(0, SEEK_END)  # as the real code leaves it
         return Call(session_call, lambda: real(owner(self), *args, **kwargs), pack=pack, unpack=unpack)
 
     return describe
@@ -357,7 +360,14 @@ def _listed(value: Any) -> Any:
 
 
 def _as_given(given: Any, read: Any) -> Any:
-    return iter(read) if isinstance(given, Iterator) and not isinstance(given, IOBase) else read
+    if _is_rewindable(given):
+        given.seek(-sum(map(len, read)), SEEK_CUR)
+        return given
+    return iter(read) if isinstance(given, Iterator) and not isinstance(given, IOBase | Sized) else read
+
+
+def _is_rewindable(value: Any) -> bool:
+    return isinstance(value, BufferedIOBase | RawIOBase) and value.seekable()
 
 
 # Rate limiters wait as a part of the call that they let through.

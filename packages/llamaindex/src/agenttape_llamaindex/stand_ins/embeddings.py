@@ -13,6 +13,7 @@ from llama_index.core.schema import ImageType
 from pydantic import PrivateAttr
 
 from agenttape_core.integration import SessionCall, areplay_call, replay_call, times_recorded
+from agenttape_core.integration.leaves import kept
 from agenttape_core.integration.stand_ins import OnRepeat, Options, Pace, RecordedPart, StandIn
 from agenttape_llamaindex.embeddings import EMBEDDING
 from agenttape_llamaindex.requests import embedding_body, image_embedding_body
@@ -97,14 +98,15 @@ class ReplayEmbedding(StandIn, _Texts, MultiModalEmbedding):
         """Return the name that the framework shows."""
         return "ReplayEmbedding"
 
-    def _cross_images(self, images: list[ImageType]) -> SessionCall:
+    def _cross_images(self, *given: ImageType) -> SessionCall:
+        images, _ = kept(given, {})  # an open file as its lines, as a session records it
         return self._recorded.cross(EMBEDDING, lambda settings: image_embedding_body(images, settings))
 
     def _get_image_embedding(self, img_file_path: ImageType) -> Embedding:
-        return replay_call(self._cross_images([img_file_path]))[0]  # type: ignore[no-any-return]
+        return replay_call(self._cross_images(img_file_path))[0]  # type: ignore[no-any-return]
 
     async def _aget_image_embedding(self, img_file_path: ImageType) -> Embedding:
-        return (await areplay_call(self._cross_images([img_file_path])))[0]  # type: ignore[no-any-return]
+        return (await areplay_call(self._cross_images(img_file_path)))[0]  # type: ignore[no-any-return]
 
 
 class ReplaySparseEmbedding(StandIn, _Texts, BaseSparseEmbedding):
