@@ -119,6 +119,22 @@ class Saying(LeafLLM):
         return CompletionResponse(text="yes or no".partition(" ")[0])
 
 
+class Stamping(LeafLLM):
+    """Adds an id to the answer that it carries on, or to its message."""
+
+    @llm_chat_callback()
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        response = super().chat(messages)
+        response.additional_kwargs["id"] = self._world.reach("id")
+        return response
+
+    @llm_chat_callback()
+    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        response = await super().achat(messages)
+        response.message.additional_kwargs["id"] = self._world.reach("id")
+        return response
+
+
 class Twice(LeafLLM):
     """Makes two inner calls, in a row or at once, and returns one of the answers."""
 
@@ -235,6 +251,8 @@ def test_plain_call_of_a_stream(tmp_path: Path) -> None:
         (Rewriting, "astream_chat"),
         (Rewriting, "acomplete"),
         (Saying, "chat"),
+        (Stamping, "chat"),
+        (Stamping, "achat"),
         (Twice, "chat"),
         (Twice, "achat"),
         (Twice, "stream_chat"),

@@ -43,8 +43,10 @@ class _Answer:
     def __init__(self, response: Any) -> None:
         self._objects = [response, getattr(response, "raw", None)]
         self._blocks: list[Any] | None = None
+        self._extras = [*getattr(response, "additional_kwargs", {}).items()]
         if isinstance(response, ChatResponse):
             self._objects.append(response.message)
+            self._extras += response.message.additional_kwargs.items()
             self._text = response.message.content or ""
             self._blocks = [block.model_dump() for block in response.message.blocks]
         else:
@@ -56,8 +58,10 @@ class _Answer:
         """Return whether this answer was made from an inner call's answer, without any other.
 
         It has the same content, and has been handed on: both share an object. Equal content alone is no proof, since
-        two requests may both be answered by "yes".
+        two requests may both be answered by "yes". What the method has added, such as an id, is only its own.
         """
+        if any(extra not in inner._extras for extra in self._extras):
+            return False
         if self._text != inner._text or (None not in (self._blocks, inner._blocks) and self._blocks != inner._blocks):
             return False
         return any(mine is theirs for mine in self._objects if mine is not None for theirs in inner._objects)
