@@ -111,7 +111,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not (config.getoption("night") or config.getoption("update_examples", False)):  # tables are made of all cells
         kept = _without_rest_of_sweeps([item for item in items if item.get_closest_marker("night") is None])
         if config.getoption("markexpr") == "not process and not slow":
-            kept = _three_cells_of_each([item for item in items if item in kept])
+            kept = _two_cells_of_each([item for item in items if item in kept])
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
 
@@ -133,12 +133,12 @@ def _without_rest_of_sweeps(items: list[pytest.Item]) -> set[pytest.Item]:
     return kept
 
 
-def _three_cells_of_each(items: list[pytest.Item]) -> set[pytest.Item]:
-    """Return the items with at most three cells of each test, which are spread over its table and always the same."""
+def _two_cells_of_each(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Return the items with at most two cells of each test, which are spread over its table and always the same."""
     tests: dict[str, list[pytest.Item]] = {}
     for item in sorted(items, key=lambda item: crc32(item.nodeid.encode())):
         tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    return {item for cells in tests.values() for item in cells[:3]}
+    return {item for cells in tests.values() for item in cells[:2]}
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
