@@ -129,7 +129,7 @@ def begin_python() -> None:
         sys.argv[:1] = filter(None, ["-m", sys.argv[0].removeprefix("-m")])
     sys.path[:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     site.execsitecustomize()
-    if name := os.environ.get("FORKED_IMPORT"):  # loaded already: whoever waits for its import is told here
+    if name := os.environ.get("FORKED_IMPORT"):  # loaded already, so import hooks have to be told
         sys.meta_path[0].find_spec(name, None)
     if sys.argv[0] == "-u":
         sys.path.insert(0, "")

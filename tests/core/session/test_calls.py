@@ -49,7 +49,7 @@ def test_replayed_values_are_fresh(world: World) -> None:
 
 
 def test_calls_leave_nothing_for_the_collector_of_garbage(world: World) -> None:
-    """What a call belongs to is freed as soon as the program lets go of it, as it is without a session."""
+    """The owner of a call is freed as soon as the program drops it, as without a session."""
     gc.disable()
     try:
         with use_cassette("c", mode="once"):

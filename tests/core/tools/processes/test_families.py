@@ -223,7 +223,7 @@ def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape, ways:
     """What isn't known to be guarded does not start in a replay, in any way, unless processes are allowed."""
     lines = []
     for number, (name, call) in enumerate({**DEAF, **ways}.items()):
-        python = folder / f"python-{number}"  # each line that is told has the name of what it is about
+        python = folder / f"python-{number}"  # a name of its own, as each is noted once
         python.symlink_to(sys.executable)
         lines.append(f"{name!r} in sys.argv and {call.replace('sys.executable', repr(str(python)))}")
     script = program(
@@ -241,8 +241,8 @@ def test_deaf_python(folder: Path, program: Program, agenttape: Agenttape, ways:
     shutil.copy(str(shutil.which("touch")), folder / "other")
     (folder / "other").chmod(0o700)
     recorded = agenttape("record", "--", "python", script, *ways)
-    told = recorded.err.count("is not recorded, and a replay refuses it")
-    assert (recorded.code, told) == (0, len(ways)), recorded.err
+    notes = recorded.err.count("is not recorded, and a replay refuses it")
+    assert (recorded.code, notes) == (0, len(ways)), recorded.err
     (folder / "began").unlink()
     for name in ways:
         replayed = agenttape("replay", "--", "python", script, name)

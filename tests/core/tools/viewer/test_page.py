@@ -482,7 +482,7 @@ def test_everything_has_a_name_and_can_be_come_to(opened: Opened, support: Path,
 
 
 def test_motion_is_reduced_where_it_is_not_wanted(opened: Opened, support: Path) -> None:
-    """Nothing moves by itself for somebody who asked for less motion."""
+    """Nothing moves by itself for a reader who prefers reduced motion."""
     page = opened(support, reduced_motion="reduce")
     assert page.locator(".line").first.evaluate("line => getComputedStyle(line).transitionDuration") == "0s"
 

@@ -77,7 +77,7 @@ def _is_to_come(when: float, loop: Any) -> bool:
 
     Most functions give the moment only. The machine may be held up for longer between it and the look at the clock.
     """
-    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - that of whoever makes it
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - the caller's
     while frame is not None and frame.f_globals.get("__name__") in _MAKERS:
         if frame.f_code.co_name in {"timeout", "move_on_after", "fail_after"}:
             return bool(frame.f_locals["delay"] > 0)

@@ -574,9 +574,8 @@ class Selector:
                 room.rounds += 1
             elif not loop._stopping:  # noqa: SLF001 - its thread continues after this round, and keeps the turn
                 room.looks()
-                if (
-                    room.owner.rests and turn.ready
-                ):  # it may never block, as while a scope of anyio cancels in each round
+                # It may never block, as while a scope of anyio cancels in each round.
+                if room.owner.rests and turn.ready:
                     turn.look()
         time = self._time
         if loop._ready or loop._stopping or (timeout is not None and timeout <= 0):  # noqa: SLF001

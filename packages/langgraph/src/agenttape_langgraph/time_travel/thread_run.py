@@ -250,7 +250,7 @@ class ThreadRun:
                 yield from self._edit(stopped, invocation)
                 self._replay_again(stopped.graph)
                 given = None
-            except Exception:
+            except Exception:  # of the graph's nodes, so it may be any
                 if not invocation.failed:  # else it fails as it did, and the thread goes on as it did
                     raise
                 return

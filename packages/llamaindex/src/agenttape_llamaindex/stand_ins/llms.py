@@ -324,7 +324,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         """Return the tool calls of an answer.
 
         Raises:
-            ConfigurationError: If the LLM kept them in a form of its own.
+            ConfigurationError: If only the LLM that was recorded can read them.
             ValueError: If there are none, and one is required.
         """
         calls = [
