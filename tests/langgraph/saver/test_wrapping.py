@@ -17,7 +17,7 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from agenttape_core import use_cassette
+from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import CassetteWriteError, IncompleteCopyWarning
 from agenttape_langgraph import TapeSaver
 
@@ -191,19 +191,25 @@ def test_a_listing_is_the_inner_savers(path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_within", [False, True])
-def test_a_listing_left_last_is_the_inner_savers(path: Path, is_within: bool) -> None:
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_listing_left_last_is_the_inner_savers(
+    path: Path, is_within: bool, is_recorded: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     """A listing that the program leaves in its last step ends with the loop, though that outlives the session."""
     held, log = list[Any](), list[str]()
 
+    async def listing(config: Any) -> AsyncIterator[Any]:
+        try:
+            yield config
+            yield config
+        finally:
+            for _ in range(99):  # more rounds than there are after the program
+                await asyncio.sleep(0)
+            log.append("closed")
+
     class Inner(InMemorySaver):
-        async def alist(self, config: Any, **_: Any) -> AsyncIterator[Any]:  # type: ignore[override]
-            try:
-                yield config
-                yield config
-            finally:
-                for _ in range(99):  # more rounds than there are after the program
-                    await asyncio.sleep(0)
-                log.append("closed")
+        def alist(self, config: Any, **_: Any) -> AsyncIterator[Any]:  # type: ignore[override]
+            return (boundary(listing) if is_recorded else listing)(config)
 
     async def program() -> None:
         with use_cassette(path.with_name("c.yaml"), mode="all") if is_within else nullcontext():
@@ -214,6 +220,7 @@ def test_a_listing_left_last_is_the_inner_savers(path: Path, is_within: bool) ->
     with saver, nullcontext() if is_within else use_cassette(path.with_name("c.yaml"), mode="all"):
         asyncio.run(program())
     assert log == ["closed"]
+    assert not caplog.messages
 
 
 async def test_deleting_deletes_the_copy_too(path: Path) -> None:

@@ -88,33 +88,41 @@ def follow_running(real: Any) -> None:
         sys.set_asyncgen_hooks(loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook)  # noqa: SLF001
 
 
-def begins(loop: Any, generator: Any, line: Any, is_closed_by_ours: bool) -> None:
+def begins(loop: Any, generator: Any, line: Any, is_read_by_ours: bool) -> None:
     """Note that a generator begins.
 
     Args:
         loop: Its loop.
         generator: It.
         line: The line of the program that it belongs to; `None` if it belongs to none, or to the code of a call.
-        is_closed_by_ours: Whether a generator of ours reads it. How many there are depends on whether it's replayed.
+        is_read_by_ours: Whether a generator of ours reads it. How many there are depends on whether it's replayed.
     """
-    begun, readers, frame = _begun.get(loop), _readers.setdefault(loop, {}), id(generator.ag_frame)
-    if line is None:
+    begun, readers, frame = _begun.setdefault(loop, {}), _readers.setdefault(loop, {}), id(generator.ag_frame)
+    if line is None and not is_read_by_ours:
         readers.pop(frame, None)
-        if begun is not None:
-            begun.pop(id(generator), None)
+        begun.pop(id(generator), None)
         return
-    if begun is None:
-        begun = _begun[loop] = {}
-    number = 0 if is_closed_by_ours else line.begins_generator()
+    number = 0 if is_read_by_ours else line.begins_generator()
     reader, place = readers.get(id(sys._getframe(2)), 0), next(_order)  # noqa: SLF001 - the reader's frame
     readers[frame] = place
-    begun[id(generator)] = Abandoned(number, place, ref(line), ref(SCOPES.of_program()), reader)
+    its_line, membership = (ref(line), ref(SCOPES.of_program())) if line is not None else (_none, _none)
+    begun[id(generator)] = Abandoned(number, place, its_line, membership, reader)
 
 
-def is_closed_by(frame: FrameType) -> bool:
+def _none() -> None:
+    return None
+
+
+def is_ours(frame: FrameType) -> bool:
     """Return True for a generator of an integration or of a call. That of a transport leaves it to the client."""
     is_generator = bool(frame.f_code.co_flags & inspect.CO_ASYNC_GENERATOR)
     return is_generator and is_own(frame) and "transports" not in frame.f_globals["__name__"]
+
+
+def is_read_by_ours(loop: Any, generator: Any) -> bool:
+    """Return True for a generator that one of ours reads, and mostly closes."""
+    known = _begun.get(loop, {}).get(id(generator))
+    return known is not None and not known.number
 
 
 def found(loop: Any, generator: Any) -> Abandoned | None:

@@ -29,7 +29,7 @@ from importlib.metadata import version
 from time import monotonic
 from types import FrameType, SimpleNamespace
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from agenttape_core.errors import AgentTapeHalt
 from agenttape_core.freeze import gc_state
@@ -491,13 +491,11 @@ def _creating(real: Callable[..., Any]) -> Callable[..., Any]:
 
 def _begins(real: Callable[..., Any]) -> Callable[..., Any]:
     def firstiter(self: Any, generator: Any) -> None:
-        is_closed_by_ours = generators.is_closed_by(sys._getframe(1))  # noqa: SLF001 - the reader's
-        real(self, generator)
-        if is_closed_by_ours:
-            vars(self).setdefault(_READ, WeakSet()).add(generator)
-            vars(self).setdefault("shutdown_asyncgens", self.shutdown_asyncgens)  # the session may end before the loop
+        is_read_by_ours = generators.is_ours(sys._getframe(1))  # noqa: SLF001 - the reader's
+        if not (is_read_by_ours and self._asyncgens_shutdown_called):  # or it would warn of it
+            real(self, generator)
         room = room_here(self) if EXECUTING.get() is None else None
-        generators.begins(self, generator, room.generators if room is not None else None, is_closed_by_ours)
+        generators.begins(self, generator, room.generators if room is not None else None, is_read_by_ours)
 
     return firstiter
 
@@ -514,20 +512,23 @@ def _found(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _shutting_down(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Close what ours read after the rest, one by one: most of ours close it, and two can't close it at a time."""
+
     async def shutdown_asyncgens(self: Any) -> None:
-        vars(self).pop("shutdown_asyncgens", None)
         selector = getattr(self, "_selector", None)
         left = [one for room in getattr(selector, "rooms", ()) for one in room.generators.take_all()]
-        kept, read = {*self._asyncgens, *left}, {*vars(self).get(_READ, ())}
-        for some in (kept - read, kept & read):  # or it would close both, one while the other does
-            self._asyncgens = generators.InOrder(self, some)
-            await real(self)
+        self._asyncgens = generators.InOrder(self, {*self._asyncgens, *left})
+        read = [one for one in self._asyncgens if generators.is_read_by_ours(self, one)]
+        self._asyncgens.difference_update(read)
+        await real(self)
+        if read:
+            await asyncio.sleep(0)  # tasks that close what reads them begin
+        for one in read:
+            if not one.ag_running:
+                self._asyncgens = generators.InOrder(self, [one])
+                await real(self)
 
     return shutdown_asyncgens
-
-
-_READ = "_agenttape_read"
-"""The attribute of loops for the generators that ours read: most of ours close them."""
 
 
 def _watching(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -649,7 +650,7 @@ class _FollowedLoops:
                 gc_state.swap_out("loops")
                 task_sets.swap_out()
                 for owner, name, real, seam in _SEAMS:
-                    if vars(owner)[name] is seam:
+                    if vars(owner)[name] is seam and name != "shutdown_asyncgens":  # loops may outlive the session
                         setattr(owner, name, real)
 
 
