@@ -46,7 +46,7 @@ _WORDS = (
         ord("A") if char.isupper() else ord("a") if char.islower() else ord(" ") if char in " .,?()\n" else ord("!")
         for char in map(chr, range(128))
     )
-    + b"!" * 64
+    + bytes(ord("a") if chr(byte).isalpha() else ord("!") for byte in range(128, 192))
     + b"a" * 64
 )
 """Capitals, small letters, what stands between words, and everything else, which is a sign."""

@@ -202,6 +202,7 @@ _BASE64 = Lazy(r"[A-Za-z0-9+/]{2,}+={0,2}")
 _BRACES, _IN_BRACES = Lazy(r"[{}]"), Lazy(r"\{[ ]?[A-Za-z_]")
 _MARKS = "\\\"'"
 _REACH_OF_MANIFEST, _MOST, _NEAREST, _BACK = 8_250, 200, 2, 60
+_QUOTE_AND_STRING, _DATA_AND_BLANKS = 14, 17
 """Bounds of a reading, so that no text takes long."""
 
 
@@ -284,11 +285,20 @@ def find_in_manifests(view: View) -> Iterator[Finding]:
     met = (at for at in places(view.raw, b"Secret") if not text[at + 6 : at + 7].isalnum())
     kinds = [kind for at in met if (kind := _KIND.search(text, max(0, at - _BACK), at))]
     starts = [kind.start() for kind in kinds]
-    for data in _DATA.finditer(text) if kinds else ():
+    for data in _keys_of_data(view) if kinds else ():
         nearest = bisect_left(starts, data.start())
         near = kinds[max(0, nearest - _NEAREST) : nearest + _NEAREST]
         if any(_are_together(text, kind, data) for kind in near):
             yield from (view.finding(start, end, SECRET) for start, end in _data_of(text, data))
+
+
+def _keys_of_data(view: View) -> Iterator[re.Match[str]]:
+    """Yield the keys of data, of which a text is searched only near their names: a fiftieth of the cost."""
+    done = 0
+    for at in sorted([*places(view.raw, b"data"), *places(view.raw, b"Data")]):
+        if data := _DATA.search(view.text, max(done, at - _QUOTE_AND_STRING), at + _DATA_AND_BLANKS):
+            done = data.end()
+            yield data
 
 
 def _data_of(text: str, data: re.Match[str]) -> Iterator[tuple[int, int]]:

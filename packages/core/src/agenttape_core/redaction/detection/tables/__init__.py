@@ -123,10 +123,11 @@ def row(
     literals = (literals,) if isinstance(literals, str) else literals
     encoded = tuple(literal.encode("latin-1") for literal in literals)
     given = [word.encode() for word in (words.upper() if exact else words).split()]
+    others = [one for one in given if not any(_is_of(one, literal) for literal in encoded)] or given
     of_word = {
         (word, literal)
         for literal in encoded
-        for word in [one for one in given if _is_of(one, literal)] or given or [_longest_word(literal)]
+        for word in [one for one in given if _is_of(one, literal)] or others or [_longest_word(literal)]
     }
     before_it = Lazy(before + r"\Z") if before else None
     return Row(encoded, Lazy(after), before_it, is_secret or is_any, frozenset(of_word), exact, found, kept)
