@@ -52,7 +52,9 @@ def _is_drawn(kind: str) -> None:
     """Name a draw: of a real value, in a thread without a context, by garbage, or in a run that was only observed."""
     bare = session_of_bare_thread()
     session = bare or context_session()
-    if session is None or not session.is_replay or session.frozen is None or PASSED_ON.get():
+    if session is None or not session.is_replay or session.frozen is None:
+        return
+    if PASSED_ON.get() or session.scheduler.answered.get() is not None:
         return
     if kind in _REAL:
         if not executing_of(session):

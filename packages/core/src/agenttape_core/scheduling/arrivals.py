@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 
 from agenttape_core.scheduling.clock import RESTLESS, Ending
-from agenttape_core.scheduling.executing import EXECUTING, PASSED_ON, is_outside_program, runs_outside_program
+from agenttape_core.scheduling.executing import ANSWERED, EXECUTING, is_outside_program, runs_outside_program
 from agenttape_core.scheduling.late import auntil_abandoned, until_abandoned, until_cancelled
 from agenttape_core.scheduling.loops import Admitted, Room
 from agenttape_core.scheduling.participants import AWAY, BLOCKING, in_loop, in_task, trio_here
@@ -97,7 +97,7 @@ class Arrivals:
         Args:
             number: The number of its recording; `None` if it has none.
         """
-        if PASSED_ON.get():  # whoever passes the answer on waits for it
+        if ANSWERED.get() is not None:  # whoever passes the answer on waits for it
             return nullcontext()
         if self._scheduler.turn.is_on and not in_loop():
             return self._arriving(self._scheduler.base_of(number))
@@ -137,7 +137,7 @@ class Arrivals:
 
     def next(self) -> None:
         """Wait until the caller's thread may continue with what has come, which others can see."""
-        if not in_loop() and not PASSED_ON.get():
+        if not in_loop() and ANSWERED.get() is None:
             self._scheduler.threads.yields()
 
     def effect(self) -> None:

@@ -13,11 +13,10 @@ from typing import Any
 
 EXECUTING: ContextVar[Any] = ContextVar("agenttape_executing", default=None)
 """The innermost call that is executed for real around what runs here."""
-PASSED_ON: ContextVar[Any] = ContextVar("agenttape_passed_on", default=False)
-"""True for code of a connection that outlives a call: its requests are recorded above, and a replay has none of it.
-
-In a replay, the call whose answer the code passes on, if it was part of the call when that was recorded.
-"""
+PASSED_ON: ContextVar[bool] = ContextVar("agenttape_passed_on", default=False)
+"""True for code of a connection that outlives a call: its requests are recorded above, and a replay has none of it."""
+ANSWERED: ContextVar[Any] = ContextVar("agenttape_answered", default=None)
+"""See `Scheduler.answered`."""
 
 
 def is_outside_program(session_call: Any) -> bool:
@@ -27,8 +26,8 @@ def is_outside_program(session_call: Any) -> bool:
 
 
 def runs_outside_program() -> bool:
-    """Return True if what runs here is the code of such a call, or of a connection: see `PASSED_ON`."""
-    if PASSED_ON.get():
+    """Return True if what runs here is the code of such a call, or of a connection, or passes an answer on."""
+    if PASSED_ON.get() or ANSWERED.get() is not None:
         return True
     session_call = EXECUTING.get()
     return session_call is not None and is_outside_program(session_call)

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from agenttape_core.freeze import timed_waits
 from agenttape_core.guard.caller import is_library, is_own
-from agenttape_core.scheduling.executing import EXECUTING, PASSED_ON
+from agenttape_core.scheduling.executing import ANSWERED, EXECUTING, PASSED_ON
 from agenttape_core.scheduling.scopes import SCOPES
 from agenttape_core.side_effects import function_of
 
@@ -194,7 +194,9 @@ def owner_of(handle: Any, session: object) -> Any:
     callback = handle._callback  # noqa: SLF001 - no public name tells it
     context = handle._context if type(callback) is not InSession else callback.giver  # noqa: SLF001 - in Python 3.11 no public name tells it
     membership = SCOPES.of_program(context)
-    if membership is None or membership.innermost() is not session or context.get(ANSWERING) or context.get(PASSED_ON):
+    if membership is None or membership.innermost() is not session or context.get(ANSWERING):
+        return None
+    if context.get(PASSED_ON) or context.get(ANSWERED) is not None:
         return None
     bound = getattr(callback, "__self__", None)
     if bound is handle._loop or isinstance(bound, BaseTransport | Looking) or _is_cancelling(bound):  # noqa: SLF001

@@ -6,12 +6,14 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from typing import Any, ClassVar
 from weakref import ref
 
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.scheduling.blocking import TURNS
 from agenttape_core.scheduling.choices import Choices
+from agenttape_core.scheduling.executing import ANSWERED
 from agenttape_core.scheduling.loop_seams import FOLLOWED_LOOPS
 from agenttape_core.scheduling.loops import Rooms
 from agenttape_core.scheduling.participants import Key, in_loop
@@ -70,6 +72,8 @@ class Scheduler:
 
     followed: ClassVar[Sequence[AbstractContextManager[Any]]] = (FOLLOWED_LOOPS, TURNS)
     """They follow the event loops and the threads of this process while entered."""
+    answered: ClassVar[ContextVar[Any]] = ANSWERED
+    """In a replay, the call whose answer the code that runs here passes on: it was part of it in the recording."""
 
     def __init__(
         self,

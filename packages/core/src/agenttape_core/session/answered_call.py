@@ -16,7 +16,7 @@ from agenttape_core.errors import (
 )
 from agenttape_core.matching import Candidate as Match
 from agenttape_core.matching import CanonicalRequest, IdMap, Position
-from agenttape_core.scheduling import PASSED_ON, RIGHT_AWAY, Awaited, Ending
+from agenttape_core.scheduling import RIGHT_AWAY, Awaited, Ending
 from agenttape_core.schema import Outcome, Plain, RecordedError
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import Call
@@ -193,14 +193,15 @@ class AnsweredCall(Call):
 
         So it isn't part of the program: its waits and draws are real, and have no place in the order.
         """
-        before = PASSED_ON.get()
-        PASSED_ON.set(self)
+        answered = self.session.scheduler.answered
+        before = answered.get()
+        answered.set(self)
         try:
             with nullcontext() if before is self else self.arrivals.executing(leaves=True, is_real=True):
                 yield
         finally:
-            if PASSED_ON.get() is self:  # an abandoned coroutine is closed in the context of its collector
-                PASSED_ON.set(before)
+            if answered.get() is self:  # an abandoned coroutine is closed in the context of its collector
+                answered.set(before)
 
     def seconds(self) -> float:
         """Return how long the recorded call took."""

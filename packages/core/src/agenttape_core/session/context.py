@@ -108,4 +108,4 @@ def passing_on() -> Iterator[None]:
 
 def is_passed_on() -> bool:
     """Return whether the caller is inside of `passing_on`."""
-    return PASSED_ON.get() is True
+    return PASSED_ON.get()

@@ -12,8 +12,8 @@ from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteFormatE
 from agenttape_core.freeze import Frozen, is_drawn_by_program
 from agenttape_core.locks import Lock, RLock, cached_property
 from agenttape_core.matching import CanonicalRequest, Position, task_branch
-from agenttape_core.scheduling import PASSED_ON, Membership, Scopes, takes_part
 from agenttape_core.scheduling import SCOPES as _SCOPES
+from agenttape_core.scheduling import Membership, Scopes, takes_part
 from agenttape_core.schema import MODEL_KINDS, Interaction, ValueCodec, asks_model
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.call import WATCHERS, begun
@@ -469,7 +469,7 @@ class Session:
         """
         inside = executing() or begun_in
         if inside is None:  # code that passes the answer of a replayed call on had real values when it was recorded
-            return None if getattr(PASSED_ON.get(), "session", None) is self else self.frozen
+            return None if getattr(self.scheduler.answered.get(), "session", None) is self else self.frozen
         return inside.frozen_inside() if inside.session is self else None
 
     def around(self, position: Position | None = None) -> ExecutedCall | None:
