@@ -15,6 +15,8 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.llms.mock import MockFunctionCallingLLM
+from llama_index.core.readers.base import BaseReader
+from llama_index.core.schema import Document
 from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
@@ -460,18 +462,46 @@ def test_each_batch_has_a_place(tmp_path: Path, world: World) -> None:
     ]
 
 
-def test_the_real_code_reads_the_file_of_an_image(tmp_path: Path, world: World) -> None:
-    """It gets the open file at its position, and a replay leaves that where a program without a session has it."""
+class FileReader(BaseReader):
+    """Reads the files that it gets, in one call."""
 
-    def embed() -> tuple[list[float], int]:
-        picture = io.BytesIO(b"PNG a\nb")
-        picture.seek(4)
-        return FakeImages(world).get_image_embedding(picture), picture.tell()
+    def load_data(self, *files: Any) -> list[Document]:
+        return [Document(text=str(len(file.read()))) for file in files]
+
+    def lazy_load_data(self, *files: Any) -> list[Document]:
+        return self.load_data(*files)
+
+
+FILE_CALLS: dict[str, Callable[[World, Any], Any]] = {
+    "one": lambda world, file: FakeImages(world).get_image_embedding(file)[1],
+    "awaited": lambda world, file: asyncio.run(FakeImages(world).aget_image_embedding(file))[1],
+    "batch": lambda world, file: FakeImages(world).get_image_embedding_batch([file])[0][1],
+    "reader": lambda _, file: FileReader().load_data(file)[0].text,
+    "lazy": lambda _, file: FileReader().lazy_load_data(file)[0].text,
+}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("ask", FILE_CALLS.values(), ids=FILE_CALLS)
+@pytest.mark.parametrize(
+    "make", [lambda: io.BytesIO(b"PNG a\nb"), lambda: io.StringIO("PNG a\nb")], ids=["bytes", "text"]
+)
+def test_the_real_code_gets_an_open_file(
+    tmp_path: Path, world: World, ask: Callable[[World, Any], Any], make: Callable[[], Any]
+) -> None:
+    """It gets the file at its position, and a replay leaves that where a program without a session has it."""
+
+    def read() -> tuple[float, int]:
+        file = make()
+        file.seek(4)
+        return float(ask(world, file)), file.tell()
 
     for mode in ("all", "none"):
         with use_cassette(tmp_path / "c.yaml", mode=mode):
-            assert embed() == ([1.0, 3.0], 7)
+            assert read() == (3.0, 7)
         world.gone = True
+    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
+        ask(world, make())  # from its beginning
 
 
 def test_vectors_are_stored_as_bytes(tmp_path: Path, world: World) -> None:

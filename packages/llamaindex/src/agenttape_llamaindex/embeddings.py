@@ -26,7 +26,6 @@ from agenttape_core.integration import (
     SessionCall,
     begin,
     coroutine,
-    leaf_call,
     model_of,
     named_arguments,
     plain,
@@ -38,6 +37,7 @@ from agenttape_core.integration.object_settings import EMBEDDING_SETTINGS, publi
 from agenttape_llamaindex._compat import within_decorators
 from agenttape_llamaindex.requests import embedding_body, image_embedding_body
 from agenttape_llamaindex.run_tree import own_span
+from agenttape_llamaindex.shapes import file_call
 
 EMBEDDING = Boundary("embeddings")
 PROGRAM = Boundary("embeddings", is_program=True)
@@ -100,9 +100,9 @@ def embedding_settings(embedding: Any) -> Mapping[str, Any]:
 
 def _leaf(name: str) -> Leaf:
     if _ARGUMENTS[name] in _SINGLE:
-        describe = leaf_call(pack=lambda vector: [packed(vector)], unpack=lambda vectors: vectors[0])
+        describe = file_call(pack=lambda vector: [packed(vector)], unpack=lambda vectors: vectors[0])
     else:
-        describe = leaf_call(pack=packed)
+        describe = file_call(pack=packed)
     shape = coroutine if name.startswith("_a") else plain
     return Leaf(shape, functools.partial(_cross, name), describe, within=within_decorators)
 

@@ -18,7 +18,6 @@ from agenttape_core.integration import (
     SessionCall,
     begin,
     coroutine,
-    leaf_call,
     model_of,
     named_arguments,
     plain,
@@ -29,6 +28,7 @@ from agenttape_llamaindex._compat import static
 from agenttape_llamaindex.components import is_boundary_but
 from agenttape_llamaindex.requests import method_body
 from agenttape_llamaindex.retrievers import RETRIEVAL
+from agenttape_llamaindex.shapes import file_call
 
 LOAD = "load_data"
 """The one name of all methods of readers."""
@@ -42,7 +42,7 @@ def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SessionC
 
 def _describe_lazy(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
     """Describe a call that returns an iterable: a recorded one reads it to its end, since it's recorded as a list."""
-    call = leaf_call()(real, cross, self, *args, **kwargs)
+    call = file_call()(real, cross, self, *args, **kwargs)
     load: Callable[[], Iterable[Any]] = call.real
     if call.session_call is not None:
         call.real = lambda: list(load())
@@ -50,7 +50,7 @@ def _describe_lazy(real: Callable[..., Any], cross: Cross, self: Any, /, *args: 
 
 
 def _describe_lazy_async(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
-    call = leaf_call()(real, cross, self, *args, **kwargs)
+    call = file_call()(real, cross, self, *args, **kwargs)
     load = call.real
 
     async def listed() -> list[Any]:
@@ -64,8 +64,8 @@ def _describe_lazy_async(real: Callable[..., Any], cross: Cross, self: Any, /, *
 READERS = Family(
     BaseReader,
     {
-        "load_data": Leaf(plain, _cross),
-        "aload_data": Leaf(coroutine, _cross),
+        "load_data": Leaf(plain, _cross, file_call()),
+        "aload_data": Leaf(coroutine, _cross, file_call()),
         "lazy_load_data": Leaf(plain, _cross, _describe_lazy),
         "alazy_load_data": Leaf(coroutine, _cross, _describe_lazy_async),
     },

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import binascii
-import io
 import json
 import marshal
 from collections.abc import Mapping, Sequence
+from io import IOBase
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
@@ -115,7 +115,7 @@ def _base64(data: bytes) -> str:
 
 def plain_field(value: Any) -> Any:
     """Return a field of a block as plain data, with open files read and blocks inside of it."""
-    if isinstance(value, io.IOBase):
+    if isinstance(value, IOBase):
         return _read(value)
     if isinstance(value, list):
         return [plain_field(item) for item in value]
@@ -123,7 +123,9 @@ def plain_field(value: Any) -> Any:
 
 
 def _read(file: Any) -> Any:
-    """Return the content of an open file, and leave its position where it was."""
+    """Return the content of an open file, and leave its position where it was; only the type if it can't be rewound."""
+    if not (file.readable() and file.seekable()):
+        return request_value(file)
     place = file.tell()
     content = file.read()
     file.seek(place)
@@ -200,5 +202,6 @@ _PLAIN: dict[type, Any] = {
     BaseNode: _node,
     VectorStoreQuery: _query,
     QueryBundle: _query,
+    IOBase: _read,
     ToolMetadata: lambda tool: tool.to_openai_tool(skip_length_check=True),
 }

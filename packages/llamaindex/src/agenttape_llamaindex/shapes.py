@@ -11,9 +11,11 @@ import functools
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, nullcontext
+from io import SEEK_END, IOBase
 from typing import Any, cast
 
-from agenttape_core.integration import Call, SessionCall, areplay_call, replay_call
+from agenttape_core.integration import Call, Cross, SessionCall, areplay_call, leaf_call, replay_call
+from agenttape_core.integration.leaves import DescribeLeaf
 from agenttape_core.integration.shapes import Describe, achunks_of, awaiting_first, chunks_of, waiting_first
 from agenttape_llamaindex.codec.streams import Sort
 from agenttape_llamaindex.delegation import LeafCall, running_call
@@ -297,3 +299,31 @@ async def _asteps(call: LeafCall, responses: Any, kept: KeptIds) -> AsyncGenerat
     finally:
         if (close := getattr(iterator, "aclose", None)) is not None:
             await close()
+
+
+# -- Open files, which some calls get in the place of paths: the request has their content, and the real code the file.
+
+
+def file_call(**options: Any) -> DescribeLeaf:
+    """Return the description of a call that may get open files, given options of `leaf_call`.
+
+    A replay leaves them at their end, as the real code does.
+    """
+    describe_leaf = leaf_call(read_by_request=IOBase, **options)
+
+    def describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
+        call = describe_leaf(real, cross, self, *args, **kwargs)
+        if call.session_call is not None and call.session_call.is_replayed:
+            leave_at_end(*args, *kwargs.values())
+        return call
+
+    return describe
+
+
+def leave_at_end(*given: Any) -> None:
+    """Move the files among arguments, and in lists of those, to their end."""
+    for each in given:
+        if isinstance(each, list):
+            leave_at_end(*each)
+        elif isinstance(each, IOBase) and each.seekable():
+            each.seek(0, SEEK_END)

@@ -13,7 +13,6 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from io import SEEK_CUR, SEEK_END, BufferedIOBase, IOBase, RawIOBase
 from operator import is_
 from pickle import PicklingError
 from typing import Any, TypeAlias, TypeVar
@@ -51,6 +50,7 @@ def leaf_call(
     pack: Callable[[Any], Any] = as_it_is,
     unpack: Callable[[Any], Any] = as_it_is,
     owner: Callable[[Any], Any] = original_of,
+    read_by_request: type | tuple[type, ...] = (),
 ) -> DescribeLeaf:
     """Return the usual description of a call: it crosses the boundary; if it doesn't, or is live, the real method runs.
 
@@ -58,18 +58,16 @@ def leaf_call(
         pack: Returns the recorded form of a value.
         unpack: Returns the value from its recorded form.
         owner: Returns the object whose method runs, by default the one behind an alias.
+        read_by_request: Classes of iterators that the request reads and rewinds; others become lists for it.
     """
 
     def describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
         given, named = args, kwargs
-        args, kwargs = kept(args, kwargs)
+        args, kwargs = kept(args, kwargs, read_by_request)
         session_call = cross(self, args, kwargs)
         if kwargs is not named:  # LangChain's `add_texts` makes nothing of an iterator, and something of a list
             args = tuple(map(_as_given, given, args))
             kwargs = {key: _as_given(named[key], value) for key, value in kwargs.items()}
-            if session_call is not None and session_call.is_replayed:
-                for file in filter(_is_rewindable, (*args, *kwargs.values())):
-                    file.seek(0, SEEK_END)  # as the real code leaves it
         return Call(session_call, lambda: real(owner(self), *args, **kwargs), pack=pack, unpack=unpack)
 
     return describe
@@ -348,26 +346,21 @@ def _positional(method: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(p.name for p in inspect.signature(method).parameters.values() if p.kind in kinds)[1:]
 
 
-def kept(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments that can be read by the request, and again for the real call."""
+def kept(
+    args: tuple[Any, ...], kwargs: dict[str, Any], but: type | tuple[type, ...] = ()
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments that can be read by the request, and again for the real call; iterators `but` some are lists."""
     if not any(isinstance(value, Iterator) for value in (*args, *kwargs.values())):
         return args, kwargs
-    return tuple(map(_listed, args)), {key: _listed(value) for key, value in kwargs.items()}
 
+    def listed(value: Any) -> Any:
+        return list(value) if isinstance(value, Iterator) and not isinstance(value, but) else value
 
-def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, Iterator) else value
+    return tuple(map(listed, args)), {key: listed(value) for key, value in kwargs.items()}
 
 
 def _as_given(given: Any, read: Any) -> Any:
-    if _is_rewindable(given):
-        given.seek(-sum(map(len, read)), SEEK_CUR)
-        return given
-    return iter(read) if isinstance(given, Iterator) and not isinstance(given, IOBase | Sized) else read
-
-
-def _is_rewindable(value: Any) -> bool:
-    return isinstance(value, BufferedIOBase | RawIOBase) and value.seekable()
+    return read if read is given or isinstance(given, Sized) else iter(read)
 
 
 # Rate limiters wait as a part of the call that they let through.

@@ -13,10 +13,10 @@ from llama_index.core.schema import ImageType
 from pydantic import PrivateAttr
 
 from agenttape_core.integration import SessionCall, areplay_call, replay_call, times_recorded
-from agenttape_core.integration.leaves import kept
 from agenttape_core.integration.stand_ins import OnRepeat, Options, Pace, RecordedPart, StandIn
 from agenttape_llamaindex.embeddings import EMBEDDING
 from agenttape_llamaindex.requests import embedding_body, image_embedding_body
+from agenttape_llamaindex.shapes import leave_at_end
 from agenttape_llamaindex.workflows.halts import halts_end_streams_for
 
 
@@ -99,8 +99,9 @@ class ReplayEmbedding(StandIn, _Texts, MultiModalEmbedding):
         return "ReplayEmbedding"
 
     def _cross_images(self, *given: ImageType) -> SessionCall:
-        images, _ = kept(given, {})  # an open file as its lines, as a session records it
-        return self._recorded.cross(EMBEDDING, lambda settings: image_embedding_body(images, settings))
+        call = self._recorded.cross(EMBEDDING, lambda settings: image_embedding_body(given, settings))
+        leave_at_end(*given)
+        return call
 
     def _get_image_embedding(self, img_file_path: ImageType) -> Embedding:
         return replay_call(self._cross_images(img_file_path))[0]  # type: ignore[no-any-return]
