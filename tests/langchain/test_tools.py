@@ -79,10 +79,17 @@ class Greeting(BaseTool):
 @pytest.mark.parametrize("taped", [False, True])
 def test_arguments_of_postponed_annotations_are_injected(tmp_path: Path, *, taped: bool) -> None:
     """A session hides from LangChain neither which arguments are injected, nor their values."""
+
+    def said(greet: BaseTool) -> str:
+        try:
+            return str(greet.invoke({"city": "Oslo", "population": 1, "user": "Bo"}))
+        except TypeError as error:  # LangChain 1.4 injects none of them
+            return str(error)
+
+    plain = said(Greeting())
     for mode in ("all", "none"):
         with use_cassette(tmp_path / "c.yaml", mode=mode, auto=not taped):
-            greet = tape(Greeting()) if taped else Greeting()
-            assert greet.invoke({"city": "Oslo", "population": 1, "user": "Bo"}) == "Bo in Oslo"
+            assert said(tape(Greeting()) if taped else Greeting()) == plain
 
 
 # -- kinds of tools ------------------------------------------------------------------------------------------------
