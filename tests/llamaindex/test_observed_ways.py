@@ -17,6 +17,7 @@ import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ToolCallResult
 from llama_index.core.chat_engine import SimpleChatEngine
+from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.tools import AsyncBaseTool, FunctionTool, ToolMetadata, ToolOutput
 from pydantic import BaseModel
 from tests.kit.world import gone
@@ -264,6 +265,20 @@ async def threads(world: World) -> Any:
     llm = ScriptedLLM(world)
     with ThreadPoolExecutor(3) as pool:
         return list(pool.map(lambda number: llm.complete(f"question {number}").text, range(4)))
+
+
+class Executing(ScriptedLLM):
+    """Chats asynchronously by chatting in a thread, which doesn't get the context."""
+
+    @llm_chat_callback()
+    async def achat(self, messages: Any, **kwargs: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(None, self.chat, messages)
+
+
+@way("an LLM that delegates in a thread")
+async def in_a_thread(world: World) -> Any:
+    """An LLM whose async method calls the other one in a thread."""
+    return await Executing(world).achat(SAID)
 
 
 @pytest.mark.sweep

@@ -29,7 +29,7 @@ from agenttape_core import Rule
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration.observing import EventsOption, Payload
 from agenttape_core.integration.patching import Wrappers
-from agenttape_llamaindex.callbacks.observing import Observing
+from agenttape_llamaindex.callbacks.observing import SUBMITTERS_NOTED, Observing
 from agenttape_llamaindex.effect_hooks import EFFECTS_NOTED
 from agenttape_llamaindex.span_listeners import SpanListener
 from agenttape_llamaindex.workflows import subscribe, unsubscribe
@@ -217,6 +217,7 @@ class TapeEventHandler(BaseEventHandler):
             if not self._dispatchers:
                 subscribe(self._observing)
                 self._noting.enter_context(EFFECTS_NOTED)
+                self._noting.enter_context(SUBMITTERS_NOTED)
             self._dispatchers.append(dispatcher)
         if not any(handler is self for handler in dispatcher.event_handlers):
             dispatcher.event_handlers.append(self)

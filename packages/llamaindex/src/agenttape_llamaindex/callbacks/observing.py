@@ -12,6 +12,8 @@ import weakref
 from asyncio import CancelledError
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
@@ -36,6 +38,7 @@ from agenttape_core.integration.observing import (
     as_observed,
     output_facts,
 )
+from agenttape_core.integration.patching import Wrappers
 from agenttape_llamaindex._compat import current_span_id, is_decorated, reports_chunks, span_name, static, unmarked
 from agenttape_llamaindex.callbacks.runs import (
     FROM_CACHE,
@@ -171,7 +174,7 @@ def _cross(
     session.extend(SPANS, cast("Spans", observer.open_runs))
     if isinstance(span.instance, BaseEmbedding) and any(above.hidden is not None for above in span.around()):
         return None  # an embedding model that embeds by another one
-    with as_observed(session, span.call_around), apart():
+    with as_observed(session, span.call_around or span.outermost.submitted_in), apart():
         session_call = leaf.cross(span.instance, args, dict(kwargs))
     if session_call is not None:
         assert not session_call.is_replayed  # nothing is replayed to an observer
@@ -276,6 +279,33 @@ def _workflow_around(span: OpenSpan | None) -> OpenSpan | None:
     return span
 
 
+_SUBMITTER: ContextVar[str | None] = ContextVar("agenttape_llamaindex_submitter", default=None)
+"""The id of the span whose code submitted the work that runs, in a thread without its context."""
+
+
+def _noting_submitter(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `submit` of pools of threads, which `run_in_executor` calls, too."""
+
+    @functools.wraps(real)
+    def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        span_id = current_span_id()
+        return real(self, fn if span_id is None else functools.partial(_run_for, span_id, fn), *args, **kwargs)
+
+    return submit
+
+
+def _run_for(span_id: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    token = _SUBMITTER.set(span_id)
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        _SUBMITTER.reset(token)
+
+
+SUBMITTERS_NOTED = Wrappers(lambda wrappers: wrappers.patch(ThreadPoolExecutor, "submit", _noting_submitter))
+"""While inside, work in pools of threads is known to belong to the call that submits it."""
+
+
 class OpenStreams:
     """The streams that are read, by their frames, and those that were freed before their end."""
 
@@ -376,6 +406,9 @@ class Observing(Observer[OpenSpan]):
         with self._gate:
             above = self._above(parent_id)
             span = _opened(span_id, bound, instance, above, self.root)
+            submitter = self._span(_SUBMITTER.get()) if above is None else None
+            if submitter is not None:
+                span.submitted_in = submitter.call.session_call if submitter.call else submitter.call_around
             span.tags.update(tags or {})
             self.open_runs[span_id] = span
         method = span_name(span_id).rpartition(".")[2]

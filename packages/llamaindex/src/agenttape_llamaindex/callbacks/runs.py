@@ -77,6 +77,8 @@ class OpenSpan(OpenRun):
     # The spans of the leaf methods of the same object that this one has called; see `delegation`.
     inside: list[OpenSpan] = field(default_factory=list)
     run: RunRecord | None = None  # the record of the workflow run that it is
+    # The call whose code submitted the work in a pool of threads that this outermost span is, without its context.
+    submitted_in: ExecutedCall | None = None
     agent: Mapping[str, str] = field(default_factory=dict)  # the agent of a workflow of several that acts
     has_ended: bool = False  # whether the method has returned; its stream may continue
     error: BaseException | None = None  # the error that it failed with
