@@ -185,3 +185,4 @@ async def test_stand_in_answers_as_the_recorded_part_did(part: Part, world: Worl
     assert len(stand_in.report.replayed) == len(recording.interactions)
     with pytest.raises(CassetteMissError):
         await part.use(stand_in)
+    assert await part.use(pickle.loads(pickle.dumps(stand_in))) == recorded  # as in another process, from the start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
@@ -449,6 +450,10 @@ def test_settings_of_the_project_hold(tmp_path: Path, monkeypatch: pytest.Monkey
     settings = '[tool.agenttape]\nmatch_on = ["exact", "request", "address"]\non_repeat = "last"\n'
     (tmp_path / "pyproject.toml").write_text(settings, encoding="utf-8")
     assert ReplayChatModel("one.yaml").invoke("Hello").text == "answer 1 to Hi"
+    sent = pickle.dumps(ReplayChatModel("one.yaml"))
+    monkeypatch.chdir("/")
+    assert pickle.loads(sent).invoke("Hi").text == "answer 1 to Hi"
+    monkeypatch.chdir(tmp_path)
     model = ReplayChatModel("one.yaml")
     assert [model.invoke("Hi").text for _ in range(2)] == ["answer 1 to Hi"] * 2
     strict = ReplayChatModel("one.yaml", on_repeat="fail")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import pickle
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -43,6 +44,7 @@ def test_every_leaf_call(tmp_path: Path, cls: type[LeafLLM], name: str) -> None:
     assert {event[0] for event in again} == {event[0] for event in told}
     assert llm.metadata.model_name == "fake-1"
     assert len(llm.report.replayed) == 1
+    assert done(CALLS[name](pickle.loads(pickle.dumps(llm)))) == recorded  # as in another process, from the start
 
 
 def test_no_session_records_it(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 
 import asyncio
 import gc
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -165,6 +166,7 @@ async def test_a_stand_in_answers_as_the_recorded_object(kind: str, world: World
     assert len(standing.report.replayed) == len(session.interactions) > 1
     with pytest.raises(CassetteMissError, match="was called again with a request"):
         await use(standing)
+    assert await use(pickle.loads(pickle.dumps(standing))) == recorded  # as in another process, from the start
     assert await use(stand_in(path, on_repeat="last")) is not None
 
 

@@ -20,6 +20,7 @@ from workflows.events import StopEvent
 
 from agenttape_core.errors import AgentTapeHalt
 from agenttape_core.integration.patching import register_seam
+from agenttape_core.integration.stand_ins import Recorded
 from agenttape_core.integration.threads import Lock
 from agenttape_llamaindex._compat import CONTROL_LOOP, OUTER_CONTEXT, forget_run, keep_workers_in_order
 
@@ -141,8 +142,9 @@ def halts_end_streams() -> Iterator[None]:
         _wrapped.release()
 
 
-def halts_end_streams_for(stand_in: object) -> None:
+def halts_end_streams_for(stand_in: Recorded) -> None:
     """Let a halt end the run of a workflow for those who read its events, for as long as a stand-in lives."""
+    stand_in.on_unpickled = halts_end_streams_for
     _wrapped.need()
     weakref.finalize(stand_in, _wrapped.release).atexit = False
 

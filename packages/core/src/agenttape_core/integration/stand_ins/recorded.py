@@ -49,9 +49,27 @@ class Recorded:
         CassetteError: If the cassette doesn't exist or can't be read.
     """
 
+    on_unpickled: Callable[[Any], object] | None = None
+    """Called with each copy that is unpickled."""
+
     def __init__(self, cassette: str | Path, **options: Unpack[Options]) -> None:
-        self._session = open_replay(cassette, **options)
+        self._options = options
+        self._open(cassette)
+
+    def _open(self, cassette: Any) -> None:
+        self._session = open_replay(cassette, **self._options)
         self._session.report.leave_unused()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: a copy there replays from the start."""
+        path = self._session.path
+        return {**vars(self), "_session": path.absolute() if isinstance(path, Path) else path}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._open(state["_session"])
+        if self.on_unpickled is not None:
+            self.on_unpickled(self)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Return itself: a copy continues in the cassette at the same place as the original."""
