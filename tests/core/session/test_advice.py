@@ -166,6 +166,25 @@ def test_date_of_a_function_is_no_matter(module: Any, tmp_path: Path) -> None:
         assert ask(prompts.text()) == "answer"
 
 
+def test_a_script_is_not_suspected_for_its_results(module: Any, tmp_path: Path) -> None:
+    """A date that a script's function draws in its sessions is no matter, but one that it drew before them is."""
+    script = f"""
+        from agenttape_core import boundary, use_cassette
+        @boundary
+        def ask(asked): return 'answer to ' + asked
+        def text(): return {TODAY}.strftime('Today is %B %d, %Y')
+        SYSTEM = <system>
+        for number in range(2):
+            with use_cassette({str(tmp_path)!r} + f'/{{number}}.yaml', mode='all'):
+                asked = text()
+                answer = ask(asked)
+                again = ask(answer)
+    """
+    module(script.replace("<system>", "''"))  # a warning would be an error here
+    with pytest.warns(DateAtImportWarning, match="own_prompts.SYSTEM"):
+        module(script.replace("<system>", "text()"))
+
+
 def test_date_in_the_name_of_a_log_is_no_matter(module: Any, tmp_path: Path) -> None:
     """A date of a function isn't taken for the module's, even if a path, banner or id there has the same one."""
     prompts = module(

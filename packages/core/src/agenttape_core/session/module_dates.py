@@ -14,8 +14,9 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import time
-from types import FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from agenttape_core.errors.warned import DateAtImportWarning
 from agenttape_core.guard.caller import is_library
@@ -64,6 +65,7 @@ class ModuleDates:
         self._signs = tuple({sign.encode() for sign in signs})
         self._spelt = re.compile("|".join(map(_spellings, self._days)))
         self._holders: dict[str, list[tuple[str, str]]] = {}
+        self._begun = _modules_running()
 
     def look(self, written: bytes) -> None:
         """Look for today's date in new JSON (ASCII), and warn if a module of the program holds it."""
@@ -75,7 +77,7 @@ class ModuleDates:
         text = written.decode()
         for spelt in dict.fromkeys(self._spelt.findall(text)):
             if spelt not in self._holders:  # once: each request of a program may hold a function's date
-                self._holders[spelt] = list(_holders_of(spelt, self._days))
+                self._holders[spelt] = list(_holders_of(spelt, self._days, self._begun))
             if (holder := _named_in(text, self._holders[spelt], spelt)) is not None:
                 self._holders[spelt] = []
                 self._warn(
@@ -148,18 +150,37 @@ def _times_that_differ(recorded: Any, asked: Any) -> tuple[str, str] | None:
     return next(((old, new) for old, new in zip(before, now, strict=False) if old != new), None)
 
 
-def _holders_of(spelt: str, days: Iterable[dt.date]) -> Iterator[tuple[str, str]]:
+_begun: WeakKeyDictionary[CodeType, dict[str, int]] = WeakKeyDictionary()
+"""By the code of modules that ran when a session was opened: the ids of their globals before their first session."""
+
+
+def _modules_running() -> Mapping[int, Mapping[str, int]]:
+    """Return the globals that the modules being run have set so far, such as those of a script, by their namespace.
+
+    What such a module sets in a session, or later, is the script's result, whose date was drawn inside.
+    """
+    running = {}
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the way to look at one's callers
+    while frame is not None:
+        if frame.f_code.co_name == "<module>":
+            held = {name: id(value) for name, value in frame.f_globals.items()} if frame.f_code not in _begun else {}
+            running[id(frame.f_globals)] = _begun.setdefault(frame.f_code, held)
+        frame = frame.f_back
+    return running
+
+
+def _holders_of(
+    spelt: str, days: Iterable[dt.date], begun: Mapping[int, Mapping[str, int]] = MappingProxyType({})
+) -> Iterator[tuple[str, str]]:
     """Yield the name of each global of the program's modules that holds a date, and the text that it holds there.
 
     Lists of a module, and containers in objects of the program's classes, are skipped: they log requests. `spelt` is
-    the date as the request has it, `days` are those that it may mean.
+    the date as the request has it, `days` are those that it may mean, `begun` is of `_modules_running`.
     """
     known, seen = frozenset(days), set[int]()
     for module in _of_program():
         budget = _MOST
-        for name, value in list(vars(module).items()):
-            if name.startswith("__") or isinstance(value, ModuleType | list | set):
-                continue
+        for name, value in _set_at_import(module, begun.get(id(vars(module)))):
             queue = deque([(value, 0)])
             while queue and budget:
                 each, far = queue.popleft()
@@ -173,6 +194,17 @@ def _holders_of(spelt: str, days: Iterable[dt.date]) -> Iterator[tuple[str, str]
                 elif far < _FAR and id(each) not in seen:
                     seen.add(id(each))
                     queue += [(item, far + 1) for item in _inside(each, module)]
+
+
+def _set_at_import(module: ModuleType, held: Mapping[str, int] | None) -> list[tuple[str, Any]]:
+    """Return the globals that may hold a date of the import; `held` are the ids of those of a module being run."""
+    return [
+        (name, value)
+        for name, value in list(vars(module).items())
+        if not name.startswith("__")
+        and not isinstance(value, ModuleType | list | set)
+        and (held is None or held.get(name) == id(value))
+    ]
 
 
 def _named_in(written: str, holders: Iterable[tuple[str, str]], spelt: str) -> str | None:
