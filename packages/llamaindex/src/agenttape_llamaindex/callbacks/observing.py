@@ -13,7 +13,6 @@ from asyncio import CancelledError
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
@@ -44,6 +43,7 @@ from agenttape_llamaindex.callbacks.runs import (
     FROM_CACHE,
     NO_CHUNKS,
     ONE_OF_MANY,
+    SUBMITTER,
     HiddenLeaf,
     ObservedResponses,
     OpenSpan,
@@ -174,7 +174,11 @@ def _cross(
     session.extend(SPANS, cast("Spans", observer.open_runs))
     if isinstance(span.instance, BaseEmbedding) and any(above.hidden is not None for above in span.around()):
         return None  # an embedding model that embeds by another one
-    with as_observed(session, span.call_around or span.outermost.submitted_in), apart():
+    around = span.call_around
+    submitter = observer.open_runs.get(span.outermost.submitter) if around is None else None
+    if submitter is not None:
+        around = submitter.call.session_call if submitter.call is not None else submitter.call_around
+    with as_observed(session, around), apart():
         session_call = leaf.cross(span.instance, args, dict(kwargs))
     if session_call is not None:
         assert not session_call.is_replayed  # nothing is replayed to an observer
@@ -279,10 +283,6 @@ def _workflow_around(span: OpenSpan | None) -> OpenSpan | None:
     return span
 
 
-_SUBMITTER: ContextVar[str | None] = ContextVar("agenttape_llamaindex_submitter", default=None)
-"""The id of the span whose code submitted the work that runs, in a thread without its context."""
-
-
 def _noting_submitter(real: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `submit` of pools of threads, which `run_in_executor` calls, too."""
 
@@ -295,11 +295,11 @@ def _noting_submitter(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _run_for(span_id: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    token = _SUBMITTER.set(span_id)
+    token = SUBMITTER.set(span_id)
     try:
         return fn(*args, **kwargs)
     finally:
-        _SUBMITTER.reset(token)
+        SUBMITTER.reset(token)
 
 
 SUBMITTERS_NOTED = Wrappers(lambda wrappers: wrappers.patch(ThreadPoolExecutor, "submit", _noting_submitter))
@@ -406,9 +406,6 @@ class Observing(Observer[OpenSpan]):
         with self._gate:
             above = self._above(parent_id)
             span = _opened(span_id, bound, instance, above, self.root)
-            submitter = self._span(_SUBMITTER.get()) if above is None else None
-            if submitter is not None:
-                span.submitted_in = submitter.call.session_call if submitter.call else submitter.call_around
             span.tags.update(tags or {})
             self.open_runs[span_id] = span
         method = span_name(span_id).rpartition(".")[2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,10 @@ _ONLY = "Agent"
 """The name of an agent that was given none."""
 _OF_FRAMEWORK = ("llamaindex.",)
 """Prefixes of the tags that the framework itself puts on spans."""
+
+
+SUBMITTER: ContextVar[str | None] = ContextVar("agenttape_llamaindex_submitter", default=None)
+"""The id of the span whose code submitted the work of a pool of threads that runs."""
 
 
 @dataclass(slots=True)
@@ -77,8 +82,8 @@ class OpenSpan(OpenRun):
     # The spans of the leaf methods of the same object that this one has called; see `delegation`.
     inside: list[OpenSpan] = field(default_factory=list)
     run: RunRecord | None = None  # the record of the workflow run that it is
-    # The call whose code submitted the work in a pool of threads that this outermost span is, without its context.
-    submitted_in: ExecutedCall | None = None
+    # The id of the span whose code submitted this one to a pool of threads, without its context.
+    submitter: str | None = field(default_factory=SUBMITTER.get)
     agent: Mapping[str, str] = field(default_factory=dict)  # the agent of a workflow of several that acts
     has_ended: bool = False  # whether the method has returned; its stream may continue
     error: BaseException | None = None  # the error that it failed with
