@@ -21,8 +21,8 @@ ANSWERED: ContextVar[Any] = ContextVar("agenttape_answered", default=None)
 
 def is_outside_program(session_call: Any) -> bool:
     """Return True if the code of a call is nothing that a replay runs: it has no turns, and nor has what it begins."""
-    stack = session_call.stack
-    return not (stack.is_run_now or (session_call.session.scheduler.loops.is_kept and stack.may_be_run_again))
+    is_kept = session_call.session.scheduler.loops.is_kept
+    return not (session_call.is_run_now or (is_kept and session_call.may_be_run_again))
 
 
 def runs_outside_program() -> bool:

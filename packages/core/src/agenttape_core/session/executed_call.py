@@ -56,16 +56,6 @@ class CallStack(tuple["ExecutedCall", ...]):
         """True if their code may reach the outside now: one of them is made for real, and none has ended."""
         return any(call.is_real for call in self) and not any(call.has_ended for call in self)
 
-    @property
-    def may_be_run_again(self) -> bool:
-        """True if a replay may run the code of all."""
-        return all(call.is_of_program for call in self)
-
-    @property
-    def is_run_now(self) -> bool:
-        """True if the code of all runs in a replay."""
-        return not any(call.is_real for call in self)
-
 
 class ExecutedCall(Call):
     """A call whose code is run.
@@ -104,6 +94,8 @@ class ExecutedCall(Call):
         "has_ended",
         "has_made_calls",
         "is_run_again",
+        "is_run_now",
+        "may_be_run_again",
         "metadata",
         "moment",
         "nonce",
@@ -134,6 +126,10 @@ class ExecutedCall(Call):
     ) -> None:
         super().__init__(session, boundary, request, position, number=number, owner=owner)
         self.parent, self.found, self.whole = parent, found, whole
+        self.is_run_now = not self.is_real and (parent is None or parent.is_run_now)
+        """True if this is a replay that runs its code, and the code of those around it."""
+        self.may_be_run_again = self.is_of_program and (parent is None or parent.may_be_run_again)
+        """True if a replay may run its code, and the code of those around it."""
         self.outcome: Outcome | None = None
         """The outcome of a part, once it has ended: it's held back, and recorded if it becomes the whole's."""
         self.tags: Sequence[str] = ()
