@@ -520,7 +520,7 @@ class ExecutedPlace(Awaited):
         with self._room.turn.lock:
             self._room.turn.outside -= self._is_outside
         self._room.code.pop(id(self._call), None)
-        self._room.ends_call(self._base)
+        self._room.effects.end(self._base)
         if self._coming is not None:
             self._coming.withdraw()
         if self._unless is not None and self._unless():
@@ -543,7 +543,7 @@ class ExecutedPlace(Awaited):
 
     def effected(self) -> None:
         """See `Awaited`."""
-        self._room.effected(self._base)
+        self._room.effects.came(self._base)
 
     async def effect_comes(self, come: Callable[[], object]) -> bool:
         """See `Awaited`."""
@@ -583,9 +583,9 @@ class SteppedIntoPlace(Awaited):
 
     async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
         self._room.code.pop(id(self._call), None)
-        if error is None or (isinstance(error, Exception) and not isinstance(error, CancelledError)):
+        if error is None or isinstance(error, Exception):
             await self._room.answered(self._base)
 
     def effected(self) -> None:
         """See `Awaited`."""
-        self._room.effected(self._base)
+        self._room.effects.came(self._base)

@@ -90,8 +90,8 @@ class Room:
         """Functions that offer them."""
         self.code: dict[int, None] = {}
         """The calls whose code runs here and may have effects, by identity: see `Selector`."""
-        self._effect: tuple[str, Any] | None = None
-        """The call that has had an effect in this step of the loop, and the task that makes the step."""
+        self.effects = Effects(self)
+        """The effects of the calls whose code runs here."""
         self.rounds = 0
         """The number of rounds without a rest."""
         self._is_amid = False
@@ -169,41 +169,6 @@ class Room:
         with self.turn.lock:
             self.owner.rests = True
             self.turn.release(self.owner)
-
-    # -- effects -----------------------------------------------------------------------------------------------
-
-    def effected(self, base: str) -> None:
-        """Note that a call has just had an effect. Thread-safe.
-
-        Another one in the same step has no separate place: a replay does both in one step. One that comes while the
-        program has steps to make comes after these in a replay, which says so.
-
-        Args:
-            base: The address of the call.
-        """
-        turn, is_here = self.turn, asyncio._get_running_loop() is self.loop  # noqa: SLF001 - as above
-        task = asyncio.current_task() if is_here else None
-        if task is not None and self._effect == (base, task):
-            turn.passes(f"{base}^")
-            return
-        # What runs in a thread that takes no turns may have it while the loop has the turn.
-        is_busy = self.has_steps(of_calls=False) if is_here else turn.running is self.owner and not self.owner.rests
-        if turn.log is not None and is_busy:
-            self.owner.threads.unordered.effect_came()
-        turn.passes(base)
-        if task is not None:
-            self._effect = base, task
-            self.loop.call_soon(self._ends_step, context=Context())
-
-    def _ends_step(self) -> None:
-        """End the step of an effect: the order says something if anything can look at it before the call's answer."""
-        self.turn.is_needed = self.turn.is_needed or self._effect is not None or self.has_steps(of_calls=False)
-        self._effect = None
-
-    def ends_call(self, base: str) -> None:
-        """Note that the code of a call has ended."""
-        if self._effect is not None and self._effect[0] == base:
-            self._effect = None
 
     # -- virtual time ------------------------------------------------------------------------------------------
 
@@ -405,6 +370,54 @@ class Room:
             self.timers = {key: timer for key, timer in self.timers.items() if not timer.cancelled()}
             self.dues = {key: due for key, due in self.dues.items() if key in self.timers}
         return timer
+
+
+class Effects:
+    """The effects of the calls whose code runs in a loop.
+
+    Args:
+        room: The loop.
+    """
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._last: tuple[str, Any] | None = None
+        """The call that has had an effect in this step of the loop, and the task that makes the step."""
+
+    def came(self, base: str) -> None:
+        """Note that a call has just had an effect. Thread-safe.
+
+        Another one in the same step has no separate place: a replay does both in one step. One that comes while the
+        program has steps to make comes after these in a replay, which says so.
+
+        Args:
+            base: The address of the call.
+        """
+        room, turn = self._room, self._room.turn
+        is_here = asyncio._get_running_loop() is room.loop  # noqa: SLF001 - as above
+        task = asyncio.current_task() if is_here else None
+        if task is not None and self._last == (base, task):
+            turn.passes(f"{base}^")
+            return
+        # What runs in a thread that takes no turns may have it while the loop has the turn.
+        is_busy = room.has_steps(of_calls=False) if is_here else turn.running is room.owner and not room.owner.rests
+        if turn.log is not None and is_busy:
+            room.owner.threads.unordered.effect_came()
+        turn.passes(base)
+        if task is not None:
+            self._last = base, task
+            room.loop.call_soon(self._ends_step, context=Context())
+
+    def _ends_step(self) -> None:
+        """End the step of an effect: the order says something if anything can look at it before the call's answer."""
+        turn = self._room.turn
+        turn.is_needed = turn.is_needed or self._last is not None or self._room.has_steps(of_calls=False)
+        self._last = None
+
+    def end(self, base: str) -> None:
+        """Note that the code of a call has ended."""
+        if self._last is not None and self._last[0] == base:
+            self._last = None
 
 
 def call_in(loop: Any, function: Callable[[], None]) -> None:
