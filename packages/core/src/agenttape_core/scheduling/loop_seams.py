@@ -259,7 +259,10 @@ class UnseenRoom(Room):
     def _look(self) -> None:
         self._looks_later = False
         if not self.turn.is_over and self.owner.rests:
-            self.turn.look()
+            try:
+                self.turn.look()
+            except BaseException:  # noqa: BLE001 - such a loop logs what a callback raises; its session raises it
+                self.loop.stop()
             if self.owner.rests:
                 self.rests()
 
