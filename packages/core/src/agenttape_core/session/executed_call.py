@@ -126,9 +126,9 @@ class ExecutedCall(Call):
     ) -> None:
         super().__init__(session, boundary, request, position, number=number, owner=owner)
         self.parent, self.found, self.whole = parent, found, whole
-        self.is_run_now = not self.is_real and (parent is None or parent.is_run_now)
+        self.is_run_now: bool = not self.is_real and (parent is None or parent.is_run_now)
         """True if this is a replay that runs its code, and the code of those around it."""
-        self.may_be_run_again = self.is_of_program and (parent is None or parent.may_be_run_again)
+        self.may_be_run_again: bool = self.is_of_program and (parent is None or parent.may_be_run_again)
         """True if a replay may run its code, and the code of those around it."""
         self.outcome: Outcome | None = None
         """The outcome of a part, once it has ended: it's held back, and recorded if it becomes the whole's."""
