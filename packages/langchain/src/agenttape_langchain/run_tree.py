@@ -215,9 +215,7 @@ class RunTree(InlineHandler):
         return mine
 
     def _forget_announced(self) -> None:
-        waiting = _announced.get()
-        if waiting:
-            _announced.set(tuple([entry for entry in waiting if entry[0]() is not self]))
+        _announced.set(tuple([entry for entry in _announced.get() if entry[0]() is not self]))
 
     def chain(self) -> Run | None:
         """Return the innermost open chain that began in this context.
@@ -249,12 +247,13 @@ class RunTree(InlineHandler):
         parent = self.runs_by_id.get(parent_run_id) if parent_run_id is not None else None
         above = parent.position if parent is not None else self._root
         place = placement(name, tags or (), metadata or {})
-        begin = functools.partial(above.child, branch=task_branch(above) if self._forks else None, **place)
-        if self._recorded is not None and parent is None:
-            run = Run(self._recorded.begin(begin, given, begun_with(), metadata), **facts)
+        branch = task_branch(above) if self._forks else None
+        if parent is None and self._recorded is not None and self._recorded.are_matched:
+            begin = functools.partial(above.child, branch=branch, **place)
+            position = self._recorded.begin(begin, given, begun_with(), metadata)
         else:
-            run = Run(begin(), **facts)
-        self.runs_by_id[run_id] = run
+            position = above.child(branch=branch, **place)
+        run = self.runs_by_id[run_id] = Run(position, **facts)
         return run
 
     def ids_around(self, tool: BeginningTool | None, metadata: Mapping[str, Any] | None) -> tuple[str, ...]:
@@ -359,12 +358,14 @@ class RunTree(InlineHandler):
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End a model call."""
         self.end(run_id)
-        self._forget_announced()
+        if _announced.get():
+            self._forget_announced()
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """End a model call."""
         self.end(run_id)
-        self._forget_announced()
+        if _announced.get():
+            self._forget_announced()
 
     def on_tool_start(
         self,

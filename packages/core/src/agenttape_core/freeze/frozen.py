@@ -65,6 +65,18 @@ class Stream:
         return found[:size]
 
 
+class _Streams(dict[tuple[str, str], Stream]):
+    """The streams of a session by scope and maker, each made when it's first used."""
+
+    def __init__(self, seed: str) -> None:
+        super().__init__()
+        self._seed = seed
+
+    def __missing__(self, key: tuple[str, str]) -> Stream:
+        stream = self[key] = Stream(self._seed, *key)
+        return stream
+
+
 def uuid_from(
     noise: bytes, version: int, milliseconds: int, node: int | None = None, clock_seq: int | None = None
 ) -> uuid.UUID:
@@ -232,7 +244,7 @@ class Frozen:
         self._log: ReadingLog = outer._log if outer is not None else ReadingLog(readings)  # noqa: SLF001 - its own class
         self._readings = self._log.readings(place)
         self._scope, self._scope_seen = scope, scope_seen
-        self._streams: dict[tuple[str, str], Stream] = {}
+        self._streams = _Streams(seed)
         self._ticks: dict[str, int] = {}
         self._works: Counter[str] = Counter()
         self._sources: dict[tuple[str, str], Any] = {}
@@ -382,10 +394,6 @@ class Frozen:
         """Return True while a call is under way beside the caller: what waits for it takes no frozen time."""
         return ask(self._is_under_way)
 
-    def progressed(self) -> None:
-        """Note that the session has come on: a call begins."""
-        self.calls += 1
-
     def is_importing(self) -> bool:
         """Return True if the caller runs because a module is imported within the session.
 
@@ -402,7 +410,7 @@ class Frozen:
         size = -(-bits // 8)
         scope = ask(self._scope)
         with self._lock:
-            noise = self._stream(maker, scope).next(size)
+            noise = self._streams[scope, maker].next(size)
         return int.from_bytes(noise, "big") >> (size * 8 - bits)
 
     def next_uuid(
@@ -439,7 +447,7 @@ class Frozen:
                     tick = self._ticks.get(scope, 0)
                     self._ticks[scope] = tick + 1
                     milliseconds += tick
-            noise = self._stream(maker, scope).next(16)
+            noise = self._streams[scope, maker].next(16)
         if after is not None:
             milliseconds = max(milliseconds, after + 1)
         return uuid_from(noise, version, milliseconds, node, clock_seq)
@@ -456,12 +464,6 @@ class Frozen:
                 seed = int.from_bytes(Stream(self.seed, scope, maker).next(_SEED_BITS // 8), "big")
                 source = self._sources[scope, maker] = make(seed)
             return source
-
-    def _stream(self, maker: str, scope: str) -> Stream:
-        stream = self._streams.get((scope, maker))
-        if stream is None:
-            stream = self._streams[scope, maker] = Stream(self.seed, scope, maker)
-        return stream
 
 
 def _nanoseconds(seconds: float) -> int:

@@ -74,6 +74,11 @@ class RecordedRuns:
         self._begun: dict[str, _Begun] = {}
         self._lock = Lock()
 
+    @cached_property
+    def are_matched(self) -> bool:
+        """True if outermost runs are to be begun by `begin`: the session adds some, or the recording has steps."""
+        return self._adds or bool(self._steps)
+
     def begin(
         self,
         begin: Callable[[], Position],
@@ -90,7 +95,7 @@ class RecordedRuns:
             metadata: Its metadata.
         """
         position = begin()
-        if not (self._adds or self._steps):
+        if not self.are_matched:
             return position
         begun = _Begun(self._facts(facts) if facts else {}, metadata or {}, given)
         with self._lock:

@@ -358,7 +358,7 @@ class Session:
         inside = executing()
         frozen = self.frozen if inside is None else self.frozen_here()
         if frozen is not None:
-            frozen.progressed()
+            frozen.calls += 1
         candidate, waiting = None, self.answering.calls
         waiting.append(None)  # what waits for the decision takes no frozen time
         try:
