@@ -205,7 +205,7 @@ class Scheduler:
         self.loops.close()
 
     def fails(self, failure: BaseException) -> None:
-        """Note the first failure: where nothing of a replay can continue any more, that's why, so it's raised there."""
+        """Note the first failure: where a replay can't continue any more, that's why, so it's raised there."""
         if self.turn.log is None:
             self.turn.failure = failure
             self.loops.room()  # from now on, it looks whether its loop can continue

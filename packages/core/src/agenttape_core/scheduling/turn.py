@@ -110,7 +110,7 @@ class Turn:
         self.clocks: list[Any] = []
         """The rooms of event loops, which have timers."""
         self.failure: BaseException | None = None
-        """The first failure of a replay: it's raised where nothing can continue any more."""
+        """The first failure of a replay: it's raised where the run can't continue any more."""
         self.last_resorts: list[Any] = []
         """The waits of cancelled calls, which end where nothing else can continue."""
         self.is_due: Callable[[], bool] = bool
@@ -282,7 +282,7 @@ class Turn:
         """Look whether the one that has the turn is blocked, or the next arrival can't come. Called while waiting.
 
         Raises:
-            BaseException: The failure of a replay, if nothing can continue: what would have gone on has failed.
+            BaseException: The failure of a replay, if the run can't continue since it failed.
         """
         if monotonic() - self._looked < _LOOK / 2:  # of a hundred threads that wait, one has just looked
             return
@@ -328,7 +328,7 @@ class Turn:
         return not self._late.more() or now - self._changed >= LONGEST
 
     def _can_continue(self) -> bool:
-        """Return whether anything may still come, though nothing is ready."""
+        """Return whether anything may still come, though it isn't ready."""
         return (
             bool(self.outside)
             or any(clock.live_timers() or clock.watches_files() for clock in self.clocks)

@@ -155,7 +155,7 @@ _begun: WeakKeyDictionary[CodeType, dict[str, int]] = WeakKeyDictionary()
 
 
 def _modules_running() -> Mapping[int, Mapping[str, int]]:
-    """Return the globals that the modules being run have set so far, such as those of a script, by their namespace.
+    """Return the globals that the modules being run have set so far, such as a script's, by their namespace.
 
     What such a module sets in a session, or later, is the script's result, whose date was drawn inside.
     """
@@ -197,7 +197,7 @@ def _holders_of(
 
 
 def _set_at_import(module: ModuleType, held: Mapping[str, int] | None) -> list[tuple[str, Any]]:
-    """Return the globals that may hold a date of the import; `held` are the ids of those of a module being run."""
+    """Return the globals that may hold a date of the import; `held` has the ids of a running module's."""
     return [
         (name, value)
         for name, value in list(vars(module).items())

@@ -284,7 +284,7 @@ def _workflow_around(span: OpenSpan | None) -> OpenSpan | None:
 
 
 def _noting_submitter(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `submit` of pools of threads, which `run_in_executor` calls, too."""
+    """Wrap `submit` of pools of threads, by which `run_in_executor` works."""
 
     @functools.wraps(real)
     def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
