@@ -303,6 +303,7 @@ def inner() -> Any:
         ((agents.Plain().method,), {}, "holds something else"),
         ((7,), {}, "expected a function or its name, found int"),
         (("agents",), {}, 'expected "module:function" or "file.py:function", found \'agents\''),
+        (("a.py::test",), {}, 'expected "module:function" or "file.py:function", found \'a.py::test\''),
         (("nowhere.py:f",), {}, "there is no file nowhere.py"),
         ((agents.raises,), {"runs": 1}, "at least 2"),
         ((agents.raises,), {"timeout": 0}, "positive timeout"),
