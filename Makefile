@@ -34,9 +34,8 @@ PYTEST_OLDEST := 8.2.2
 # Tests that need no framework, in processes of their own: each session that they open would connect the frameworks that
 # other tests have imported, which costs more than most of them do.
 ALONE := tests/core tests/conformance/test_broken.py
-PROCESSORS = $$(nproc 2> /dev/null || getconf _NPROCESSORS_ONLN)
 # One worker more than there are processors, as tests wait for processes and for the disk: with two, a seventh less time.
-PARALLEL = -n $$(expr 1 + $(PROCESSORS)) --dist worksteal
+PARALLEL = -n $$(expr 1 + $$(nproc 2> /dev/null || getconf _NPROCESSORS_ONLN)) --dist worksteal
 # Every cell of each sweep, and more random draws, where time doesn't matter.
 AT_NIGHT := -o faulthandler_timeout=1800 --night
 # What `make quick` runs.
@@ -79,7 +78,7 @@ again: $(READY) ## Run the tests that failed last once more, one after another: 
 	$(BIN)/python -m pytest -v --exitfirst --last-failed --last-failed-no-failures=none tests
 
 quick: $(READY) ## Run the short tests of core that start no processes: the inner loop. OF=tests/langgraph runs others.
-	$(BIN)/python -m pytest -q -n $(PROCESSORS) --dist worksteal -m "not process and not slow" $(OF)
+	$(BIN)/python -m pytest -q $(PARALLEL) -m "not process and not slow" $(OF)
 
 # On Python 3.11, threads that begin together may fail to install the tracer: what fails has a second look without it.
 coverage: $(READY) ## Measure which lines of core the tests of the packages run, also in processes that they start; fail below 95 %.

@@ -254,6 +254,7 @@ def test_little_time(project: Path) -> None:
     assert program_of(run).run(Variation(found.cassette)).failure == found.failure
 
 
+@pytest.mark.slow
 def test_why(desk: Path, command: Callable[..., Ended]) -> None:
     """`agenttape lab why` asks about a call of a function, or of a test, and what led to it."""
     ended = command("lab", "why", "desk_of_minimise.py:run", "--cassette", "incident.yaml", "--text", "n/a")

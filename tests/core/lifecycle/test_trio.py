@@ -111,6 +111,7 @@ def test_a_loop_that_is_a_guest_of_asyncio() -> None:
         assert as_a_guest(program, mode) == {"slow": "slow!", "quick": "quick!"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_guest", [False, True], ids=["alone", "guest"])
 def test_a_call_that_was_cancelled_in_asyncio(*, is_guest: bool) -> None:
     """A replay in trio, alone or as a guest of asyncio, waits until the call is cancelled again, at any pace."""

@@ -177,6 +177,7 @@ def test_work_belongs_to_whoever_submits_it(world: World) -> None:
     assert [call_record.name for call_record in recording.report.recorded] == ["b"]
 
 
+@pytest.mark.slow
 def test_loop_that_a_replay_has_started_in_a_thread(world: World) -> None:
     """Its later tasks belong to whoever asks for them."""
     record(world, "a")

@@ -119,6 +119,7 @@ async def beside_threads(service: Service, retried: Retried) -> None:
     await asyncio.gather(working(), service.asking("a"), retried("p", 0.002), retried("q", 0.001))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "program", [beside_calls, after_calls, beside_sleeps, beside_threads], ids=lambda program: program.__name__
 )

@@ -440,6 +440,7 @@ def test_threads_that_take_work_in_no_order_are_told() -> None:
     assert disorder(in_foreign_pool)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_pool_of_such_threads_is_not_told_for_one_piece_of_work_at_a_time(threads: int) -> None:
     """The threads that look after the pool wait where it can't be seen, and any of the others may do the work."""
@@ -522,6 +523,7 @@ def awaits(stop: threading.Event) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("poll", [sleeps, awaits])
 def test_a_changed_program_beside_a_thread_that_polls_ends(poll: Callable[[threading.Event], None]) -> None:
     """A thread that polls forever in the background doesn't keep a replay that makes fewer calls from its end."""

@@ -244,6 +244,7 @@ def test_what_a_recording_does_not_fix(tmp_path: Path, program: Callable[[], Any
     assert bool(found.findings) == (program is small_pool)
 
 
+@pytest.mark.slow
 def test_threads_that_cannot_be_held_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that waits for another one outside of Python comes when it likes, and the exploration says so."""
     monkeypatch.setattr("agenttape_core.scheduling.turn.LONGEST", 1.0)
