@@ -6,18 +6,16 @@ import asyncio
 import gc
 import inspect
 import os
-import queue
 import shlex
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
-import uvloop
 
 from agenttape_core import Mode, open_cassette, recover, use_cassette
 from agenttape_core.errors import (
@@ -33,7 +31,7 @@ from agenttape_core.integration import current_session
 from agenttape_core.lifecycle.entry_points import integrations
 from agenttape_core.storage import leftover_journals
 
-from .world import CASSETTE, World, ask, entries, files, is_unlocked, look, reaches_out, record
+from .world import CASSETTE, World, ask, entries, files, is_unlocked, reaches_out, record
 
 # -- misses and the latch --------------------------------------------------------------------------------------
 
@@ -117,68 +115,6 @@ def test_miss_in_a_task_group(world: World, is_async: bool) -> None:
             use_cassette("c")(lambda: asyncio.run(run()))()
     assert isinstance(caught.value.__cause__, BaseExceptionGroup)
     assert "TaskGroup" in "".join(traceback.format_exception(caught.value))
-
-
-async def _read(words: Iterable[str], begin: Callable[..., object]) -> None:
-    """Read what a task, or a function in a pool, puts into a queue; a miss keeps it from putting the end there."""
-    found, loop = asyncio.Queue[str](), asyncio.get_running_loop()
-
-    def put(word: str) -> None:
-        loop.call_soon_threadsafe(found.put_nowait, word)
-
-    held = begin(words, put)  # a task that nobody holds might be collected
-    while await found.get():
-        pass
-    assert held is not None
-
-
-def _in_task(words: Iterable[str], put: Callable[[str], None]) -> object:
-    async def produce() -> None:
-        _produce(words, put)
-
-    return asyncio.create_task(produce())
-
-
-def _in_pool(words: Iterable[str], put: Callable[[str], None]) -> object:
-    return asyncio.get_running_loop().run_in_executor(None, _produce, words, put)
-
-
-def _produce(words: Iterable[str], put: Callable[[str], None]) -> None:
-    with suppress(Exception):  # a miss is none
-        for word in words:
-            put(look(word))
-    put("")
-
-
-def _in_thread(words: Iterable[str]) -> None:
-    found = queue.Queue[str]()
-    thread = threading.Thread(target=_produce, args=(words, found.put))
-    thread.start()
-    while found.get():
-        pass
-    thread.join()
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize(
-    "run",
-    [
-        _in_thread,
-        *(
-            lambda words, run=run, begin=begin: run(_read(words, begin))
-            for run in (asyncio.run, uvloop.run)
-            for begin in (_in_task, _in_pool)
-        ),
-    ],
-)
-def test_miss_of_who_would_end_a_wait(run: Callable[[Iterable[str]], None], world: World) -> None:
-    """A replay ends with its miss where nothing can continue: the program waits for what has missed."""
-    with use_cassette("c", mode="once"):
-        run("abc")
-    with use_cassette("c"):
-        run("abc")
-    with pytest.raises(CassetteMissError, match="look"), use_cassette("c"):
-        run("axc")
 
 
 def test_miss_of_a_generator_that_is_closed(world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -259,10 +259,7 @@ class UnseenRoom(Room):
     def _look(self) -> None:
         self._looks_later = False
         if not self.turn.is_over and self.owner.rests:
-            try:
-                self.turn.look()
-            except BaseException:  # noqa: BLE001 - such a loop logs what a callback raises; its session raises it
-                self.loop.stop()
+            self.turn.look()
             if self.owner.rests:
                 self.rests()
 

@@ -313,11 +313,6 @@ class Room:
         """Return the timers of the program that are not due."""
         return [key for key, timer in self.timers.items() if not timer.cancelled()] if self.owner.rests else []
 
-    def watches_files(self) -> bool:
-        """Return whether the loop watches files or sockets, beside the socket that wakes it."""
-        selector = getattr(self.loop, "_selector", None)
-        return selector is not None and len(selector.get_map() or ()) > 1
-
     def passes_to_first(self) -> bool:
         """Let the clock pass to the timer that is due first; return false if there is none."""
         key = self.next_timer()

@@ -204,12 +204,6 @@ class Scheduler:
         self.threads.leave()
         self.loops.close()
 
-    def fails(self, failure: BaseException) -> None:
-        """Note the first failure: where a replay can't continue any more, that's why, so it's raised there."""
-        if self.turn.log is None:
-            self.turn.failure = failure
-            self.loops.room()  # from now on, it looks whether its loop can continue
-
     def diverge(self) -> None:
         """Keep no order from here on: the run isn't the recorded one any more."""
         with self.turn.lock:

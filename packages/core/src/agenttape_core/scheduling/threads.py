@@ -579,10 +579,6 @@ class Waits:
 
     seeks_again = seeks
 
-    def watches_files(self) -> bool:
-        """Return False: only loops do."""
-        return False
-
     def live_timers(self) -> list[Key]:
         """Return the waits whose time has still to pass."""
         return [Key(f"{one.base}~", 0) for one in self._sleeping()]

@@ -109,8 +109,6 @@ class Turn:
         """The number of awaited calls that are executed for real now, or whose code passes an answer on."""
         self.clocks: list[Any] = []
         """The rooms of event loops, which have timers."""
-        self.failure: BaseException | None = None
-        """The first failure of a replay: it's raised where the run can't continue any more."""
         self.last_resorts: list[Any] = []
         """The waits of cancelled calls, which end where nothing else can continue."""
         self.is_due: Callable[[], bool] = bool
@@ -271,7 +269,7 @@ class Turn:
         """
         if self.ready or self.last_resorts or self.is_due():
             seconds = _LOOK
-        elif self.strategy.is_led or self.running is not None or self.failure is not None:  # it may put something here
+        elif self.strategy.is_led or self.running is not None:  # that may put something here, and block unseen
             seconds = _SELDOM
         else:
             return None
@@ -279,11 +277,7 @@ class Turn:
         return seconds * (1 + self._pauses % (1 + len(self.live) // _WATCHERS))
 
     def look(self) -> None:
-        """Look whether the one that has the turn is blocked, or the next arrival can't come. Called while waiting.
-
-        Raises:
-            BaseException: The failure of a replay, if the run can't continue since it failed.
-        """
+        """Look whether the one that has the turn is blocked, or the next arrival can't come. Called while waiting."""
         if monotonic() - self._looked < _LOOK / 2:  # of a hundred threads that wait, one has just looked
             return
         with self.lock:
@@ -305,11 +299,7 @@ class Turn:
                     self._admit()
                 return
             self._admit()
-            if self.running is not None:
-                return
-            if not (self.ready or self.last_resorts or self.is_due()):
-                if self.failure is not None and not self._can_continue() and self._has_been_quiet(now):
-                    raise self.failure
+            if self.running is not None or not (self.ready or self.last_resorts or self.is_due()):
                 return
             if self._has_been_quiet(now) and self.strategy.unstick(self):
                 self._admit()
@@ -326,14 +316,6 @@ class Turn:
             return False
         self._quiet = 0
         return not self._late.more() or now - self._changed >= LONGEST
-
-    def _can_continue(self) -> bool:
-        """Return whether anything may still come, though it isn't ready."""
-        return (
-            bool(self.outside)
-            or any(clock.live_timers() or clock.watches_files() for clock in self.clocks)
-            or any(not one.rests and one.state != BLOCKING for one in self.live.values())
-        )
 
     def _is_stalled(self, running: Participant, now: float) -> bool:
         if running.stalls is None:

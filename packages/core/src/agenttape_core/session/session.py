@@ -143,7 +143,6 @@ class Session:
         self.ledger = Ledger(setup.sink, setup.revise, setup.events)
         self.latch = Latch()
         """The first failure: a session that has one fails, even if user code caught it."""
-        self.latch.on_first.append(self.scheduler.fails)
         self.report = self.new_report()
         self.listeners: list[Listener] = []
         """Listen to each call, for something rare; see `listeners`."""
