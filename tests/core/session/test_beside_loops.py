@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType
@@ -328,6 +328,38 @@ def test_locks_that_calls_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         program()
     assert is_wanted.is_set()
     assert id(lock) not in waited_for
+
+
+@pytest.mark.parametrize(("kind", "is_older"), [("asyncio", False), ("uvloop", False), ("uvloop", True)])
+def test_loop_of_a_thread_that_others_give_its_work(tmp_path: Path, kind: str, is_older: bool) -> None:
+    """A loop that runs in the background is in the order, whether its thread is older than the session or not."""
+    world, begun = World(), list[tuple[Any, threading.Thread]]()
+
+    def begin() -> None:
+        loop = pytest.importorskip(kind).new_event_loop()
+        begun.append((loop, threading.Thread(target=loop.run_forever, daemon=True)))
+        begun[-1][1].start()
+
+    async def ask(name: str, out: list[str]) -> None:
+        out.append(await world.aask(name))
+
+    def program() -> list[str]:
+        out = list[str]()
+        if not is_older:
+            begin()
+        loop = begun[-1][0]
+        for names in ("ab", "c"):
+            futures = [asyncio.run_coroutine_threadsafe(ask(name, out), loop) for name in names]
+            wait(futures, LIMIT)
+        return out
+
+    if is_older:
+        begin()
+    recorded_as_replayed(tmp_path / "c.yaml", program, REPLAYS)
+    for loop, thread in begun:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(LIMIT)
+        loop.close()
 
 
 @pytest.mark.parametrize("kind", ["asyncio", "uvloop"])

@@ -18,6 +18,7 @@ import asyncio
 import gc
 import math
 import sys
+import threading
 from asyncio import Handle, timeouts
 from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Awaitable, Callable, Iterator
@@ -206,6 +207,7 @@ class _Step:
     def __call__(self, *args: Any) -> Any:
         """Call it, and let others have the turn if nothing else is ready."""
         self._room.steps.pop(self, None)
+        self._room.is_here()
         try:
             return self._callback(*args)
         finally:
@@ -228,6 +230,18 @@ class UnseenRoom(Room):
                 return True
             del self.steps[step]
         return False
+
+    def is_here(self) -> None:
+        """Let the thread of a step be the loop's: another thread may have given it the first step."""
+        thread, threads, here = threading.get_ident(), self.owner.threads, HERE.participant
+        if self.owner.thread == thread:
+            return
+        if here is None or here.threads is not threads:
+            self.owner = threads.for_loop(f"O{self.name}", thread)
+            if here is None or not here.threads.is_on:
+                HERE.participant = self.owner
+        else:
+            self.owner = here
 
     def is_step(self, callback: Any, context: Context) -> bool:
         """Return whether a callback is a step of the session's program."""
