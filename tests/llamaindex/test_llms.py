@@ -172,24 +172,6 @@ def test_request_is_what_the_provider_receives(tmp_path: Path, world: World) -> 
     assert result == {"role": "tool", "content": "1", "tool_call_id": "t1", "name": "add"}
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        {"id": "t1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}},
-        {"id": "t1", "type": "tool_use", "name": "add", "input": {"a": 1}},
-        {"id": "t1", "name": "add", "args": {"a": 1}},
-        {"toolUseId": "t1", "name": "add", "input": {"a": 1}},
-    ],
-)
-def test_tool_calls_in_the_form_of_their_provider(tmp_path: Path, world: World, call: dict[str, Any]) -> None:
-    """A request has the tool calls that an LLM keeps in the form of its provider as it has all others."""
-    history = [ChatMessage(role="assistant", content="", additional_kwargs={"tool_calls": [call]})]
-    with use_cassette(tmp_path / "c.yaml", mode="all"):
-        LeafLLM(world).chat(history)
-    (asked,) = next(iter(open_cassette(tmp_path / "c.yaml").records())).request["messages"]
-    assert asked == {"role": "assistant", "content": "", "tool_calls": [{"name": "add", "args": {"a": 1}, "id": "t1"}]}
-
-
 @pytest.mark.parametrize("name", ["chat", "achat", "stream_chat", "astream_chat", "complete"])
 def test_errors_are_raised_again(tmp_path: Path, world: World, name: str) -> None:
     """An error of the provider is recorded and raised again, with the same events."""

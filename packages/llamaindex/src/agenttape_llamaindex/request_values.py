@@ -5,9 +5,9 @@ from __future__ import annotations
 import binascii
 import json
 import marshal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import IOBase
-from typing import Any, NamedTuple
+from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
@@ -16,7 +16,6 @@ from llama_index.core.vector_stores.types import VectorStoreQuery
 from pydantic import BaseModel
 
 from agenttape_core.integration import KeyedItems, request_value
-from agenttape_core.integration.answers import field_of
 from agenttape_core.integration.codecs import Floats, packed
 
 _MEDIA_TERMS = {
@@ -64,7 +63,8 @@ def plain_message(message: ChatMessage) -> dict[str, Any]:
         if isinstance(extra.get(key), str):
             plain[key] = extra.pop(key)
     calls = [_tool_call(block) for block in message.blocks if isinstance(block, ToolCallBlock)]
-    calls = calls or _kept_calls(extra.get("tool_calls"))
+    if not calls and (legacy := legacy_calls(extra.get("tool_calls"))):
+        calls = legacy
     if calls:
         extra.pop("tool_calls", None)  # the raw twin of the blocks
         plain["tool_calls"] = calls
@@ -147,34 +147,21 @@ def _arguments(arguments: Any) -> Any:
     return request_value(arguments)
 
 
-class KeptCall(NamedTuple):
-    """A tool call that an LLM keeps in `additional_kwargs`, as an object or a dict, in the form of its provider."""
-
-    name: str | None  # `None` in one that is streamed, and has no name yet
-    arguments: Any  # may be text of JSON, even unfinished; `None` if there are none
-    id: Any  # not every provider gives one
-
-
-def kept_call(call: Any) -> KeptCall | None:
-    """Return the parts of a tool call that an LLM keeps; `None` if it has none of the usual forms."""
-    function = field_of(call, "function") or call
-    name = field_of(function, "name") or field_of(function, "tool_name")
-    is_unnamed = name is None and not {"function", "name"}.isdisjoint(
-        function if isinstance(function, dict) else dir(function)
-    )
-    if not (is_unnamed or isinstance(name, str)):
-        return None
-    given = (field_of(function, key) for key in ("arguments", "args", "input", "tool_kwargs", "parameters"))
-    arguments = next((each for each in given if each is not None), None)
-    return KeptCall(name, arguments, field_of(call, "id") or field_of(call, "toolUseId"))
+def legacy_calls(calls: Any) -> list[dict[str, Any]]:
+    """Return the tool calls in `additional_kwargs`, if they are objects or dicts of OpenAI's form."""
+    found = []
+    for call in calls if isinstance(calls, list) else ():
+        function = _get(call, "function")
+        if function is None:
+            return []
+        found.append(
+            {"name": _get(function, "name"), "args": _arguments(_get(function, "arguments")), "id": _get(call, "id")}
+        )
+    return found
 
 
-def _kept_calls(calls: Any) -> list[dict[str, Any]]:
-    """Return the tool calls that an LLM keeps, if the forms of all are known."""
-    found = [kept_call(call) for call in calls] if isinstance(calls, list) else []
-    if None in found:
-        return []
-    return [{"name": call.name, "args": _arguments(call.arguments), "id": call.id} for call in found if call]
+def _get(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
 def plain_argument(value: Any) -> Any:

@@ -34,6 +34,7 @@ from pydantic import BaseModel, PrivateAttr
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import SessionCall, areplay_call, replay_call
+from agenttape_core.integration.answers import field_of
 from agenttape_core.integration.stand_ins import (
     OnRepeat,
     Pace,
@@ -44,7 +45,6 @@ from agenttape_core.integration.stand_ins import (
 )
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.llms import CHAT, COMPLETION
-from agenttape_llamaindex.request_values import kept_call
 from agenttape_llamaindex.requests import chat_body, completion_body, params_body
 from agenttape_llamaindex.shapes import areplayed, replayed
 from agenttape_llamaindex.workflows.halts import halts_end_streams_for
@@ -338,21 +338,24 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
 
 
 def _selected(call: Any) -> ToolSelection | None:
-    """Return a tool call that an LLM kept in `additional_kwargs`.
+    """Return a tool call that an LLM kept in `additional_kwargs`, as an object or a dict, in the form of its provider.
 
     Return `None` for one that is streamed, and has no name yet. Raises `ConfigurationError` if it has none of the usual
     names: an agent would end without the call.
     """
-    kept = kept_call(call)
-    if kept is None:
+    function = field_of(call, "function") or call
+    name = field_of(function, "name") or field_of(function, "tool_name")
+    if name is None and not {"function", "name"}.isdisjoint(function if isinstance(function, dict) else dir(function)):
+        return None
+    if not isinstance(name, str):
         raise ConfigurationError(
             f"the recorded answer has a tool call whose form only its own LLM knows: {call!r}\n"
             "  use that LLM in a session: use_cassette(...)"
         )
-    if kept.name is None:
-        return None
-    tool_id = kept.id or kept.name  # Ollama's calls have no other id
-    return ToolSelection(tool_id=tool_id, tool_name=kept.name, tool_kwargs=_read(kept.arguments))
+    given = (field_of(function, key) for key in ("arguments", "args", "input", "tool_kwargs", "parameters"))
+    arguments: Any = next((each for each in given if each is not None), {})
+    tool_id = field_of(call, "id") or field_of(call, "toolUseId") or name  # Ollama's calls have no other id
+    return ToolSelection(tool_id=tool_id, tool_name=name, tool_kwargs=_read(arguments))
 
 
 def _kwargs(block: ToolCallBlock) -> dict[str, Any]:
