@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from pydantic import BaseModel
 from agenttape_core import open_cassette, use_cassette
 from agenttape_core.errors import (
     CassetteMissError,
+    ConfigurationError,
     UnrecordableValueError,
     UnrecordedCallError,
 )
@@ -502,6 +504,15 @@ def test_the_real_code_gets_an_open_file(
         world.gone = True
     with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
         ask(world, make())  # from its beginning
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    """What can be read once only is refused while recording: two of them would be one request."""
+    end, other = os.pipe()
+    os.close(other)
+    refused = pytest.raises(ConfigurationError, match="can be read once only")
+    with os.fdopen(end, "rb") as pipe, refused, use_cassette(tmp_path / "c.yaml", mode="all"):
+        FileReader().load_data(pipe)
 
 
 def test_vectors_are_stored_as_bytes(tmp_path: Path, world: World) -> None:

@@ -142,6 +142,8 @@ MANY = "".join(f"  k{number}: QUJDREVG\n" for number in range(300))
 KEYS = {
     "a long value of JSON": json.dumps({"kind": "Secret", "data": {"a": LONG, "zed": "c2VjcmV0MQ=="}}),
     "a long value in braces": f"kind: Secret\ndata: {{a: {LONG}, zed: c2VjcmV0MQ==}}\n",
+    "metadata in a word": "kind: Secret\nmetadata: *base\ndata: {zed: c2VjcmV0MQ==}\n",
+    "metadata in braces": "kind: Secret\nmetadata: {n:1}\ndata: {zed: c2VjcmV0MQ==}\n",
     "many lines": f"kind: Secret\ndata:\n{MANY}  zed: c2VjcmV0MQ==\n",
     "many lines above the kind": f"data:\n{MANY}  zed: c2VjcmV0MQ==\nkind: Secret\n",
     "odd keys and values": json.dumps({"kind": "Secret", "data": {"a b": 'x"y', "c": "c2VjcmV0MQ"}}),

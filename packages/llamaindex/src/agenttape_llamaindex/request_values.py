@@ -15,6 +15,7 @@ from llama_index.core.tools import ToolMetadata
 from llama_index.core.vector_stores.types import VectorStoreQuery
 from pydantic import BaseModel
 
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import KeyedItems, request_value
 from agenttape_core.integration.codecs import Floats, packed
 
@@ -123,9 +124,17 @@ def plain_field(value: Any) -> Any:
 
 
 def _read(file: Any) -> Any:
-    """Return the content of an open file, and leave its position where it was; only the type if it can't be rewound."""
-    if not (file.readable() and file.seekable()):
+    """Return the content of an open file, and leave its position where it was; only the type if it can't be read.
+
+    Raises `ConfigurationError` for a pipe and its like: to tell two of them apart, they would have to be read.
+    """
+    if not file.readable():
         return request_value(file)
+    if not file.seekable():
+        raise ConfigurationError(
+            f"a call got {type(file).__name__} that can be read once only, so the request can't hold its content\n"
+            "  give it a file that can be rewound: io.BytesIO(file.read())"
+        )
     place = file.tell()
     content = file.read()
     file.seek(place)

@@ -296,7 +296,8 @@ def _keys_of_data(view: View) -> Iterator[re.Match[str]]:
     """Yield the keys of data, of which a text is searched only near their names: a fiftieth of the cost."""
     done = 0
     for at in sorted([*places(view.raw, b"data"), *places(view.raw, b"Data")]):
-        if data := _DATA.search(view.text, max(done, at - _QUOTE_AND_STRING), at + _DATA_AND_BLANKS):
+        data = _DATA.search(view.text, max(done, at - _QUOTE_AND_STRING), at + _DATA_AND_BLANKS)
+        if data and data.start("key") <= at:  # else it's a later one, cut off by the end of this part
             done = data.end()
             yield data
 
