@@ -17,6 +17,7 @@ import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ToolCallResult
 from llama_index.core.chat_engine import SimpleChatEngine
+from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.tools import AsyncBaseTool, FunctionTool, ToolMetadata, ToolOutput
 from pydantic import BaseModel
@@ -275,10 +276,33 @@ class Executing(ScriptedLLM):
         return await asyncio.get_running_loop().run_in_executor(None, self.chat, messages)
 
 
+class ExecutingTwice(ScriptedLLM):
+    """Chats asynchronously by chatting in a thread that a thread of another pool waits for."""
+
+    @llm_chat_callback()
+    async def achat(self, messages: Any, **kwargs: Any) -> Any:
+        with ThreadPoolExecutor() as pool:
+            work = pool.submit
+            return await asyncio.get_running_loop().run_in_executor(None, lambda: work(self.chat, messages).result())
+
+
+class SpanOfOurs(ScriptedLLM):
+    """The same, with a span of its own between the pools."""
+
+    @get_dispatcher("ours").span
+    def ours(self, messages: Any) -> Any:
+        with ThreadPoolExecutor() as pool:
+            return pool.submit(self.chat, messages).result()
+
+    @llm_chat_callback()
+    async def achat(self, messages: Any, **kwargs: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(None, self.ours, messages)
+
+
 @way("an LLM that delegates in a thread")
 async def in_a_thread(world: World) -> Any:
-    """An LLM whose async method calls the other one in a thread."""
-    return await Executing(world).achat(SAID)
+    """LLMs whose async method calls the other one in a thread."""
+    return [await llm(world).achat(SAID) for llm in (Executing, ExecutingTwice, SpanOfOurs)]
 
 
 @pytest.mark.sweep

@@ -119,7 +119,6 @@ async def beside_threads(service: Service, retried: Retried) -> None:
     await asyncio.gather(working(), service.asking("a"), retried("p", 0.002), retried("q", 0.001))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "program", [beside_calls, after_calls, beside_sleeps, beside_threads], ids=lambda program: program.__name__
 )
@@ -198,6 +197,7 @@ def test_a_wait_in_virtual_time(retrying: Any, tmp_path: Path) -> None:
     assert service.log == ["slept", "p!"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("held", "limit"),
     [

@@ -207,7 +207,7 @@ class _Step:
     def __call__(self, *args: Any) -> Any:
         """Call it, and let others have the turn if nothing else is ready."""
         self._room.steps.pop(self, None)
-        self._room.is_here()
+        self._room.note_thread()
         try:
             return self._callback(*args)
         finally:
@@ -231,8 +231,8 @@ class UnseenRoom(Room):
             del self.steps[step]
         return False
 
-    def is_here(self) -> None:
-        """Let the thread of a step be the loop's: another thread may have given it the first step."""
+    def note_thread(self) -> None:
+        """Note that the loop runs in this thread; the one that gave it its first step may have been taken for it."""
         thread, threads, here = threading.get_ident(), self.owner.threads, HERE.participant
         if self.owner.thread == thread:
             return

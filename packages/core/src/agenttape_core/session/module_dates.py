@@ -163,7 +163,7 @@ def _modules_running() -> Mapping[int, Mapping[str, int]]:
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the way to look at one's callers
     while frame is not None:
         if frame.f_code.co_name == "<module>":
-            names = {} if frame.f_code in _begun else frame.f_globals.copy()  # at once: other threads may add to it
+            names = {} if frame.f_code in _begun else frame.f_globals.copy()  # atomic: other threads may add to it
             held = {name: id(value) for name, value in names.items()}
             running[id(frame.f_globals)] = _begun.setdefault(frame.f_code, held)
         frame = frame.f_back

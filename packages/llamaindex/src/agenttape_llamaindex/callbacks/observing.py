@@ -174,16 +174,22 @@ def _cross(
     session.extend(SPANS, cast("Spans", observer.open_runs))
     if isinstance(span.instance, BaseEmbedding) and any(above.hidden is not None for above in span.around()):
         return None  # an embedding model that embeds by another one
-    around = span.call_around
-    submitter = observer.open_runs.get(span.outermost.submitter) if around is None else None
-    if submitter is not None:
-        around = submitter.call.session_call if submitter.call is not None else submitter.call_around
-    with as_observed(session, around), apart():
+    with as_observed(session, _call_around(observer, span)), apart():
         session_call = leaf.cross(span.instance, args, dict(kwargs))
     if session_call is not None:
         assert not session_call.is_replayed  # nothing is replayed to an observer
         session_call.metadata = span.own_metadata
     return session_call
+
+
+def _call_around(observer: Observer[OpenSpan], span: OpenSpan) -> ExecutedCall | None:
+    """Return the call around a span, or around the one that submitted its work to a pool."""
+    if span.call_around is not None:
+        return span.call_around
+    submitter = observer.open_runs.get(span.outermost.submitter)
+    if submitter is None:
+        return None
+    return submitter.call.session_call if submitter.call is not None else _call_around(observer, submitter)
 
 
 def _embedded(
@@ -288,7 +294,7 @@ def _noting_submitter(real: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(real)
     def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        span_id = current_span_id()
+        span_id = current_span_id() or SUBMITTER.get()
         return real(self, fn if span_id is None else functools.partial(_run_for, span_id, fn), *args, **kwargs)
 
     return submit
