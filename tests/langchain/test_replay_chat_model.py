@@ -444,7 +444,7 @@ async def test_a_miss_gets_out_of_async_calls(twice: Twice) -> None:
 
 
 def test_settings_of_the_project_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-    """A stand-in finds and repeats recordings by the settings of the project, unless its own options differ."""
+    """A stand-in has the settings of its project, even if it's pickled, unless its own options differ."""
     monkeypatch.chdir(tmp_path)
     recorded(tmp_path / "one.yaml", lambda: PlainChat(world=world).invoke("Hi"))
     settings = '[tool.agenttape]\nmatch_on = ["exact", "request", "address"]\non_repeat = "last"\n'
@@ -452,7 +452,8 @@ def test_settings_of_the_project_hold(tmp_path: Path, monkeypatch: pytest.Monkey
     assert ReplayChatModel("one.yaml").invoke("Hello").text == "answer 1 to Hi"
     sent = pickle.dumps(ReplayChatModel("one.yaml"))
     monkeypatch.chdir("/")
-    assert pickle.loads(sent).invoke("Hi").text == "answer 1 to Hi"
+    elsewhere = pickle.loads(sent)
+    assert [elsewhere.invoke(said).text for said in ("Hello", "Hi")] == ["answer 1 to Hi"] * 2
     monkeypatch.chdir(tmp_path)
     model = ReplayChatModel("one.yaml")
     assert [model.invoke("Hi").text for _ in range(2)] == ["answer 1 to Hi"] * 2

@@ -3,6 +3,7 @@
 # Without `from __future__ import annotations`: the framework finds the context of a tool by the class of a parameter.
 
 import asyncio
+import copy
 import gc
 import pickle
 import subprocess
@@ -233,6 +234,27 @@ def test_a_callback_gets_the_recorded_result(world: World, tmp_path: Path) -> No
     metadata = ToolMetadata(name="measure", description="Measure.")
     stand_in = ReplayTool(tmp_path / "c.yaml", "measure", metadata=metadata, callback=lambda held: f"{held.degrees}!")
     assert stand_in(city="Oslo").content == "1!"
+
+
+async def test_a_pickled_tool_starts_again(world: World, tmp_path: Path) -> None:
+    """A pickled tool has its description and its callback, and answers from the start; a copy continues."""
+
+    def measure(city: str) -> int:
+        """Measure."""
+        return world.reach("measure")
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        FunctionTool.from_defaults(measure)(city="Oslo")
+    metadata = ToolMetadata(name="measure", description="Measure.")
+    stand_in = ReplayTool(tmp_path / "c.yaml", "measure", metadata=metadata, callback=hex)
+    assert stand_in(city="Oslo").content == "0x1"
+    sent = pickle.loads(pickle.dumps(stand_in))
+    assert (await sent.acall(city="Oslo")).content == "0x1"
+    assert sent.metadata.to_openai_tool() == metadata.to_openai_tool()
+    sent._recorded = copy.copy(sent._recorded)
+    for each in (copy.copy(stand_in), copy.deepcopy(stand_in), sent):
+        with pytest.raises(CassetteMissError, match="was called again with a request"):
+            each(city="Oslo")
 
 
 def test_an_agent_runs_on_stand_ins_alone(world: World, tmp_path: Path) -> None:

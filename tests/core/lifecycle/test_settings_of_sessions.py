@@ -376,7 +376,7 @@ def test_a_call_wins_over_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is given to a stand-in, an observer or an importer holds, whatever the project says."""
     recorded(x=1)
     Path("pyproject.toml").write_text('[tool.agenttape]\non_repeat = "last"\ntags = ["nightly"]\n', encoding="utf-8")
-    ask = asking(open_replay("c", on_repeat="fail"))
+    ask = asking(open_replay("c", {"on_repeat": "fail"}))
     assert [outcome(lambda: ask(x=1)) for _ in range(2)] == ["recorded", "CassetteMissError"]
     with Importing("new", tags=["mine"]) as importing:
         importing.session_call(TOOL, "t", {}).returned(1)

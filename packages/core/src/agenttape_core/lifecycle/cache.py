@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from agenttape_core.engine import Mode
 from agenttape_core.lifecycle.commit import settle
@@ -14,7 +15,7 @@ from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.matching import STRICT, OnRepeat
 from agenttape_core.redaction import Rule
 from agenttape_core.session import Session
-from agenttape_core.settings import Pace, explicit
+from agenttape_core.settings import explicit
 
 _AS_A_CACHE: Mapping[str, object] = {
     "match_on": STRICT,  # it answers a request and not a place in a run: another request gets another answer
@@ -92,20 +93,14 @@ class Recording:
 
 
 def open_replay(
-    name_or_path: str | Path,
-    *,
-    on_repeat: OnRepeat | None = None,
-    redact: bool | Sequence[Rule] = True,
-    pace: Pace | None = None,
+    name_or_path: str | Path, options: Mapping[str, Any] | None = None, *, redact: bool | Sequence[Rule] = True
 ) -> Session:
     """Return a session that replays a cassette for one object; it is never the current session of a context.
 
     Args:
         name_or_path: A bare name under the project's cassette folder, or a path.
-        on_repeat: The reaction to a request that is repeated more often than it was recorded; by default as in the
-            project's settings.
+        options: Options of `use_cassette`, such as `on_repeat` and `pace`; by default as in the project's settings.
         redact: The rules that the cassette was recorded with, beyond the built-in ones.
-        pace: The time that an answer takes, as in `use_cassette`; by default as in the project's settings.
 
     Raises:
         CassetteError: If the cassette doesn't exist, or can't be read.
@@ -114,13 +109,27 @@ def open_replay(
     """
     request = SessionRequest(
         cassette=name_or_path,
-        options=explicit({"on_repeat": on_repeat, "pace": pace}),
+        options=explicit(options or {}),
         redact=redact,
         remedy=_record_again,
         mode=Mode.REPLAY,
         is_current=False,
     )
     return open_session(request).session
+
+
+def settings_of_replay(session: Session) -> dict[str, Any]:
+    """Return the options that open a replay like this one where the project has other settings."""
+    setup, policy = session.setup, session.policy
+    return {
+        "on_repeat": policy.on_repeat,
+        "match_on": policy.match_on,
+        "on_miss": policy.on_miss,
+        "ignore": setup.ignored.spelled,
+        "accept": ("lossy",) if policy.accepts_lossy else (),
+        "unavailable": setup.unavailable,
+        "pace": setup.pace.scale if setup.pace is not None else 0.0,
+    }
 
 
 def _record_again(_: bool) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
+from llama_index.core.tools.function_tool import sync_to_async
 from pydantic import BaseModel
 
 from agenttape_core.errors import ConfigurationError
@@ -75,20 +76,24 @@ class ReplayTool(StandIn, FunctionTool):
         kinds = frozenset({FUNCTION.kind})
         self._recorded = RecordedPart(cassette, kinds, lambda _: {}, name=name, **options)
         halts_end_streams_for(self._recorded)
-
-        def finished(result: Any) -> Any:
-            """Return an output that the recorded tool made itself, the callback's output for a result, or its text."""
-            if isinstance(result, ToolOutput):
-                return result
-            made = callback(result) if callback is not None else None
-            return _text.get() if made is None else made
-
-        super().__init__(
+        self._callback_given = callback
+        super().__init__(  # with methods alone: a tool that holds an inner function can't be pickled
             fn=self._replay_call,
             async_fn=self._areplay_call,
             metadata=metadata or _description(self._recorded.session, name),
-            callback=finished,
+            callback=self._finished,
+            async_callback=self._afinished,
         )
+
+    def _finished(self, result: Any) -> Any:
+        """Return an output that the recorded tool made itself, the callback's output for a result, or its text."""
+        if isinstance(result, ToolOutput):
+            return result
+        made = self._callback_given(result) if self._callback_given is not None else None
+        return _text.get() if made is None else made
+
+    async def _afinished(self, result: Any) -> Any:
+        return await sync_to_async(self._finished)(result)
 
     def _replay_call(self, *args: Any, **kwargs: Any) -> Any:
         session_call = self._cross(args, kwargs)

@@ -14,7 +14,7 @@ from typing import Any, Self, TypedDict, Unpack
 
 from agenttape_core.errors import CassetteMissError, ConfigurationError
 from agenttape_core.integration.stand_ins.recorded_settings import Setting, distinct_settings, meaning_of
-from agenttape_core.lifecycle.cache import open_replay
+from agenttape_core.lifecycle.cache import open_replay, settings_of_replay
 from agenttape_core.lifecycle.failed_blocks import tell_failed
 from agenttape_core.matching import OnRepeat
 from agenttape_core.session import Boundary, Report, Session, SessionCall, areplay_call, replay_call, runs, value_codec
@@ -53,26 +53,30 @@ class Recorded:
     """Called with each copy that is unpickled."""
 
     def __init__(self, cassette: str | Path, **options: Unpack[Options]) -> None:
-        self._options = options
-        self._open(cassette)
+        self._open(cassette, options)
 
-    def _open(self, cassette: Any) -> None:
-        self._session = open_replay(cassette, **self._options)
+    def _open(self, cassette: str | Path, options: Mapping[str, Any]) -> None:
+        self._session = open_replay(cassette, options)
         self._session.report.leave_unused()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs: a copy there replays from the start."""
+        """Return what another process needs: a copy there replays from the start, with the same settings."""
         path = self._session.path
-        return {**vars(self), "_session": path.absolute() if isinstance(path, Path) else path}
+        opened = path.absolute() if isinstance(path, Path) else path, settings_of_replay(self._session)
+        return {**vars(self), "_session": opened}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._open(state["_session"])
+        self._open(*state["_session"])
         if self.on_unpickled is not None:
             self.on_unpickled(self)
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+    def __copy__(self) -> Self:
         """Return itself: a copy continues in the cassette at the same place as the original."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Return itself, as `__copy__` does."""
         return self
 
     @property
