@@ -25,6 +25,7 @@ WRAPPED: list[tuple[Any, str]] = [
     (threading.Thread, "start"),
     (threading.Thread, "join"),
     (ThreadPoolExecutor, "shutdown"),
+    (ThreadPoolExecutor, "submit"),
 ]
 
 
@@ -96,3 +97,29 @@ def test_none_of_several_wrappers_stays_if_one_cannot_be_put_in() -> None:
     with pytest.raises(ZeroDivisionError), wrappers:
         pass
     assert _Base.act is real
+
+
+@pytest.mark.parametrize("handler_first", [True, False])
+def test_wrappers_that_end_in_another_order_than_they_began_leave_nothing(handler_first: bool, tmp_path: Path) -> None:
+    """Of two wrappers of a function the one that ends last is in force until then, and its end leaves none of them."""
+    real, jobs = ThreadPoolExecutor.submit, list[str]()
+
+    def noting(real: Any) -> Any:
+        def submit(self: Any, *args: Any) -> Any:
+            jobs.append("noted")
+            return real(self, *args)
+
+        return submit
+
+    noted = Wrappers(lambda wrappers: wrappers.patch(ThreadPoolExecutor, "submit", noting))
+    session = use_cassette(tmp_path / "run.yaml", mode="all")
+    first, last = (noted, session) if handler_first else (session, noted)
+    first.__enter__()
+    last.__enter__()
+    first.__exit__(None, None, None)
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: "done").result() == "done"
+    if not handler_first:
+        assert jobs == ["noted"]
+    last.__exit__(None, None, None)
+    assert ThreadPoolExecutor.submit is real

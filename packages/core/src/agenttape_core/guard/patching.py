@@ -242,8 +242,8 @@ def _take_out(steps: Sequence[_Step]) -> None:
         if step.get(step.name, _ABSENT) is step.ours:
             if step.before is _ABSENT:
                 delattr(step.owner, step.name)
-            else:
-                setattr(step.owner, step.name, step.before)
+            else:  # without a wrapper of ours that was to be removed while this one was around it
+                setattr(step.owner, step.name, _left.below(step.before) if _left.any else step.before)
         elif step.ours is not None:
             step.is_left = True
             _left.add(step.ours, step.before)

@@ -29,11 +29,11 @@ from agenttape_core.lifecycle.failures_of_children import FAILURES, watch_draws
 from agenttape_core.lifecycle.presence import PRESENCE
 from agenttape_core.lifecycle.start_session import Opened
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.scheduling import PASSED_ON, REMEMBERED_THREADS, SCOPES, UNREAD, session_of_bare_thread
+from agenttape_core.scheduling import PASSED_ON, SCOPES, UNREAD, session_of_bare_thread
 from agenttape_core.session import Session, context_session
 from agenttape_core.session.context import executing_of, frozen_of_bare_thread, owning_session
 from agenttape_core.session.side_effects import recording_side_effects
-from agenttape_core.session.thread_pools import REMEMBERING_POOLS
+from agenttape_core.session.thread_pools import REMEMBERED_WORK
 
 # -- Names the real values that a replay draws, which differ each time.
 
@@ -108,8 +108,7 @@ class SessionStack:
         for connected in taped:
             connected.connect()
             lasting.callback(connected.disconnect)
-        lasting.enter_context(REMEMBERED_THREADS)
-        lasting.enter_context(REMEMBERING_POOLS)
+        lasting.enter_context(REMEMBERED_WORK)
         for followed in session.scheduler.followed:
             lasting.enter_context(followed)
         lasting.enter_context(carrying_halts)

@@ -11,80 +11,55 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, suppress
 from contextvars import Context
-from typing import Any, cast
+from typing import Any
 
 from agenttape_core.freeze import current
 from agenttape_core.guard.handovers import is_for_interpreters
-from agenttape_core.locks import Lock
+from agenttape_core.guard.patching import Wrappers
 from agenttape_core.matching import Branch, current_branch, enter_branch
-from agenttape_core.scheduling import SCOPES, UNREAD, Origin, Work, origin_here, submitting
+from agenttape_core.scheduling import REMEMBERED_THREADS, SCOPES, UNREAD, Origin, Work, origin_here, submitting
 from agenttape_core.session.context import current_session
 from agenttape_core.session.positions import here
 
 
 class _Wrapped:
-    """A class of pools, whose `submit` is wrapped while there are uses of it."""
+    """A class of pools, whose `submit` is wrapped while the wrappers are in place."""
 
-    def __init__(self, cls: type[ThreadPoolExecutor], *, in_loops: bool) -> None:
-        self.uses = 0
+    def __init__(self, cls: type[ThreadPoolExecutor], wrappers: Wrappers, *, in_loops: bool) -> None:
+        self.wrappers = wrappers
         self.forks = 0  # the number of users that give each piece of work a separate branch
         self.in_loops = in_loops  # true if the work is concurrent even if an event loop runs
         self.is_base = cls is ThreadPoolExecutor  # true for the class whose `submit` the other classes call
-        self._cls = cast("Any", cls)
-        self._before: Any = None
-        self._ours: Any = None
-
-    def wrap(self) -> None:
-        """Wrap the method; by the wrapper of before, if that wraps the same one."""
-        before = vars(self._cls).get("submit")
-        if self._ours is None or before is not self._before:
-            self._before, self._ours = before, _remembering(self._cls.submit, self)
-        self._cls.submit = self._ours
-
-    def undo(self) -> None:
-        """Give the class back the method that it had."""
-        if self._before is None:
-            del self._cls.submit
-        else:
-            self._cls.submit = self._before
+        wrappers.patch(cls, "submit", lambda real: _remembering(real, self))
 
 
-_lock = Lock()
-_wrapped: dict[type, _Wrapped] = {}
+REMEMBERED_WORK = REMEMBERED_THREADS
+"""While in use, threads and pieces of work of thread pools remember the session that they are begun in."""
+_wrapped: dict[type, _Wrapped] = {ThreadPoolExecutor: _Wrapped(ThreadPoolExecutor, REMEMBERED_WORK, in_loops=False)}
 
 
-class _Pools:
-    """Classes of pools that are wrapped while inside; it may be entered again when it has been left.
+class _Forking:
+    """Classes of pools whose work gets separate branches while inside; it may be entered again when it has been left.
 
-    `classes` has whether the work of each is concurrent even if an event loop runs; with `forks`, each piece of work
-    gets a separate branch.
+    `classes` has whether the work of each is concurrent even if an event loop runs.
     """
 
-    def __init__(self, classes: dict[type[ThreadPoolExecutor], bool], *, forks: bool) -> None:
+    def __init__(self, classes: dict[type[ThreadPoolExecutor], bool]) -> None:
         self._classes = classes
-        self._forks = forks
 
     def __enter__(self) -> None:
-        with _lock:
-            for cls, in_loops in self._classes.items():
-                wrapped = _wrapped.get(cls) or _wrapped.setdefault(cls, _Wrapped(cls, in_loops=in_loops))
-                if not wrapped.uses:
-                    wrapped.wrap()
-                wrapped.uses += 1
-                wrapped.forks += self._forks
+        for cls, in_loops in self._classes.items():
+            wrapped = _wrapped.get(cls) or _wrapped.setdefault(cls, _Wrapped(cls, Wrappers(), in_loops=in_loops))
+            with wrapped.wrappers.lock:
+                wrapped.wrappers.__enter__()
+                wrapped.forks += 1
 
     def __exit__(self, *_: object) -> None:
-        with _lock:
-            for cls in reversed(self._classes):
-                wrapped = _wrapped[cls]
-                wrapped.uses -= 1
-                wrapped.forks -= self._forks
-                if not wrapped.uses:
-                    wrapped.undo()
-
-
-REMEMBERING_POOLS = _Pools({ThreadPoolExecutor: False}, forks=False)
-"""Lets each piece of work of a thread pool remember the session that it is submitted in, while inside."""
+        for cls in reversed(self._classes):
+            wrapped = _wrapped[cls]
+            with wrapped.wrappers.lock:
+                wrapped.forks -= 1
+                wrapped.wrappers.__exit__()
 
 
 def forking_pools(*classes: type[ThreadPoolExecutor]) -> AbstractContextManager[None]:
@@ -100,13 +75,13 @@ def forking_pools(*classes: type[ThreadPoolExecutor]) -> AbstractContextManager[
     Returns:
         A context manager, which may be entered again when it has been left.
     """
-    return _Pools({**dict.fromkeys(classes, True), ThreadPoolExecutor: False}, forks=True)
+    return _Forking({**dict.fromkeys(classes, True), ThreadPoolExecutor: False})
 
 
 def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
     @functools.wraps(real)
     def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        if is_for_interpreters(self):  # it's copied there, and nothing of ours can be
+        if not wrapped.wrappers.is_in or is_for_interpreters(self):  # where it's copied, and nothing of ours can be
             return real(self, fn, *args, **kwargs)
         if wrapped.is_base:
             work = Work(self, functools.partial(fn, *args) if args else fn)
