@@ -51,7 +51,10 @@ _KEY = "sk-proj-" + "Ab3De5Gh7Jk9Mn1Pq2Rs4Tu6" * 2
 
 @pytest.mark.process
 def test_a_replay_imports_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replay imports the detectors of secrets once a request has one, and no interface that the program doesn't."""
+    """A replay imports the detectors of secrets once a request has one, and the interfaces that its program does.
+
+    Objects of an interface that is imported late in the session are replayed, too.
+    """
     chat = dedent("""
         import sys
 
@@ -59,14 +62,28 @@ def test_a_replay_imports_what_it_needs(tmp_path: Path, monkeypatch: pytest.Monk
         from langchain_core.messages import AIMessage
 
         from agenttape_core import use_cassette
+        from agenttape_langchain.tape import LATE
 
         for number, question in enumerate(sys.argv[2:]):
             model = GenericFakeChatModel(messages=iter([AIMessage("an answer")] * 3))
             with use_cassette(f"chat{number}", mode=sys.argv[1]):
                 for text in ("Hello?", question, "Hello again?"):
                     assert model.invoke(text).content == "an answer"
-            late = ("redaction.scanner", "language_models.llms", "tools.base")
-            print([name for name in late if {f"agenttape_core.{name}", f"langchain_core.{name}"} & sys.modules.keys()])
+            print([name for name in ("agenttape_core.redaction.scanner", *LATE) if name in sys.modules])
+
+        with use_cassette("store", mode=sys.argv[1]):
+            from langchain_core.vectorstores import VectorStore
+
+            class Store(VectorStore):
+                def similarity_search(self, query, k=4, **kwargs):
+                    assert sys.argv[1] == "record"
+                    return []
+
+                @classmethod
+                def from_texts(cls, texts, embedding, **kwargs):
+                    return cls()
+
+            print(Store().similarity_search("Where?"))
     """)
     questions = ["And then?", f"My key is {_KEY}"]
     monkeypatch.chdir(tmp_path)
@@ -75,4 +92,4 @@ def test_a_replay_imports_what_it_needs(tmp_path: Path, monkeypatch: pytest.Monk
     assert _KEY not in Path("cassettes/chat1.yaml").read_text(encoding="utf-8")
     command = [sys.executable, "-c", chat, "replay", *questions]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert ran.stdout == "[]\n['redaction.scanner']\n", ran.stderr
+    assert ran.stdout == "[]\n['agenttape_core.redaction.scanner']\n[]\n", ran.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -105,45 +104,3 @@ def test_unknown_interface_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert unjudged(found, [], {}) == ["newframework.oracles.BaseOracle._ask", "newframework.oracles.BaseSeer.see"]
     assert unjudged(found, [], {"newframework.oracles.BaseSeer": "a joke"}) == ["newframework.oracles.BaseOracle._ask"]
     assert unneeded(found, {"newframework.oracles.BaseSage": "gone"}) == ["newframework.oracles.BaseSage"]
-
-
-@pytest.mark.process
-def test_a_session_imports_no_interface_that_the_program_does_not(tmp_path: Path) -> None:
-    """A session imports no module for a late family, and tapes its objects once the program has imported it."""
-    program = """
-import sys
-from pathlib import Path
-from langchain_core.language_models.fake_chat_models import FakeListChatModel
-from agenttape_core import use_cassette
-from agenttape_langchain.tape import LATE
-
-def run():
-    answer = FakeListChatModel(responses=["Paris"]).invoke("Where?").content
-    missing = [each for each in LATE if each in sys.modules]
-    from langchain_core.vectorstores import VectorStore
-
-    class Store(VectorStore):
-        def similarity_search(self, query, k=4, **kwargs):
-            Path("asked").write_text(query)
-            return []
-        @classmethod
-        def from_texts(cls, texts, embedding, **kwargs):
-            return cls()
-
-    Store().similarity_search(answer)
-    return missing
-
-with use_cassette("c.yaml", mode="all") as session:
-    assert run() == []
-named = [(one.kind, one.name) for one in session.report.recorded]
-assert named == [("chat", "FakeListChatModel"), ("retrieval", "Store")]
-Path("asked").unlink()
-with use_cassette("c.yaml") as session:
-    run()
-assert len(session.report.replayed) == 2
-assert not Path("asked").exists()
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=False, cwd=tmp_path
-    )
-    assert (done.returncode, done.stderr) == (0, "")

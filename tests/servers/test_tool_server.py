@@ -183,7 +183,7 @@ def edit(desk: Path, old: str = "one sentence", new: str = "two sentences") -> N
 
 
 async def test_a_working_day(desk: Path, call: Call) -> None:
-    """Record, edit, explain, plan, update, review, accept and look at it, from tool calls alone."""
+    """Record, edit, explain, plan, update, compare, reject, accept and look at it, from tool calls alone."""
     recorded = await call("update", tests=["test_desk.py"], max_usd=1)
     assert not recorded.is_error
     assert recorded.text.startswith("command: agenttape update --yes --max-usd=1 --review test_desk.py\n")
@@ -208,15 +208,22 @@ async def test_a_working_day(desk: Path, call: Call) -> None:
 
     updated = await call("update", tests=[TEST], max_usd=1)
     assert updated.data["result"]["updated"]
+    before, waiting = (desk / CASSETTE).read_bytes(), desk / f"{CASSETTE.removesuffix('.yaml')}.pending.yaml"
+    pending = waiting.read_bytes()
+    compared = await call("diff", paths=[CASSETTE, str(waiting.relative_to(desk))])
+    assert "{+two+} {+sentences+}" in compared.text
+    assert compared.data["result"]["identical"] is False
+    assert "1 call rejected" in (await call("reject", keys=[CASSETTE])).text
+    assert ((desk / CASSETTE).read_bytes(), waiting.exists()) == (before, False)
+    waiting.write_bytes(pending)
     assert len((desk / "asked").read_text()) == len(asked) + 1
-    waiting = await call("review")
-    (key,) = (one["key"] for one in waiting.data["result"]["pending"][0]["calls"])
+    review = await call("review")
+    (key,) = (one["key"] for one in review.data["result"]["pending"][0]["calls"])
     assert "1 call accepted" in (await call("accept", keys=[key])).text
     assert "two sentences" in (await call("show", recording="test_dune", call=2)).text
     assert (await call("explain", test=TEST)).text.endswith("no call missed its recording")
 
     edit(desk, "two sentences", "three sentences")
-    assert (await call("explain", test=TEST)).data["result"]["misses"]
     (desk / "test_other.py").write_text("def test_other():\n    assert 0\n")
     other = await call("explain", test="test_other.py", unmarked=True)
     assert "it fails, and pytest has kept no miss of a recording" in other.text
@@ -225,19 +232,9 @@ async def test_a_working_day(desk: Path, call: Call) -> None:
     assert "+ Answer in three sentences." in (await call("explain", test=TEST)).text
 
 
-async def test_other_tools(recorded_desk: Path, call: Call) -> None:
-    """A rejected call stays as recorded, two recordings are compared, and an experiment runs only if it's told to."""
+async def test_an_experiment(recorded_desk: Path, call: Call) -> None:
+    """An experiment runs only if it's told to, and calls no model."""
     desk = recorded_desk
-    edit(desk)
-    (desk / "before.yaml").write_bytes((desk / CASSETTE).read_bytes())
-    await call("update", tests=[TEST], max_usd=1)
-    waiting = f"{CASSETTE.removesuffix('.yaml')}.pending.yaml"
-    compared = await call("diff", paths=["before.yaml", waiting])
-    assert "{+two+} {+sentences+}" in compared.text
-    assert compared.data["result"]["identical"] is False
-    assert "1 call rejected" in (await call("reject", keys=[CASSETTE])).text
-    assert (desk / CASSETTE).read_bytes() == (desk / "before.yaml").read_bytes()
-    (desk / "desk.py").write_text(DESK)
     asked = (desk / "asked").read_text()
     planned = await call("lab", experiment="faults", target=TEST, options={"kinds": "timeout"})
     assert planned.text.startswith(f"command: agenttape lab faults {TEST} --kinds=timeout\nnot run")
@@ -313,15 +310,17 @@ async def test_what_replayed_tests_reach(recorded_desk: Path, call: Call, tool: 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         (desk / "url").write_text(f"http://127.0.0.1:{port}/")
-        for test in ("reaching", "without_a_cassette"):
-            for unmarked in (False, True):
-                name = f"test_desk.py::test_{test}"
-                chosen = {"test": name} if tool == "explain" else {"tests": [name]}
-                reached.clear()
-                told = await call(tool, **chosen, unmarked=unmarked)
-                is_run = unmarked and test == "without_a_cassette"
-                assert len(reached) == is_run
-                assert ("with unmarked=true" in told.text) is (test == "without_a_cassette" and not unmarked)
+        for test, unmarked, connections in (
+            ("reaching", True, 0),
+            ("without_a_cassette", False, 0),
+            ("without_a_cassette", True, 1),
+        ):
+            name = f"test_desk.py::test_{test}"
+            chosen = {"test": name} if tool == "explain" else {"tests": [name]}
+            reached.clear()
+            told = await call(tool, **chosen, unmarked=unmarked)
+            assert len(reached) == connections
+            assert ("with unmarked=true" in told.text) is not unmarked
 
 
 REFUSED = [
