@@ -14,6 +14,7 @@ ALL_SHAPES = ("TestChat", "TestChatModel", "TestTask", "TestMethods")
 OF_SESSIONS = (
     *("both_layouts_hold_the_same", "nested_sessions", "two_sessions_at_once", "unused_interactions_are_reported"),
     *("equal_questions_get_their_answers_in_order", "equal_questions_in_tasks", "equal_questions_in_threads"),
+    *("eaten_miss_fails_the_session", "one_question_too_many_is_a_miss"),
     *("miss_explains_itself", "order_of_completion_changes_nothing"),
 )
 """The checks of what sessions do with any call; none of those that a request which varies by process or run fails."""

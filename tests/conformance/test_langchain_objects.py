@@ -169,25 +169,12 @@ class WorldTool(BaseTool):
 
 
 class TestTool(LangChainConformance):
-    """A taped tool conforms."""
+    """A taped tool that a model calls conforms: it answers with a message."""
 
     shapes = ("call", "acall")
 
     def make(self, world: World) -> BaseTool:
         return WorldTool(world=world)
-
-    def question(self, text: str) -> Any:
-        return {"question": text}
-
-    def handlers(self) -> Sequence[Callable[[Any], Any]]:
-        return [
-            lambda tool: tool.with_retry(stop_after_attempt=3, wait_exponential_jitter=False),
-            lambda tool: tape(WorldTool(world=tool.world, handle_tool_error=True, handle_validation_error=True)),
-        ]
-
-
-class TestToolCall(TestTool):
-    """So does one that is called by a model, and answers with a message."""
 
     def question(self, text: str) -> Any:
         return {"type": "tool_call", "id": "call_1", "name": "ask", "args": {"question": text}}
@@ -200,3 +187,9 @@ class TestToolCall(TestTool):
 
     def change(self, answer: ToolMessage) -> None:
         answer.content = "changed"
+
+    def handlers(self) -> Sequence[Callable[[Any], Any]]:
+        return [
+            lambda tool: tool.with_retry(stop_after_attempt=3, wait_exponential_jitter=False),
+            lambda tool: tape(WorldTool(world=tool.world, handle_tool_error=True, handle_validation_error=True)),
+        ]

@@ -268,16 +268,6 @@ class TestQueryEmbedding(LlamaIndexConformance):
                 assert self.says(shape, self.subject(), f"what of {uuid4()}?") == live
 
 
-class TestEmbeddingBatch(TestQueryEmbedding):
-    """So it does for texts, which come in batches."""
-
-    def call(self, subject: BaseEmbedding, question: Any) -> Any:
-        return subject.get_text_embedding_batch([question])[0]
-
-    async def acall(self, subject: BaseEmbedding, question: Any) -> Any:
-        return (await subject.aget_text_embedding_batch([question]))[0]
-
-
 def _found(text: str) -> list[NodeWithScore]:
     # Its id follows from its text, as that of a stored node does: it is not made when it is found.
     return [NodeWithScore(node=TextNode(text=text, id_=f"node {text}"), score=0.5)]

@@ -1,4 +1,4 @@
-"""`@boundary` and `record_call` conform, in each of the four shapes and in all of them together."""
+"""`@boundary` and `record_call` conform: functions, and methods in all four shapes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from agenttape_core import arecord_call, boundary, record_call
+from agenttape_core import boundary, record_call
 from agenttape_core.testing import IntegrationConformance, Shape, World
 
 
@@ -31,55 +31,11 @@ class TestFunction(FunctionConformance):
         return ask
 
 
-class TestCoroutine(FunctionConformance):
-    """A coroutine function conforms."""
-
-    shapes = ("acall",)
-
-    def make(self, world: World) -> Any:
-        async def ask(question: str, tone: str = "calm") -> str:
-            return await world.aask(question)
-
-        return ask
-
-
-class TestGenerator(FunctionConformance):
-    """A generator conforms."""
-
-    shapes = ("stream",)
-
-    def make(self, world: World) -> Any:
-        def ask(question: str, tone: str = "calm") -> Iterator[str]:
-            yield from world.stream(question)
-
-        return ask
-
-
-class TestAsyncGenerator(FunctionConformance):
-    """An async generator conforms."""
-
-    shapes = ("astream",)
-
-    def make(self, world: World) -> Any:
-        async def ask(question: str, tone: str = "calm") -> AsyncIterator[str]:
-            async for piece in world.astream(question):
-                yield piece
-
-        return ask
-
-
 class TestRecordCall(TestFunction):
     """A single call of a plain function conforms."""
 
     def tape(self, original: Any) -> Any:
         return functools.partial(record_call, "tool", original)
-
-
-class TestRecordCallOfCoroutine(TestCoroutine):
-    """A single call of a coroutine function conforms."""
-
-    def tape(self, original: Any) -> Any:
-        return functools.partial(arecord_call, "tool", original)
 
 
 class Teller:

@@ -104,21 +104,13 @@ JOKE = {
 }
 
 BUILT: dict[str, Callable[[Any], Any]] = {
-    "bare": lambda model: model,
-    "bound tools": lambda model: model.bind_tools([look_up]),
     "a forced tool": lambda model: model.bind_tools([look_up, Joke], tool_choice="Joke"),
     "stop words": lambda model: model.bind(stop=["number"]),
     "json schema": lambda model: model.with_structured_output(Joke),
-    "json schema as a dict": lambda model: model.with_structured_output(JOKE),
-    "function calling": lambda model: model.with_structured_output(Joke, method="function_calling"),
     "json mode": lambda model: model.with_structured_output(JOKE, method="json_mode"),
     "with the raw answer": lambda model: model.with_structured_output(Joke, include_raw=True),
-    "fallbacks": lambda model: model.with_fallbacks([model]),
     "fallbacks with tools": lambda model: model.with_fallbacks([model]).bind_tools([look_up]),
-    "retries": lambda model: model.with_retry(stop_after_attempt=2, wait_exponential_jitter=False),
     "retries with tools": lambda model: model.bind_tools([look_up]).with_retry(stop_after_attempt=2),
-    "listeners": lambda model: model.with_listeners(on_end=lambda _: None),
-    "config": lambda model: model.with_config(tags=["t"], run_name="named", metadata={"m": 1}),
 }
 
 

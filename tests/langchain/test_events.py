@@ -193,6 +193,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("make", "output_version", "watch"), CASES)
 async def test_the_same_is_seen(make: Any, output_version: str, watch: Any, world: World, twice: Twice) -> None:
     """Every event of a run, with all its arguments, is the same without a session, recording and replayed."""

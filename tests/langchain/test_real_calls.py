@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # langchain-openai up to 1.7, serialising a parsed object
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")]
 
+LIKE_OTHERS = {"agent_loop", "chat_completions_long_stream", "code_interpreter", "incomplete_response", "reasoning"}
+"""Calls of which a handler sees nothing that other calls don't have."""
 NOT_A_CHAT_MODEL = {"langchain_openai_embeddings_equivalent_to_raw"}
 
 
@@ -62,7 +64,9 @@ def test_recorded_calls_replay_without_the_service(
     assert replay.report.recorded == replay.report.unused == ()
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.night] * (name in LIKE_OTHERS)) for name in CALLS]
+)
 def test_observed_calls_replay_without_the_service(name: str, real_exchanges: Start, tmp_path: Path) -> None:
     """Observed real calls replay with the same results, with all ids: in a session, and by a stand-in model."""
     service = real_exchanges(name)
