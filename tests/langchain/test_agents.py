@@ -17,20 +17,17 @@ from langchain.agents.middleware import (
     TodoListMiddleware,
     dynamic_prompt,
 )
-from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain.tools import InjectedState, InjectedToolCallId, ToolRuntime
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command, interrupt
 
 from agenttape_core import use_cassette
 from agenttape_langchain import tape
 
 from ..kit.replaying import Twice
-from .fakes import NativeChat, StreamingChat, Verdict, World, calling, in_turn
+from .fakes import NativeChat, StreamingChat, World, calling, in_turn
 
 QUESTION = {"messages": [("user", "Count to ten.")]}
 TURNS = 10
@@ -243,48 +240,7 @@ async def test_sub_agent_in_a_live_tool(world: World, twice: Twice) -> None:
 # -- other ways to build an agent ----------------------------------------------------------------------------------
 
 
-async def test_hand_made_graph(world: World, twice: Twice) -> None:
-    """A graph with `ToolNode` replays sync and async."""
-
-    def hand_made(world: World) -> Any:
-        """The classic graph of a model node and a tool node."""
-        tools = [count_tool(world)]
-        model = StreamingChat(world=world, reply=counting).bind_tools(tools)
-        builder = StateGraph(MessagesState)
-        builder.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
-        builder.add_node("tools", ToolNode(tools))
-        builder.add_edge(START, "model")
-        builder.add_conditional_edges("model", tools_condition)
-        builder.add_edge("tools", "model")
-        return builder.compile()
-
-    graph = hand_made(world)
-    recorded = twice.record(lambda: graph.invoke(QUESTION))
-    for is_async in (False, True):
-        with twice.replays() as replay:
-            assert await run(graph, is_async=is_async) == recorded
-        assert str(replay.report) == f"{CALLS} replayed, 0 recorded"
-
-
-@pytest.mark.parametrize("strategy", [ToolStrategy, ProviderStrategy])
-async def test_structured_response(strategy: Any, world: World, twice: Twice) -> None:
-    """An agent's structured response comes back as an object of its class."""
-
-    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
-        answer = {"good": True, "why": f"call {number}"}
-        if strategy is ToolStrategy:
-            return calling(("Verdict", answer), number=number)
-        return AIMessage(Verdict(**answer).model_dump_json())
-
-    agent = create_agent(StreamingChat(world=world, reply=reply), [], response_format=strategy(Verdict))
-    recorded = twice.record(lambda: agent.invoke(QUESTION))
-    assert recorded["structured_response"] == Verdict(good=True, why="call 1")
-    with twice.replays():
-        assert await agent.ainvoke(QUESTION) == recorded
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_middleware(is_async: bool, world: World, twice: Twice) -> None:
+async def test_middleware(world: World, twice: Twice) -> None:
     """Middleware runs on replay, and what it asks of models is replayed: prompts, summaries, todos, limits."""
     ran: list[str] = []
 
@@ -308,12 +264,12 @@ async def test_middleware(is_async: bool, world: World, twice: Twice) -> None:
         ],
     )
     with twice.records() as recording:
-        recorded = await run(agent, is_async=is_async)
+        recorded = await ainvoke(agent)
     asked = [row.name for row in recording.interactions]
     assert "StreamingChat" in asked, "a summary was made"
     noted, ran[:] = list(ran), []
     with twice.replays():
-        assert await run(agent, is_async=is_async) == recorded
+        assert await ainvoke(agent) == recorded
     assert ran == noted
 
 

@@ -20,8 +20,6 @@ from langchain.agents.middleware import ModelFallbackMiddleware, wrap_model_call
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain.chat_models import init_chat_model
 from langchain_anthropic import ChatAnthropic
-from langchain_core.messages import AIMessage
-from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.tools import tool
 from langchain_ollama import ChatOllama
 from langchain_openai import ChatOpenAI
@@ -105,25 +103,6 @@ def texts_of(agent: Any) -> list[str]:
     return [message.text for message in agent.invoke({"messages": [("user", QUESTION)]})["messages"]]
 
 
-class Desk:
-    """Asks a model that its class holds."""
-
-    model: Any = None
-
-    def ask(self) -> Any:
-        """Return the answer, in chunks."""
-        Desk.model = Desk.model or openai()
-        return "".join(chunk.text for chunk in self.model.stream(QUESTION))
-
-
-def of_a_class() -> Any:
-    return Desk().ask()
-
-
-def by_name() -> Any:
-    return texts_of(create_agent("openai:gpt-5", [get_weather]))
-
-
 def configurable() -> Any:
     model: Any = init_chat_model("openai:gpt-5", configurable_fields=("model",)).bind_tools([get_weather])
     return [call["name"] for call in model.invoke(QUESTION, {"configurable": {"model": "gpt-4.1"}}).tool_calls]
@@ -149,20 +128,6 @@ def agents_with_a_schema() -> Any:
     return [agent.invoke({"messages": [("user", QUESTION)]})["structured_response"] for agent in agents]
 
 
-def loop() -> Any:
-    model = openai().bind_tools([get_weather], tool_choice="auto", parallel_tool_calls=False)
-    messages: list[Any] = [("user", QUESTION)]
-    while not (isinstance(messages[-1], AIMessage) and not messages[-1].tool_calls):
-        answer = model.invoke(messages)
-        messages += [answer, *map(get_weather.invoke, answer.tool_calls)]
-    return messages[-1].text
-
-
-def fallbacks() -> Any:
-    guarded: Any = openai().with_retry(stop_after_attempt=2).with_fallbacks([openai()]).with_config(tags=["a"])
-    return (ChatPromptTemplate.from_messages([("user", "{question}")]) | guarded).invoke({"question": QUESTION}).text
-
-
 def several_at_once() -> Any:
     async def both() -> Any:
         return await openai().abatch([QUESTION, f"{QUESTION}!"]), [part async for part in openai().astream(QUESTION)]
@@ -178,17 +143,6 @@ def middleware() -> Any:
 
     further: Any = [ModelFallbackMiddleware("openai:gpt-4.1"), pick]
     return texts_of(create_agent(openai(), [get_weather], middleware=further))
-
-
-def nested() -> Any:
-    inner: Any = create_agent(openai(), [get_weather], name="inner")
-
-    @tool
-    def ask_expert(query: str) -> str:
-        """Ask an expert."""
-        return inner.invoke({"messages": [("user", query)]})["messages"][-1].text  # type: ignore[no-any-return]
-
-    return texts_of(create_agent(openai(), [ask_expert]))
 
 
 def streamed_graph() -> Any:
@@ -208,8 +162,8 @@ def graph() -> Any:
 
 
 PROGRAMS: list[Callable[[], Any]] = [
-    of_a_class, by_name, configurable, structured, structured_by_ollama, structured_by_anthropic, agents_with_a_schema,
-    loop, fallbacks, several_at_once, middleware, nested, streamed_graph, graph,
+    configurable, structured, structured_by_ollama, structured_by_anthropic, agents_with_a_schema, several_at_once,
+    middleware, streamed_graph,
 ]  # fmt: skip
 CANDIDATES: dict[str, Callable[[], Any]] = {
     "gpt-5-mini": lambda: "openai:gpt-5-mini",

@@ -10,23 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import operator
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import ToolMessage
-from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import StructuredTool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
-from langgraph.types import Send
-from typing_extensions import TypedDict
 
 from agenttape_langchain import tape
 
@@ -183,78 +180,6 @@ async def test_identical_calls(shape: str, order: str, way: str, world: World, t
 
 
 # -- six branches --------------------------------------------------------------------------------------------------
-
-SIX = [5, 2, 0, 4, 1, 3]
-
-
-async def test_parallel_runnables(world: World, twice: Twice) -> None:
-    """The six branches of a `RunnableParallel`, all asking the same, sync and async."""
-    model: Any = HeldChat(world=world, turnstile=Turnstile(SIX))
-    parallel = RunnableParallel({f"branch {n}": model | (lambda answer: answer.text) for n in range(6)})
-
-    async def run() -> Any:
-        return parallel.invoke(SAME), await parallel.ainvoke(SAME)
-
-    recorded = await twice.awaited(run)
-    assert len({*recorded[0].values(), *recorded[1].values()}) == 12
-
-
-class Fan(TypedDict, total=False):
-    """The state of a graph that fans out."""
-
-    answers: Annotated[list[str], operator.add]
-    number: int
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_sends(is_async: bool, world: World, twice: Twice) -> None:
-    """Six sends of LangGraph, each of two steps, find their own recordings."""
-
-    def fanned(model: Any, *, is_async: bool) -> Any:
-        """A graph of six sends to one node, which asks the model the same two questions one after the other."""
-
-        def work(state: Fan) -> Fan:
-            first = model.invoke(SAME)
-            return {"answers": [f"{state['number']}: {first.text}, {model.invoke('and now?').text}"]}
-
-        async def awork(state: Fan) -> Fan:
-            first = await model.ainvoke(SAME)
-            return {"answers": [f"{state['number']}: {first.text}, {(await model.ainvoke('and now?')).text}"]}
-
-        builder = StateGraph(Fan)
-        builder.add_node("work", awork if is_async else work)
-        builder.add_conditional_edges(START, lambda _: [Send("work", {"number": n}) for n in range(6)], ["work"])
-        builder.add_edge("work", END)
-        return builder.compile()
-
-    model: Any = HeldChat(world=world, turnstile=Turnstile(SIX))
-    graph = fanned(model, is_async=is_async)
-
-    async def run() -> Any:
-        return await graph.ainvoke({"answers": []}) if is_async else graph.invoke({"answers": []})
-
-    await twice.awaited(run)
-    assert len(world.reached) == 12
-
-
-@pytest.mark.parametrize("depth", ["at the root", "in a chain"])
-async def test_two_step_workers(depth: str, world: World, twice: Twice) -> None:
-    """Six tasks that each ask twice: the second question finds the recording of its own worker."""
-    model: Any = HeldChat(world=world, turnstile=Turnstile(SIX))
-
-    async def worker() -> str:
-        first = await model.ainvoke(SAME)
-        return f"{first.text}, {(await model.ainvoke('and now?')).text}"
-
-    async def all_workers(_: Any = None) -> list[str]:
-        return list(await asyncio.gather(*(worker() for _ in range(6))))
-
-    chain = RunnableLambda(all_workers)
-
-    async def run() -> Any:
-        return await all_workers() if depth == "at the root" else await chain.ainvoke("go")
-
-    await twice.awaited(run)
 
 
 @pytest.mark.sweep

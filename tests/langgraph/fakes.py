@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -29,36 +28,6 @@ MODES = ["values", "updates", "messages", "custom", "tasks", "checkpoints", "deb
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}, "max_concurrency": 40}
 """The config of a thread whose nodes may all run at once."""
-
-
-class Turns:
-    """Lets parallel branches go on one after the other, in an order that the test gives.
-
-    Args:
-        order: Who goes first, second, and so on.
-    """
-
-    def __init__(self, order: Sequence[Any]) -> None:
-        self._left = list(order)
-        self._moved = threading.Condition()
-        self._waiting: dict[Any, asyncio.Future[None]] = {}
-
-    def take(self, who: Any) -> None:
-        """Wait in a thread until it is one's turn, and let the next one go."""
-        with self._moved:
-            assert self._moved.wait_for(lambda: self._left[0] == who, timeout=20), f"{who} never had its turn"
-            self._left.pop(0)
-            self._moved.notify_all()
-
-    async def atake(self, who: Any) -> None:
-        """Do the same in a task."""
-        if self._left[0] != who:
-            self._waiting[who] = asyncio.get_running_loop().create_future()
-            await self._waiting[who]
-        self._left.pop(0)
-        following = self._waiting.pop(self._left[0], None) if self._left else None
-        if following is not None:
-            following.set_result(None)
 
 
 class Run(NamedTuple):

@@ -17,15 +17,13 @@ from typing import Annotated, Any, TypeAlias, TypedDict
 from langchain.agents import AgentState, create_agent
 from langchain.agents.middleware import (
     HumanInTheLoopMiddleware,
-    ModelRetryMiddleware,
     SummarizationMiddleware,
     ToolRetryMiddleware,
 )
 from langchain.tools import InjectedState, InjectedStore, InjectedToolCallId, ToolRuntime
 from langchain_core.callbacks import dispatch_custom_event
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
-from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import RunnableConfig, RunnableLambda, RunnableParallel
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langchain_core.tools import StructuredTool, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config, get_store, get_stream_writer
@@ -81,22 +79,6 @@ def weather_of(world: World) -> Any:
 # -- agents ------------------------------------------------------------------------------------------------------------
 
 
-def agent_without_ids(world: World, config: Any) -> Generator[Call, Any, Any]:
-    made = create_agent(by_last(world, ("weather", {"city": "Paris"})), [weather_of(world)])
-    return (yield call(made, "invoke", UNNAMED, config))
-
-
-def parallel_tools(world: World, config: Any) -> Generator[Call, Any, Any]:
-    asks = [("weather", {"city": city}) for city in ("Paris", "Rome", "Oslo", "Paris")]
-    made = create_agent(by_last(world, *asks), [weather_of(world)])
-    return (yield call(made, "invoke", ASKED, config))
-
-
-def agent_streamed(world: World, config: Any) -> Generator[Call, Any, Any]:
-    made = create_agent(by_last(world, ("weather", {"city": "Paris"})), [weather_of(world)])
-    return (yield call(made, "stream", ASKED, config, **STREAMED))
-
-
 def structured(world: World, config: Any) -> Generator[Call, Any, Any]:
     class Report(BaseModel):
         city: str
@@ -132,20 +114,6 @@ def tool_retries(world: World, config: Any) -> Generator[Call, Any, Any]:
 
     middleware = ToolRetryMiddleware(max_retries=3, initial_delay=0.0, jitter=False)
     made = create_agent(by_last(world, ("weather", {"city": "Paris"})), [weather], middleware=[middleware])
-    return (yield call(made, "invoke", ASKED, config))
-
-
-def model_retries(world: World, config: Any) -> Generator[Call, Any, Any]:
-    left = [1]
-
-    def reply(messages: Any, number: int) -> AIMessage:
-        if left:
-            left.pop()
-            raise TimeoutError("slow")
-        return numbered(messages, number)
-
-    middleware = ModelRetryMiddleware(max_retries=3, initial_delay=0.0, jitter=False)
-    made = create_agent(NativeChat(world=world, reply=reply), [], middleware=[middleware])
     return (yield call(made, "invoke", ASKED, config))
 
 
@@ -224,12 +192,6 @@ def swarm(world: World, config: Any) -> Generator[Call, Any, Any]:
     made = swarm_of(world)
     yield call(made, "invoke", UNNAMED, config)
     return (yield call(made, "invoke", {"messages": [("user", "And now?")]}, config))
-
-
-def swarm_streamed(world: World, config: Any) -> Generator[Call, Any, Any]:
-    made = swarm_of(world)
-    parts = yield call(made, "stream", ASKED, config, stream_mode=["updates", "messages"], subgraphs=True)
-    return parts, (yield call(made, "get_state", config)).values
 
 
 def delegate_to(name: str) -> Any:
@@ -491,16 +453,6 @@ class Found(TypedDict):
     found: Annotated[list[Any], operator.add]
 
 
-def map_reduce(world: World, config: Any) -> Generator[Call, Any, Any]:
-    model = NativeChat(world=world)
-    builder = StateGraph(Found)
-    builder.add_node("work", lambda state: {"found": [model.invoke(f"item {state['n']}").text]})
-    builder.add_node("join", lambda state: {"found": [model.invoke(f"join {len(state['found'])}").text]})
-    builder.add_conditional_edges(START, lambda _: [Send("work", {"n": n, "found": []}) for n in range(4)], ["work"])
-    builder.add_edge("work", "join")
-    return (yield call(builder.compile(), "invoke", {"n": 0, "found": []}, config))
-
-
 def subgraphs(world: World, config: Any) -> Generator[Call, Any, Any]:
     model = NativeChat(world=world)
 
@@ -569,39 +521,6 @@ def tool_nodes(world: World, config: Any) -> Generator[Call, Any, Any]:
 
 
 # -- chains ------------------------------------------------------------------------------------------------------------
-
-
-def chains(world: World, config: Any) -> Generator[Call, Any, Any]:
-    chain = ChatPromptTemplate.from_template("Say {x}") | NativeChat(world=world)
-    both = RunnableParallel(one=chain, two=chain)
-    first = yield call(both, "invoke", {"x": "hi"}, config)
-    return first, (yield call(chain, "batch", [{"x": "a"}, {"x": "b"}, {"x": "a"}], config))
-
-
-def fallbacks(world: World, config: Any) -> Generator[Call, Any, Any]:
-    def reply(messages: Any, number: int) -> AIMessage:
-        raise ConnectionError(f"down {number}")
-
-    chain = NativeChat(world=world, reply=reply).with_fallbacks([NativeChat(world=world, model_name="other")])
-    return (yield call(chain, "stream", "Hi", config))
-
-
-def errors(world: World, config: Any) -> Generator[Call, Any, Any]:
-    def fail(_: Any) -> Any:
-        raise LookupError(f"lost {world.reach('fail')}")
-
-    @tool
-    def weather(city: str) -> str:
-        """Tell the weather."""
-        return str(fail(city))
-
-    def look(state: Any) -> Any:
-        try:
-            return weather.invoke({"city": "Paris"})
-        except LookupError as error:
-            return repr(error)
-
-    return (yield call(RunnableLambda(look), "invoke", {}, config))
 
 
 # -- what no observer can see ------------------------------------------------------------------------------------------

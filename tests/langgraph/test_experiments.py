@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import enum
 import itertools
-import json
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from inspect import isawaitable
 from itertools import permutations
 from pathlib import Path
@@ -17,7 +15,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_core.tools import tool
@@ -71,7 +69,7 @@ def explored(program: Callable[[], Any], path: Path) -> Any:
 
 
 @pytest.mark.parametrize("is_racy", [True, False])
-@pytest.mark.parametrize(("way", "topics"), [("ainvoke", "ab"), ("invoke", "abc"), ("stream", "abc")])
+@pytest.mark.parametrize(("way", "topics"), [("ainvoke", "ab"), ("stream", "abc")])
 def test_parallel_branches_are_answered_in_every_order(way: str, topics: str, is_racy: bool, tmp_path: Path) -> None:
     """A graph whose branches race, in tasks or in a pool, is found out, with the address; a sound one passes."""
     model = AsyncChat(world=World())
@@ -95,9 +93,8 @@ def test_parallel_branches_are_answered_in_every_order(way: str, topics: str, is
         sends = [Send("research", {"topic": topic}) for topic in topics]
         builder.add_conditional_edges(START, lambda _: sends, ["research"])
         graph = builder.add_edge("research", "report").compile()
-        options = {"stream_mode": "values"} if way == "stream" else {}
-        ended = getattr(graph, way)({"notes": [], "topic": ""}, **options)
-        return [*ended] if way == "stream" else ended
+        given: Any = {"notes": [], "topic": ""}
+        return graph.ainvoke(given) if way == "ainvoke" else [*graph.stream(given, stream_mode="values")]
 
     found = explored(program, tmp_path / "run.yaml")
     assert (found.orders, found.is_exhaustive, bool(found.findings)) == (len([*permutations(topics)]), True, is_racy)
@@ -156,7 +153,7 @@ def test_a_batch_is_answered_in_every_order(tmp_path: Path) -> None:
     assert (found.orders, found.is_exhaustive) == (4, True)
 
 
-# -- Five seeded failures of agents, each made small: what is left fails alike, and holds hardly more than the ---------
+# -- A seeded failure of an agent, made small: what is left fails alike, and holds hardly more than the cause ----------
 
 ADDRESS = "ada.lovelace@analytical-engines.com"
 WORDS = "A long way from here, in a town that nobody has ever heard of, somebody wrote this. "
@@ -181,145 +178,15 @@ def documents(world: World) -> Callable[[], Any]:
     return run
 
 
-class Unit(enum.Enum):
-    """The units that a tool knows."""
-
-    CELSIUS = "celsius"
-    FAHRENHEIT = "fahrenheit"
-
-
-def wrong_enum(world: World) -> Callable[[], Any]:
-    """A model calls a tool with a unit that there is not, after it has called others."""
-
-    def reply(_: Sequence[BaseMessage], number: int) -> AIMessage:
-        towns = [("weather", {"city": f"Town {n}", "unit": "celsius"}) for n in range(12)]
-        paris = ("weather", {"city": "Paris", "unit": "kelvin" if number == 43 else "celsius"})
-        return calling(*towns, paris, number=number, text=WORDS * 5)
-
-    @tool
-    def weather(city: str, unit: str) -> str:
-        """Return the weather."""
-        world.reach("weather")
-        return f"{city}: {WORDS} {unit}"
-
-    model = PlainChat(world=world, reply=reply)
-
-    def run() -> Any:
-        messages: list[BaseMessage] = [HumanMessage("How warm is it?")]
-        for _ in range(6):
-            answer = model.invoke(messages)
-            messages.append(answer)
-            for call in answer.tool_calls:
-                Unit(call["args"]["unit"])
-                messages.append(ToolMessage(weather.invoke(call["args"]), tool_call_id=call["id"]))
-        return messages
-
-    return run
-
-
-def unicode(world: World) -> Callable[[], Any]:
-    """One line of a long page holds a separator that `splitlines` takes for the end of a line."""
-
-    @tool
-    def fetch(page: str) -> str:
-        """Return a page."""
-        world.reach("fetch")
-        lines = [f"{page} {n} = {WORDS * 3}" for n in range(120)]
-        lines[77] = lines[77].replace(" a ", " \u2028 ", 1)
-        return "\n".join(lines)
-
-    def run() -> Any:
-        return dict(line.split(" = ") for line in fetch.invoke({"page": "prices"}).splitlines())
-
-    return run
-
-
-class Fan(TypedDict):
-    """The state of a fan."""
-
-    notes: Annotated[list[Any], operator.add]
-    topics: list[str]
-
-
-def sends(world: World) -> Callable[[], Any]:
-    """One of six branches finds a price that is no number."""
-
-    def reply(*_: Any) -> AIMessage:
-        return AIMessage(json.dumps({"topics": [f"topic {n}" for n in range(6)]}))
-
-    @tool
-    async def search(topic: str) -> list[dict[str, str]]:
-        """Return offers."""
-        world.reach("search")
-        bad = topic == "topic 3"
-        return [{"title": f"{topic} {WORDS * 5}", "price": "n/a" if bad and n == 5 else str(n)} for n in range(12)]
-
-    model = PlainChat(world=world, reply=reply)
-
-    async def plan(_: Fan) -> Any:
-        return {"topics": json.loads((await model.ainvoke("plan")).text)["topics"]}
-
-    async def research(given: Any) -> Any:
-        offers = await search.ainvoke({"topic": given["topic"]})
-        return {"notes": offers}
-
-    async def write(state: Fan) -> Any:
-        return {"topics": [str(sum(int(offer["price"]) for offer in state["notes"]))]}
-
-    builder = StateGraph(Fan)
-    builder.add_node("plan", plan)
-    builder.add_node("research", research)
-    builder.add_node("write", write)
-    builder.add_edge(START, "plan")
-    builder.add_conditional_edges("plan", lambda state: [Send("research", {"topic": t}) for t in state["topics"]])
-    builder.add_edge("research", "write")
-    builder.add_edge("write", END)
-    graph = builder.compile()
-
-    async def run() -> Any:
-        return await graph.ainvoke({"notes": [], "topics": []})
-
-    return run
-
-
-def long_thread(world: World) -> Callable[[], Any]:
-    """The third of sixty answers of a thread names a wrong order."""
-
-    def reply(_: Sequence[BaseMessage], number: int) -> AIMessage:
-        order = 9981 if number == 3 else 1200 + number
-        return calling(*[("more", {})][: number < 60], number=number, text=f"{WORDS} order {order}")
-
-    model = PlainChat(world=world, reply=reply)
-
-    def run() -> Any:
-        messages: list[BaseMessage] = [HumanMessage("Go on.")]
-        said = []
-        while True:
-            answer = model.invoke(messages[-2:])
-            said.append(answer.text)
-            messages += [answer, HumanMessage(f"And then, after {len(said)}?")]
-            if not answer.tool_calls:
-                break
-        assert not any("9981" in text for text in said)
-
-    return run
-
-
-@pytest.mark.parametrize(
-    "make",
-    [documents, unicode, *(pytest.param(each, marks=pytest.mark.night) for each in (sends, wrong_enum, long_thread))],
-)
-def test_a_seeded_failure_becomes_small(
-    make: Callable[[World], Callable[[], Any]], world: World, project: Path
-) -> None:
+def test_a_seeded_failure_becomes_small(world: World, project: Path) -> None:
     """At most a twentieth is left after at most 300 replays. It replays strictly, fails alike, is marked, and safe."""
-    run = make(world)
+    run = documents(world)
     with (
         pytest.raises(Exception) as recorded,
         use_cassette("c", mode="all", on_error="keep", redact=[Rule("email", keep=True)]),
     ):
         run_to_end(run)
-    assert (ADDRESS in Path("cassettes/c.yaml").read_text()) is (make is documents)
+    assert ADDRESS in Path("cassettes/c.yaml").read_text()
     world.gone = True
     found = shrink(run, "c")
     assert found.share <= 0.05, str(found)
@@ -329,7 +196,7 @@ def test_a_seeded_failure_becomes_small(
     assert not session.report.unused
     assert session.failure is None
     assert failure_of(again.value).is_like(failure_of(recorded.value))
-    assert str(again.value) == str(recorded.value) or recorded.type is AssertionError or make is unicode
+    assert str(again.value) == str(recorded.value)
     items = list(open_cassette(found.cassette).interactions())
     assert len(items) == found.calls[1] <= 3
     assert any("edited" in item.tags for item in items)
