@@ -163,6 +163,7 @@ def _asking(agent: Any) -> Any:
     return RunnableLambda(lambda text: {"messages": [("user", text)]}) | agent
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("how", WAYS_TO_SWALLOW_A_MODEL)
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_model_miss_is_not_swallowed(how: str, is_async: bool, path: Path, world: World) -> None:
@@ -182,6 +183,7 @@ MIDDLEWARE: dict[str, list[AgentMiddleware[Any, Any]]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("how", MIDDLEWARE)
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_tool_miss_is_not_swallowed(how: str, is_async: bool, world: World, tmp_path: Path) -> None:

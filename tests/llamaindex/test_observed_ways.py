@@ -16,11 +16,9 @@ from typing import Any
 import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ToolCallResult
-from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.tools import AsyncBaseTool, FunctionTool, ToolMetadata, ToolOutput
-from pydantic import BaseModel
 from tests.kit.world import gone
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
@@ -67,18 +65,13 @@ def look_of(world: World, seed: int = 0) -> FunctionTool:
     return FunctionTool.from_defaults(async_fn=look)
 
 
-def _parallel(count: int) -> Callable[[World], Any]:
-    async def run(world: World) -> Any:
-        llm = ScriptedLLM(world, calling(*(("look", {"number": number}) for number in range(count))))
-        handler = FunctionAgent(tools=[look_of(world, count)], llm=llm).run("Look around")
-        results = [str(e.tool_output) async for e in handler.stream_events() if isinstance(e, ToolCallResult)]
-        return results, str(await handler)
-
-    return run
-
-
-for _count in (2, 3, 5, 8):
-    way(f"{_count} tools at once")(_parallel(_count))
+@way("8 tools at once")
+async def parallel(world: World) -> Any:
+    """Eight tools at once."""
+    llm = ScriptedLLM(world, calling(*(("look", {"number": number}) for number in range(8))))
+    handler = FunctionAgent(tools=[look_of(world)], llm=llm).run("Look around")
+    results = [str(e.tool_output) async for e in handler.stream_events() if isinstance(e, ToolCallResult)]
+    return results, str(await handler)
 
 
 @way("a tool class of your own")
@@ -129,20 +122,6 @@ async def agents_at_once(world: World) -> Any:
         return str(await FunctionAgent(tools=[look_of(world, number)], llm=llm).run(f"Question {number}"))
 
     return await asyncio.gather(*map(ask, range(3)))
-
-
-class Sentence(BaseModel):
-    """A sentence."""
-
-    text: str
-
-
-@way("structured output")
-async def structured(world: World) -> Any:
-    """Structured output."""
-    llm = ScriptedLLM(world, lambda _, tools: [("Sentence", {"text": "It rains"})] if tools else "{}")
-    made = llm.as_structured_llm(Sentence)
-    return (await made.achat(SAID)).raw, made.complete("Rain?").raw, [chunk.raw for chunk in made.stream_chat(SAID)]
 
 
 class Part(Event):
@@ -235,16 +214,6 @@ async def engine_in_part(world: World) -> Any:
     later = await anext(response.response_gen)
     await response.response_gen.aclose()
     return *said, later
-
-
-@way("a chat engine")
-async def chat_engine(world: World) -> Any:
-    """A chat engine."""
-    engine = SimpleChatEngine.from_defaults(llm=ScriptedLLM(world))
-    said = [str(engine.chat("Rain?")), "".join(engine.stream_chat("And now?").response_gen)]
-    streamed = await engine.astream_chat("Later?")
-    said.append("".join([token async for token in streamed.async_response_gen()]))
-    return said, [str(message) for message in engine.chat_history]
 
 
 @way("a time limit, and another model")
