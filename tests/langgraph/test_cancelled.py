@@ -131,15 +131,6 @@ async def said_by(world: World, model: str) -> list[str]:
     return [(await Chat(world=world, model=model).ainvoke("Hi")).text]
 
 
-async def timeout_and_fallback(world: World) -> Any:
-    """Ask another model after a while."""
-    try:
-        async with asyncio.timeout(SOON):
-            return await said_by(world, "slow")
-    except TimeoutError:
-        return await said_by(world, "quick")
-
-
 async def given_up(world: World, ask: Callable[[Gate], Awaitable[Any]]) -> Any:
     """Give up a call whose thread is held by a gate, and goes on; ask another model."""
     gate = Gate()
@@ -194,16 +185,6 @@ async def stream_in_threads(world: World) -> Any:
     return await given_up(world, reading), read
 
 
-async def hedged(world: World) -> Any:
-    """Ask twice at once, and take the first answer."""
-    tasks = [asyncio.create_task(said_by(world, "second")) for _ in range(2)]
-    done, lost = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in lost:
-        task.cancel()
-    await asyncio.wait(lost)
-    return [(tasks.index(task), task.result()) for task in done]
-
-
 async def slow_tool(world: World) -> Any:
     """Wait for a tool, but not for long."""
 
@@ -221,16 +202,6 @@ async def slow_tool(world: World) -> Any:
             return {"said": ["nothing found"]}
 
     return await graph_of(look).compile().ainvoke({"said": []})
-
-
-async def node_timeout(world: World) -> Any:
-    """Let a node time out once."""
-
-    async def ask(_: State) -> Any:
-        return {"said": await said_by(world, "second")}
-
-    retry = RetryPolicy(initial_interval=0.01, retry_on=NodeTimeoutError)
-    return await graph_of(ask, timeout=SOON, retry_policy=retry).compile().ainvoke({"said": []})
 
 
 async def cancelled_and_resumed(world: World) -> Any:
@@ -253,15 +224,12 @@ async def cancelled_and_resumed(world: World) -> Any:
 @pytest.mark.parametrize(
     "program",
     [
-        timeout_and_fallback,
         in_a_thread,
         tool_in_a_thread,
         retriever_in_a_thread,
         text_in_a_thread,
         stream_in_threads,
-        hedged,
         slow_tool,
-        node_timeout,
         cancelled_and_resumed,
     ],
     ids=lambda program: program.__name__,

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
+import operator
 import shutil
 import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
@@ -17,7 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
-from langgraph.types import RetryPolicy
+from langgraph.types import Command, RetryPolicy, interrupt
 
 from agenttape_core import use_cassette
 
@@ -50,6 +51,48 @@ def state(graph: Any, **options: Any) -> Call:
 
 def history(graph: Any) -> Call:
     return call(graph, "get_state_history", CONFIG)
+
+
+class Talk(MessagesState):
+    """A conversation, and the answers of people."""
+
+    answers: Annotated[list[str], operator.add]
+
+
+def test_nested_interrupts(world: World, tmp_path: Path, twice: Twice) -> None:
+    """Subgraphs that ask people, also two at once, replay with the same interrupts, states and history."""
+
+    def asking(world: World, saver: Any, depth: int = 2) -> Any:
+        """A graph in a graph in a graph, of which each asks a person, two at once."""
+        model = StreamingChat(world=world)
+
+        def say(state: Talk) -> dict[str, Any]:
+            return {"messages": [model.invoke(state["messages"])]}
+
+        def ask(state: Talk) -> dict[str, Any]:
+            return {"answers": [interrupt({"level": depth, "said": state["messages"][-1].text})]}
+
+        builder = (
+            StateGraph(Talk).add_node("say", say).add_node("ask", ask).add_edge(START, "say").add_edge("say", "ask")
+        )
+        if depth:
+            builder.add_node("left", asking(world, None, depth - 1)).add_node("right", asking(world, None, 0))
+            builder.add_edge("ask", "left").add_edge("ask", "right")
+        return builder.compile(checkpointer=saver)
+
+    def drive(_: str) -> Calls:
+        graph = asking(world, InMemorySaver())
+        parts = yield streamed(graph, {"messages": [("user", "Hello?")]})
+        seen = []
+        while interrupts := (yield state(graph)).interrupts:
+            seen.append((interrupts, (yield state(graph, subgraphs=True))))
+            answers = {each.id: f"answer to {each.value}" for each in interrupts}
+            parts += yield streamed(graph, Command(resume=answers))
+        return by_task(parts), seen, (yield state(graph, subgraphs=True)), (yield history(graph))
+
+    recorded, replayed = twice(world, tmp_path / "c.yaml", drive)
+    assert [len(interrupts) for interrupts, _ in recorded.facts[1]][:2] == [1, 2]
+    assert replayed.facts == recorded.facts
 
 
 # -- Graphs of every pattern replay as the same run: stream modes, forks, updates, callbacks, batches, threads of ------

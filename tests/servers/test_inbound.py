@@ -29,7 +29,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-CLIENTS, ROUNDS = 20, 2
+CLIENTS, ROUNDS = 10, 2
 UPLOAD = b"x" * 200_000
 
 

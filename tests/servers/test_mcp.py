@@ -292,18 +292,13 @@ def recorded(stdio: Server, tmp_path: Path) -> Path:
     return path
 
 
-def test_tools_that_may_be_called_again(server: Server, tmp_path: Path) -> None:
+def test_tools_that_may_be_called_again(stdio: Server, recorded: Path) -> None:
     """Where the run has left its recording, a tool that says that it only reads runs, and its sister never does."""
-    path = tmp_path / "calls.yaml"
-    with use_cassette(path, mode="all"):
-        first = asyncio.run(calls_of(server, A, B))
-    server.seen()
     asked = (A, ("read_weather", "Rome"), ("book", "Rome"), ("read_weather", "Oslo"))
-    with use_cassette(path, on_miss="return", live={"idempotent"}, on_unused="ignore") as cassette:
-        found = asyncio.run(calls_of(server, *asked))
-    assert found[0] == first[0]
+    with use_cassette(recorded, on_miss="return", live={"idempotent"}, on_unused="ignore") as cassette:
+        found = asyncio.run(calls_of(stdio, *asked))
     assert [found[2], *(said.partition(",")[0] for said in found[1::2])] == [UNAVAILABLE, "Rome: sunny", "Oslo: sunny"]
-    assert [word for word in server.seen() if word != "started"] == ["read Rome", "read Oslo"]
+    assert [word for word in stdio.seen() if word != "started"] == ["read Rome", "read Oslo"]
     assert [(unrecorded.name, unrecorded.nearest) for unrecorded in cassette.report.unrecorded] == [("book", 5)]
 
 
