@@ -162,8 +162,8 @@ def graph() -> Any:
 
 
 PROGRAMS: list[Callable[[], Any]] = [
-    configurable, structured, structured_by_ollama, structured_by_anthropic, agents_with_a_schema, several_at_once,
-    middleware, streamed_graph,
+    structured, structured_by_ollama, configurable, agents_with_a_schema, middleware, structured_by_anthropic,
+    several_at_once, streamed_graph,
 ]  # fmt: skip
 CANDIDATES: dict[str, Callable[[], Any]] = {
     "gpt-5-mini": lambda: "openai:gpt-5-mini",

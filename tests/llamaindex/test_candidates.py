@@ -321,7 +321,7 @@ def workflow() -> Any:
 
 
 PROGRAMS: list[Callable[[], Any]] = [
-    react, several_agents, structured, chat_engine, workflow,
+    several_agents, react, chat_engine, structured, workflow,
 ]  # fmt: skip
 CANDIDATES: dict[str, Callable[[World], LLM]] = {
     "kin": lambda world: Own(world, script, model="new"),
