@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +27,7 @@ from langgraph.types import Command
 from pydantic import BaseModel, ValidationError
 
 from agenttape_core import use_cassette
-from agenttape_core.errors import UnrecordableValueError
+from agenttape_core.errors import CassetteMissError, UnrecordableValueError
 from agenttape_langchain import tape
 
 from ..kit.replaying import Twice
@@ -293,6 +294,22 @@ def test_complex_arguments(world: World, twice: Twice) -> None:
     recorded = twice(lambda: visit.invoke(asked))
     assert recorded == "Paris 2026 GOOD 1"
     assert twice.recording.interactions[0].request["arguments"] == asked
+
+
+def test_a_file_is_compared_by_its_content(tmp_path: Path) -> None:
+    """A tool that is called with another file isn't answered with the result of the first."""
+
+    @tool
+    def size(file: Any) -> int:
+        """Return the size of a file."""
+        return len(file.read())
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        assert size.invoke({"file": io.BytesIO(b"ab")}) == 2
+    with use_cassette(tmp_path / "c.yaml"):
+        assert size.invoke({"file": io.BytesIO(b"ab")}) == 2
+    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
+        size.invoke({"file": io.BytesIO(b"cd")})
 
 
 def test_injected_config_is_not_asked(world: World, twice: Twice) -> None:

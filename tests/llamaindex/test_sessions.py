@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from agenttape_llamaindex.requests import params_body
 
 from .fakes import HELLO, Callbacks, FakeEmbedding, FakeImages, FakeSparse, LeafLLM, PromptLLM, as_async, events_of
 from .scripted import World
+from .services import KeyValueService
 
 # -- Everything that a session can do, done to LLMs and embedding models of LlamaIndex ---------------------------------
 
@@ -465,10 +467,11 @@ def test_each_batch_has_a_place(tmp_path: Path, world: World) -> None:
 
 
 class FileReader(BaseReader):
-    """Reads the files that it gets, in one call."""
+    """Reads the files that it gets, alone or in a tuple, in one call."""
 
     def load_data(self, *files: Any) -> list[Document]:
-        return [Document(text=str(len(file.read()))) for file in files]
+        flat = [one for each in files for one in (each if isinstance(each, tuple) else (each,))]
+        return [Document(text=str(len(file.read()))) for file in flat]
 
     def lazy_load_data(self, *files: Any) -> list[Document]:
         return self.load_data(*files)
@@ -480,13 +483,22 @@ FILE_CALLS: dict[str, Callable[[World, Any], Any]] = {
     "batch": lambda world, file: FakeImages(world).get_image_embedding_batch([file])[0][1],
     "reader": lambda _, file: FileReader().load_data(file)[0].text,
     "lazy": lambda _, file: FileReader().lazy_load_data(file)[0].text,
+    "in a tuple": lambda _, file: FileReader().load_data((file,))[0].text,
 }
+
+
+def named() -> Any:
+    """Return a file that is an object around another one."""
+    file = tempfile.NamedTemporaryFile()  # noqa: SIM115 - the test closes it
+    file.write(b"PNG a\nb")
+    file.flush()
+    return file
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("ask", FILE_CALLS.values(), ids=FILE_CALLS)
 @pytest.mark.parametrize(
-    "make", [lambda: io.BytesIO(b"PNG a\nb"), lambda: io.StringIO("PNG a\nb")], ids=["bytes", "text"]
+    "make", [lambda: io.BytesIO(b"PNG a\nb"), lambda: io.StringIO("PNG a\nb"), named], ids=["bytes", "text", "named"]
 )
 def test_the_real_code_gets_an_open_file(
     tmp_path: Path, world: World, ask: Callable[[World, Any], Any], make: Callable[[], Any]
@@ -494,25 +506,61 @@ def test_the_real_code_gets_an_open_file(
     """It gets the file at its position, and a replay leaves that where a program without a session has it."""
 
     def read() -> tuple[float, int]:
-        file = make()
-        file.seek(4)
-        return float(ask(world, file)), file.tell()
+        with make() as file:
+            file.seek(4)
+            return float(ask(world, file)), file.tell()
 
     for mode in ("all", "none"):
         with use_cassette(tmp_path / "c.yaml", mode=mode):
             assert read() == (3.0, 7)
         world.gone = True
-    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
-        ask(world, make())  # from its beginning
+    with make() as file, pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
+        ask(world, file)  # from its beginning
 
 
-def test_a_pipe_is_refused(tmp_path: Path) -> None:
-    """What can be read once only is refused while recording: two of them would be one request."""
+def test_a_file_that_cannot_be_rewound_is_refused(tmp_path: Path) -> None:
+    """A pipe, and a text file in the middle of an iteration, are refused while recording: two would be one request."""
     end, other = os.pipe()
     os.close(other)
-    refused = pytest.raises(ConfigurationError, match="can be read once only")
-    with os.fdopen(end, "rb") as pipe, refused, use_cassette(tmp_path / "c.yaml", mode="all"):
-        FileReader().load_data(pipe)
+    (tmp_path / "text").write_text("a\nb\n", encoding="utf-8")
+    with os.fdopen(end, "rb") as pipe, (tmp_path / "text").open(encoding="utf-8") as text:
+        next(text)
+        for file in (pipe, text):
+            refused = pytest.raises(ConfigurationError, match="can't be read and rewound")
+            with refused, use_cassette(tmp_path / "c.yaml", mode="all"):
+                FileReader().load_data(file)
+
+
+def test_other_leaves_and_tools_get_their_files(tmp_path: Path) -> None:
+    """A store and a tool get the very file that they are given, and another content is another request."""
+    got = list[Any]()
+
+    class Files(KeyValueService):
+        def put(self, key: str, val: Any, collection: str = "files") -> None:
+            got.append(val)
+
+    def size(file: Any) -> int:
+        """Return the size of a file."""
+        got.append(file)
+        return len(file.read())
+
+    def use(content: bytes) -> int:
+        store, file = Files(World()), io.BytesIO(content)
+        tape(store).put("key", val=file)
+        assert file.tell() == 0
+        return int(tape(FunctionTool.from_defaults(size))(file=file).raw_output)
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        assert use(b"a\nb") == 3
+    assert [type(file) for file in got] == [io.BytesIO] * 2
+    with use_cassette(tmp_path / "c.yaml"):
+        assert use(b"a\nb") == 3
+    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml", on_unused="ignore"):
+        use(b"c\nd")
+    with use_cassette(tmp_path / "tool.yaml", mode="all"):
+        tape(FunctionTool.from_defaults(size))(file=io.BytesIO(b"a\nb"))
+    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "tool.yaml"):
+        tape(FunctionTool.from_defaults(size))(file=io.BytesIO(b"c\nd"))
 
 
 def test_vectors_are_stored_as_bytes(tmp_path: Path, world: World) -> None:

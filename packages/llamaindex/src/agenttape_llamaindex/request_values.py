@@ -6,7 +6,6 @@ import binascii
 import json
 import marshal
 from collections.abc import Mapping, Sequence
-from io import IOBase
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
@@ -15,7 +14,6 @@ from llama_index.core.tools import ToolMetadata
 from llama_index.core.vector_stores.types import VectorStoreQuery
 from pydantic import BaseModel
 
-from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import KeyedItems, request_value
 from agenttape_core.integration.codecs import Floats, packed
 
@@ -116,29 +114,9 @@ def _base64(data: bytes) -> str:
 
 def plain_field(value: Any) -> Any:
     """Return a field of a block as plain data, with open files read and blocks inside of it."""
-    if isinstance(value, IOBase):
-        return _read(value)
     if isinstance(value, list):
         return [plain_field(item) for item in value]
     return _block(value) if isinstance(value, BaseModel) and hasattr(value, "block_type") else request_value(value)
-
-
-def _read(file: Any) -> Any:
-    """Return the content of an open file, and leave its position where it was; only the type if it can't be read.
-
-    Raises `ConfigurationError` for a pipe and its like: to tell two of them apart, they would have to be read.
-    """
-    if not file.readable():
-        return request_value(file)
-    if not file.seekable():
-        raise ConfigurationError(
-            f"a call got {type(file).__name__} that can be read once only, so the request can't hold its content\n"
-            "  give it a file that can be rewound: io.BytesIO(file.read())"
-        )
-    place = file.tell()
-    content = file.read()
-    file.seek(place)
-    return content
 
 
 def _tool_call(block: ToolCallBlock) -> dict[str, Any]:
@@ -211,6 +189,5 @@ _PLAIN: dict[type, Any] = {
     BaseNode: _node,
     VectorStoreQuery: _query,
     QueryBundle: _query,
-    IOBase: _read,
     ToolMetadata: lambda tool: tool.to_openai_tool(skip_length_check=True),
 }

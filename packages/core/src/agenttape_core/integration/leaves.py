@@ -13,11 +13,13 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from io import IOBase
 from operator import is_
 from pickle import PicklingError
 from typing import Any, TypeAlias, TypeVar
 
 from agenttape_core.integration.alias import alias_class, alias_of, hold_signature, is_alias, original_of, state_of
+from agenttape_core.integration.request_values import content_of
 from agenttape_core.integration.shapes import (
     Call,
     Describe,
@@ -354,13 +356,17 @@ def kept(
         return args, kwargs
 
     def listed(value: Any) -> Any:
-        return list(value) if isinstance(value, Iterator) and not isinstance(value, but) else value
+        if not isinstance(value, Iterator) or isinstance(value, but):
+            return value
+        return content_of(value, list) if isinstance(value, IOBase) else list(value)
 
     return tuple(map(listed, args)), {key: listed(value) for key, value in kwargs.items()}
 
 
 def _as_given(given: Any, read: Any) -> Any:
-    return read if read is given or isinstance(given, Sized) else iter(read)
+    if read is given or isinstance(given, Sized):
+        return read
+    return given if isinstance(given, IOBase) else iter(read)
 
 
 # Rate limiters wait as a part of the call that they let through.

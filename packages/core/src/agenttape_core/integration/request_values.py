@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from io import IOBase
+from operator import methodcaller
 from typing import Any
 
 from pydantic import BaseModel
 
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.schema import class_name
 from agenttape_core.session import Boundary, Session, Slot, runs
 from agenttape_core.session.codecs import is_written_in_requests
@@ -16,14 +19,54 @@ _SCALARS = (str, int, float)
 
 
 def request_value(value: Any) -> Any:
-    """Return a request value as plain data; one without a codec becomes the name of its type, never its address."""
+    """Return a request value as plain data; one without a codec becomes the name of its type, never its address.
+
+    An open file becomes its content.
+    """
     if value is None or isinstance(value, _SCALARS):
         return value
     if isinstance(value, type):
         return _type(value)
     if isinstance(value, Mapping | list | tuple | set | frozenset):
         return _items(value)
-    return value if is_written_in_requests(value) else {"type": class_name(type(value))}
+    if is_written_in_requests(value):
+        return value
+    file = file_of(value)
+    return content_of(file) if file is not None else _named(value)
+
+
+def file_of(value: Any) -> IOBase | None:
+    """Return an open file, or the one that an object such as a `NamedTemporaryFile` reads; `None` for other values."""
+    if isinstance(value, IOBase):
+        return value
+    held = getattr(value, "__dict__", {}).get("file")
+    return held if isinstance(held, IOBase) and hasattr(value, "seekable") else None
+
+
+def content_of(file: Any, read: Callable[[Any], Any] = methodcaller("read")) -> Any:
+    """Return the content of an open file from its position on, and leave it there; its type if it can't be read.
+
+    Raises `ConfigurationError` for a pipe and its like: to tell two of them apart, they would have to be read.
+    """
+    if file.closed or not file.readable():
+        return _named(file)
+    try:
+        place = file.tell() if file.seekable() else None
+    except OSError:  # of a text file after `next`
+        place = None
+    if place is None:
+        raise ConfigurationError(
+            f"a call got {type(file).__name__} that can't be read and rewound, so the request can't hold its content: "
+            "it's a pipe or its like, or a text file after next()\n"
+            "  give it a file that can be rewound: io.BytesIO(file.read()), or io.StringIO(file.read()) for text"
+        )
+    content = read(file)
+    file.seek(place)
+    return content
+
+
+def _named(value: Any) -> dict[str, str]:
+    return {"type": class_name(type(value))}
 
 
 def _items(value: Any) -> Any:
