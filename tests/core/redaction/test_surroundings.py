@@ -151,46 +151,6 @@ def test_words_are_found(redactor: Redactor, text: str) -> None:
     assert redactor.rehydrate(redacted) == text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "setx DB_PASSWORD tundra",
-        "npm config set PASSWORD tundra",
-        "env DB_PASSWORD tundra",
-        "RUN x\narg DB_PASSWORD tundra",
-        "http_auth=('bob', 'tundra')",
-        '<input type = "password" value="tundra">',
-        'password: "my tundra password"',
-        'password: "open the tundra passphrase"',
-    ],
-)
-def test_words_are_found(redactor: Redactor, text: str) -> None:
-    """A secret may be a word, or some, where its surroundings leave no doubt."""
-    redacted = redactor.text(text)
-    assert "tundra" not in redacted
-    assert redactor.rehydrate(redacted) == text
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "setx DB_PASSWORD tundra",
-        "npm config set PASSWORD tundra",
-        "env DB_PASSWORD tundra",
-        "RUN x\narg DB_PASSWORD tundra",
-        "http_auth=('bob', 'tundra')",
-        '<input type = "password" value="tundra">',
-        'password: "my tundra password"',
-        'password: "open the tundra passphrase"',
-    ],
-)
-def test_words_are_found(redactor: Redactor, text: str) -> None:
-    """A secret may be a word, or some, where its surroundings leave no doubt."""
-    redacted = redactor.text(text)
-    assert "tundra" not in redacted
-    assert redactor.rehydrate(redacted) == text
-
-
 def test_codes_in_prose(redactor: Redactor) -> None:
     """A short number is a secret where prose says which one it is."""
     for text in ("Your verification code is 482913.", "OTP is 48291", "the PIN is 1234 for now"):
@@ -242,34 +202,6 @@ def test_codes_in_prose(redactor: Redactor) -> None:
         'get_password("user42x9") and verify_token("abc1defg")',
         'page.cookie("session1a2") and field.password("Enter_password")',
         'findByKey("k1a2b3c4") and t.key("a1b2c3d4")',
-        '<input type="password" onchange="value = this.value">',
-        '<input type="password" title="the value = x" placeholder="value=1">',
-        "terraform output -raw vpc_id\nvpc-0a1b2c3d4e",
-        "az vm image list -p Canonical1 --all",
-        "Password:\nroot@box1:~# ls",
-        "Password:\nroot@box1:~#",
-        '"Password:\\nroot@box1:~#"',
-        'updated the foreign key to "orders_2024", changed the sort key to `created-2024`',
-        'I changed the token to `user_token_4419` and set the secret to "db-creds-2024"',
-        "the password is still 12-char minimum, the token on the bus is now 24-hour",
-        "The password changed to 12-char minimum; the passphrase was reset to 12-char minimum",
-        "the secret at rest: AES-256, the secret on disk is AES-256",
-        'password: "Forgot your password?"',
-        'password: "Please confirm the new password."',
-        '<input type="password" onchange="value = this.value">',
-        '<input type="password" title="the value = x" placeholder="value=1">',
-        "terraform output -raw vpc_id\nvpc-0a1b2c3d4e",
-        "az vm image list -p Canonical1 --all",
-        "Password:\nroot@box1:~# ls",
-        "Password:\nroot@box1:~#",
-        '"Password:\\nroot@box1:~#"',
-        'updated the foreign key to "orders_2024", changed the sort key to `created-2024`',
-        'I changed the token to `user_token_4419` and set the secret to "db-creds-2024"',
-        "the password is still 12-char minimum, the token on the bus is now 24-hour",
-        "The password changed to 12-char minimum; the passphrase was reset to 12-char minimum",
-        "the secret at rest: AES-256, the secret on disk is AES-256",
-        'password: "Forgot your password?"',
-        'password: "Please confirm the new password."',
         '<input type="password" onchange="value = this.value">',
         '<input type="password" title="the value = x" placeholder="value=1">',
         "terraform output -raw vpc_id\nvpc-0a1b2c3d4e",
