@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from llama_index.core.llms import ChatMessage, ChatResponse
 from llama_index.core.llms.callbacks import llm_chat_callback
+from tqdm import tqdm
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 from workflows.retry_policy import retry_policy, stop_after_attempt, wait_fixed
@@ -199,3 +201,21 @@ def test_a_stream_that_was_opened_alone_comes_when_it_did(tmp_path: Path) -> Non
         with use_cassette(tmp_path / "c.yaml") as session:
             assert asyncio.run(program()) == recorded
         assert session.report.nondeterminism == ()
+
+
+def test_the_monitor_of_progress_bars_is_no_part_of_the_run(tmp_path: Path) -> None:
+    """A program that began the thread of tqdm in its recording replays where that thread is there already."""
+    llm = ScriptedLLM(World())
+
+    async def program() -> list[str]:
+        return [(await llm.acomplete(word)).text for word in tqdm("ab", file=io.StringIO())]
+
+    if tqdm.monitor is not None:
+        tqdm.monitor.exit()
+        tqdm.monitor = None
+    with use_cassette(tmp_path / "c.yaml", mode="once"):
+        recorded = asyncio.run(program())
+    assert tqdm.monitor.is_alive()
+    with use_cassette(tmp_path / "c.yaml") as session:
+        assert asyncio.run(program()) == recorded
+    assert session.report.nondeterminism == ()

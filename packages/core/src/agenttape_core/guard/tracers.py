@@ -39,7 +39,7 @@ REPORTING = (
     *("langfuse._task_manager", "ddtrace.internal", "newrelic.core", "logfire._internal", "langgraph_cli.analytics"),
     *("langgraph_api.metadata", "chromadb.telemetry", "huggingface_hub.utils._telemetry", "mlflow.telemetry"),
     *("mem0.memory.telemetry", "deepeval.telemetry", "ragas._analytics", "crewai.telemetry", "gradio.analytics"),
-    *("haystack.telemetry", "phoenix.otel", "agents.tracing"),
+    *("haystack.telemetry", "phoenix.otel", "agents.tracing", "tqdm._monitor"),
 )
 """Modules that only report on the program, on whichever thread it calls them."""
 
