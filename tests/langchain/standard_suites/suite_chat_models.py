@@ -116,9 +116,5 @@ class TestUnitTaped(Taped, OfOpenAIAlone, ChatModelUnitTests):
     pass
 
 
-class TestIntegration(OfOpenAIWithEverything, ChatModelIntegrationTests):
-    pass
-
-
 class TestIntegrationTaped(Taped, OfOpenAIWithEverything, ChatModelIntegrationTests):
     pass
