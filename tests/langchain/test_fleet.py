@@ -175,14 +175,10 @@ def test_one_limit_over_the_workers_of_an_engine(fleet: Command, models: Models)
     assert len(models.asked) <= 24 / 3 + 4
 
 
-@pytest.mark.parametrize("is_known", [pytest.param(True, marks=pytest.mark.night), False])
-def test_one_limit_over_runs_in_parallel(
-    fleet: Command, models: Models, monkeypatch: pytest.MonkeyPatch, *, is_known: bool
-) -> None:
+def test_one_limit_over_runs_in_parallel(fleet: Command, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     """With 64 in parallel and money for ten calls, ten are made, even if the recordings don't tell what they cost."""
     calls, tokens = re.findall(r"\d[\d,]*", plan(fleet, "--samples", "8").err)[:2]
-    if not is_known:
-        monkeypatch.setattr("agenttape_core.tools.budget.Budget._recorded", lambda *_: None)
+    monkeypatch.setattr("agenttape_core.tools.budget.Budget._recorded", lambda *_: None)
     money = 10.5 * int(tokens.replace(",", "")) / 100 / int(calls)
     ended = fleet("work", "items.jsonl", "--output", "out", "--concurrency", "64", "--max-usd", money)
     assert (ended.code, "wasn't made" in ended.err) == (1, True)

@@ -43,13 +43,6 @@ def answer():
 """
 ASK = """
 
-def ask(text):
-    from langchain_openai import ChatOpenAI
-
-    return ChatOpenAI(model="gpt-5-mini", max_retries=0).invoke(text).text
-"""
-ASK_PLAINLY = """
-
 import json
 import os
 from urllib.request import Request, urlopen
@@ -67,8 +60,7 @@ def ask(text):
     found = complete("gpt-5-mini", [{"role": "user", "content": text}])
     return found["choices"][0]["message"]["content"]
 """
-"""The same without a framework, whose import in each process takes longer than all runs."""
-NIGHTLY = pytest.param(ASK, marks=pytest.mark.night)
+"""A chat without a framework, whose import in each process would take longer than all runs."""
 TEST = """
 import pytest
 from agent import answer
@@ -82,10 +74,8 @@ CASSETTE = "../answer.yaml"
 
 
 @pytest.fixture
-def asked(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """The prompts that a model on the loopback got: a repository with a recorded program, whose tool is gone."""
-    if getattr(request, "param", "") == ASK:
-        import_module("langchain_openai")  # what is imported in a session only is forgotten after it
     reply = import_module("examples.weather_agent.policy").Reply
     found: Counter[str] = Counter()
 
@@ -100,7 +90,7 @@ def asked(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "path", [str(repository), *sys.path])
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin")
-    Path("agent.py").write_text(AGENT + getattr(request, "param", ASK_PLAINLY))
+    Path("agent.py").write_text(AGENT + ASK)
     Path("test_agent.py").write_text(TEST)
     Path("prices.json").write_text(json.dumps({"gpt-5-mini": {"input": 1000, "output": 1000}}))
     Path("pyproject.toml").write_text('[tool.agenttape]\nprices = "prices.json"\n')
@@ -152,7 +142,6 @@ def test_a_worse_prompt(asked: Counter[str], capsys: pytest.CaptureFixture[str])
         change("agent.py:answer", CASSETTE, base="main", max_usd=1, resume="../found.json")
 
 
-@pytest.mark.parametrize("asked", [ASK_PLAINLY, NIGHTLY], ids=["plain", "LangChain"], indirect=True)
 def test_the_limit(asked: Counter[str]) -> None:
     """No call is made beyond the limit, a test is a target, and pairs run in parallel."""
     edit("Be brief. Is", "Be short. Is")

@@ -69,24 +69,6 @@ async def test_observed_program_replays(name: str, tmp_path: Path) -> None:
     assert renamed(replayed) == renamed(observed)
 
 
-@pytest.mark.process
-@pytest.mark.night
-def test_observed_run_replays_in_another_process(tmp_path: Path) -> None:
-    """Another process replays what was observed, with objects whose every real call fails."""
-    with TapeEventHandler(tmp_path / "seen.yaml"):
-        answer = str(engine(World()).query("What is in Paris?"))
-    here = Path(__file__)
-    code = (
-        "import sys; sys.path.insert(0, {root!r})\n"
-        "from tests.llamaindex.test_observation import engine, World\n"
-        "from agenttape_core import use_cassette\n"
-        "gone = World(); gone.gone = True\n"
-        "with use_cassette({path!r}): print(engine(gone).query('What is in Paris?'))\n"
-    ).format(root=str(here.parents[2]), path=str(tmp_path / "seen.yaml"))
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout.strip() == answer
-
-
 def engine(world: World) -> Any:
     """A query engine over two documents."""
     documents = [Document(text="The Louvre is in Paris.", id_="d1"), Document(text="The Spree is in Berlin.", id_="d2")]
