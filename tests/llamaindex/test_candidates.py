@@ -132,6 +132,7 @@ def test_a_candidate_of_another_client(run: Callable[[], str], recorded: Path, w
     assert {call_record.name for call_record in session.report.faked} == {"weather"}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", CALLS)
 @pytest.mark.parametrize("kind", [Kin, CallingLLM])
 def test_each_shape(kind: Any, shape: str, world: World, tmp_path: Path) -> None:
@@ -152,6 +153,19 @@ def test_each_shape(kind: Any, shape: str, world: World, tmp_path: Path) -> None
     assert str(session.report) == "0 replayed, 1 recorded"
     with use_cassette(derived):
         assert ask() == found
+
+
+def test_a_prompt_reaches_another_client(world: World, tmp_path: Path) -> None:
+    """A candidate of another class gets the prompt that the program's own LLM was to complete."""
+
+    class Hearing(ScriptedLLM):
+        """A candidate of another client."""
+
+    path, heard = tmp_path / "prompt.yaml", Hearing(world, lambda messages, _: f"heard {messages[-1].content}")
+    with use_cassette(path, mode="all"):
+        CallingLLM(world).complete("Hm?")
+    with use_cassette(path, candidate=heard):
+        assert CallingLLM(world).complete("Hm?").text == "heard Hm? (2)"
 
 
 def test_a_call_in_the_middle_of_a_stream(recorded: Path, world: World, tmp_path: Path) -> None:
