@@ -58,6 +58,7 @@ def test_steps_are_listed(world: World, record: Record, path: Path) -> None:
     assert "pay in order  asks {'paid': 'charge 2 of 7'" in str(steps[4])
 
 
+@pytest.mark.sweep
 @BOTH
 @pytest.mark.parametrize("step", [None, 1, 7, STEPS + 1])
 def test_untouched_replay(world: World, record: Record, path: Path, step: int | None) -> None:

@@ -191,7 +191,7 @@ async def citations(world: World) -> Any:
 
 @program
 async def chat_engines(world: World) -> Any:
-    """Five turns with each chat engine, each with a memory; whole and streamed, synchronous and not."""
+    """Four turns with each chat engine, each with a memory; whole and streamed, synchronous and not."""
     llm, index = ScriptedLLM(world, librarian), vector_index(world)
     told = {}
     for name, engine in {
@@ -209,7 +209,6 @@ async def chat_engines(world: World) -> Any:
         turns.append(str(await engine.achat("And the Spree?")))
         turns.append(list((await asyncio.to_thread(engine.stream_chat, "And Rome?")).response_gen))
         turns.append([token async for token in (await engine.astream_chat("Is that all?")).async_response_gen()])
-        turns.append(str(await engine.achat("Thank you.")))
         told[name] = [*turns, [(message.role.value, message.content) for message in engine.chat_history]]
     return told
 
