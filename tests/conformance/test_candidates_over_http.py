@@ -121,6 +121,7 @@ def recorded(world: World, main: Callable[[], object], path: str = "run.yaml") -
     return Path(path)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_another_model_answers(world: World, provider: str, shape: str) -> None:

@@ -182,6 +182,7 @@ class UnnamedText(InHouseText):
 NAMELESS = [{}, {"model": ""}, {"model": None}, {"model_name": ""}, {"model": "", "temperature": 1}]
 
 
+@pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore::agenttape_core.errors.UnidentifiedModelWarning")
 @pytest.mark.parametrize("described", NAMELESS)
 @pytest.mark.parametrize("cls", [Unnamed, UnnamedText])

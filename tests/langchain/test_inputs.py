@@ -42,6 +42,7 @@ RUNS: dict[str, Any] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", RUNS)
 @pytest.mark.parametrize("observed", [False, True], ids=["recorded", "observed"])
 def test_a_chain_runs_again(tmp_path: Path, way: str, observed: bool) -> None:

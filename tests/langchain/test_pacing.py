@@ -94,6 +94,7 @@ async def ainvoke(model: Any) -> None:
     await model.ainvoke("hi")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("read", [stream, astream])
 @pytest.mark.parametrize(
     ("pace", "waits"),

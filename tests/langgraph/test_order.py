@@ -18,7 +18,6 @@ from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler, 
 from langchain_core.language_models import BaseChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_core.tools import tool
 from langgraph.graph import START, StateGraph
 from langgraph.types import Send
@@ -320,19 +319,6 @@ def a_pool(ask: Callable[[str], str]) -> Any:
         return [done.result() for done in as_completed([pool.submit(ask, name) for name in NAMES])]
 
 
-def a_batch(ask: Callable[[str], str]) -> Any:
-    """Run a chain on several inputs at once, as they come."""
-    return list(RunnableLambda(ask).batch_as_completed(list(NAMES)))
-
-
-def branches(ask: Callable[[str], str]) -> Any:
-    """Run chains at once that write to one list."""
-    log: list[str] = []
-    steps = {name: RunnableLambda(lambda _, name=name: log.append(ask(name))) for name in NAMES}
-    RunnableParallel(steps).invoke("")
-    return log
-
-
 def a_graph(ask: Callable[[str], str]) -> Any:
     """Stream a graph with parallel nodes."""
     builder = StateGraph(Written)
@@ -342,7 +328,7 @@ def a_graph(ask: Callable[[str], str]) -> Any:
 
 
 @pytest.mark.parametrize("where", ["in the loop", "in a thread"])
-@pytest.mark.parametrize("program", [a_pool, a_batch, branches, a_graph], ids=lambda program: program.__name__)
+@pytest.mark.parametrize("program", [a_pool, a_graph], ids=lambda program: program.__name__)
 def test_threads_of_synchronous_code_in_a_coroutine_keep_their_order(
     program: Callable[[Callable[[str], str]], Any], where: str, tmp_path: Path
 ) -> None:

@@ -211,6 +211,7 @@ def observed(tmp_path: Path, make: Callable[[World], Any], name: str) -> Interac
 CARRIED = [("chat", ["chat"]), ("achat", ["achat", "chat"]), ("stream_complete", ["stream_complete"])]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("auto", [True, False], ids=["automatic", "taped"])
 @pytest.mark.parametrize(("name", "methods"), CARRIED)
 def test_one_call_that_is_carried_on(tmp_path: Path, name: str, methods: list[str], *, auto: bool) -> None:

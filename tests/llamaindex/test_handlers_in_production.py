@@ -102,6 +102,7 @@ WAYS: dict[str, Any] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", THINGS)
 def test_whatever_can_be_copied_can_be_while_it_is_observed(name: str, way: str, tmp_path: Path) -> None:

@@ -273,6 +273,7 @@ def test_calls_are_answered_as_their_limiter_let_them_through(tmp_path: Path, wo
     assert limiter.asked == 0
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("taped", [False, True])
 @pytest.mark.parametrize("name", ["chat", "achat", "stream_chat", "astream_chat"])
 def test_the_id_of_the_response_before_is_kept(name: str, tmp_path: Path, *, taped: bool) -> None:

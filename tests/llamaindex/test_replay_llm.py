@@ -32,6 +32,7 @@ from .scripted import Reply, ScriptedLLM, World
 # -- LLMs made of a cassette: no provider, no key, no network ----------------------------------------------------------
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("cls", [LeafLLM, PromptLLM], ids=lambda cls: cls.__name__)
 def test_every_leaf_call(tmp_path: Path, cls: type[LeafLLM], name: str) -> None:
