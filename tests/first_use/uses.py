@@ -1,7 +1,7 @@
 """Widely used packages, and a first use of each: whatever makes them look up what a session exchanges.
 
-Each function is called within a session that is the first to import the package, and again after it. It asserts what
-must hold. It gets the time, which is drawn before the import.
+Each is called within a session that is the first to import the package, and again after it. It asserts what must hold.
+It gets the time, which is drawn before the import.
 """
 
 import asyncio
@@ -9,8 +9,49 @@ import io
 import tempfile
 import time
 import uuid
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+USES: dict[str, tuple[str, Callable[[Any, datetime], Any]]] = {
+    "anthropic": ("anthropic", lambda it, now: it.Anthropic(api_key="k").messages),
+    "apscheduler": (
+        "apscheduler.triggers.interval",
+        lambda it, now: it.IntervalTrigger(seconds=5, timezone=UTC).get_next_fire_time(now, now) > now,
+    ),
+    "arrow": ("arrow", lambda it, now: abs(it.utcnow().datetime - datetime.now(UTC)).seconds < 5),
+    "asyncpg": ("asyncpg", lambda it, now: it.Range(1, 2).lower == 1),
+    "bcrypt": ("bcrypt", lambda it, now: it.checkpw(b"x", it.hashpw(b"x", it.gensalt(4)))),
+    "beautifulsoup4": ("bs4", lambda it, now: it.BeautifulSoup("<b>x</b>", "html.parser").b.text == "x"),
+    "croniter": ("croniter", lambda it, now: it.croniter("0 0 * * *", now).get_next(datetime) > now),
+    "dask": ("dask", lambda it, now: it.delayed(sum)([1, 2]).compute(scheduler="synchronous") == 3),
+    "dateparser": ("dateparser", lambda it, now: it.parse("2 hours ago") < datetime.now()),
+    "duckdb": ("duckdb", lambda it, now: it.execute("select ?::timestamptz", [now]).fetchone()[0] == now),
+    "jinja2": ("jinja2", lambda it, now: it.Template("{{ [1, 2] | random }}").render() in "12"),
+    "lxml": ("lxml.etree", lambda it, now: it.fromstring("<a><b/></a>")[0].tag == "b"),
+    "networkx": ("networkx", lambda it, now: it.gnp_random_graph(5, 1).number_of_edges() == 10),
+    "orjson": ("orjson", lambda it, now: it.loads(it.dumps([now, now.date(), uuid.uuid4()]))),
+    "ormsgpack": ("ormsgpack", lambda it, now: it.unpackb(it.packb(now))),
+    "pymongo": ("bson", lambda it, now: it.decode(it.encode({"t": now, "i": it.ObjectId()}))["t"].year == now.year),
+    "psycopg": ("psycopg.adapt", lambda it, now: it.Transformer().get_dumper(now, it.PyFormat.AUTO).dump(now)),
+    "redis": ("redis", lambda it, now: it.Redis().connection_pool),
+    "requests": (
+        "requests",
+        lambda it, now: it.Request("GET", "http://x", params={"a": 1}).prepare().url == "http://x/?a=1",
+    ),
+    "shapely": ("shapely", lambda it, now: it.Point(0, 0).buffer(1).area > 3),
+    "simplejson": ("simplejson", lambda it, now: it.loads(it.dumps({"a": 1})) == {"a": 1}),
+    "spacy": ("spacy", lambda it, now: [t.text for t in it.blank("en")("hello world.")] == ["hello", "world", "."]),
+    "sympy": ("sympy", lambda it, now: it.integrate("x", ("x", 0, 2)) == 2),
+    "tiktoken": (
+        "tiktoken",
+        lambda it, now: it.Encoding("x", pat_str=".", mergeable_ranks={b"a": 0}, special_tokens={}).encode("aa"),
+    ),
+    "ujson": ("ujson", lambda it, now: it.loads(it.dumps([1])) == [1]),
+}
+"""Distributions of which one expression is enough: the module to import, and what must be true of it."""
 
 
 def _aiohttp(now: datetime) -> None:
@@ -23,30 +64,6 @@ def _aiohttp(now: datetime) -> None:
     assert asyncio.run(run()) is False
 
 
-def _anthropic(now: datetime) -> None:
-    import anthropic
-
-    assert anthropic.Anthropic(api_key="k").messages
-
-
-def _apscheduler(now: datetime) -> None:
-    from apscheduler.triggers.interval import IntervalTrigger
-
-    assert IntervalTrigger(seconds=5, timezone=UTC).get_next_fire_time(now, now) > now
-
-
-def _arrow(now: datetime) -> None:
-    import arrow
-
-    assert abs(arrow.utcnow().datetime - datetime.now(UTC)).seconds < 5
-
-
-def _asyncpg(now: datetime) -> None:
-    import asyncpg
-
-    assert asyncpg.Range(1, 2).lower == 1
-
-
 def _attrs(now: datetime) -> None:
     import attrs
 
@@ -57,12 +74,6 @@ def _attrs(now: datetime) -> None:
     assert isinstance(A().t, datetime)
 
 
-def _bcrypt(now: datetime) -> None:
-    import bcrypt
-
-    assert bcrypt.checkpw(b"x", bcrypt.hashpw(b"x", bcrypt.gensalt(4)))
-
-
 def _beartype(now: datetime) -> None:
     from beartype import beartype
 
@@ -71,12 +82,6 @@ def _beartype(now: datetime) -> None:
         return t
 
     assert f(now) is now
-
-
-def _beautifulsoup4(now: datetime) -> None:
-    from bs4 import BeautifulSoup
-
-    assert BeautifulSoup("<b>x</b>", "html.parser").b.text == "x"
 
 
 def _boto3(now: datetime) -> None:
@@ -99,12 +104,6 @@ def _cattrs(now: datetime) -> None:
     assert c.structure(c.unstructure(A(now)), A) == A(now)
 
 
-def _croniter(now: datetime) -> None:
-    from croniter import croniter
-
-    assert croniter("0 0 * * *", now).get_next(datetime) > now
-
-
 def _cryptography(now: datetime) -> None:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
@@ -125,12 +124,6 @@ def _cryptography(now: datetime) -> None:
     assert c.not_valid_after_utc > c.not_valid_before_utc
 
 
-def _dask(now: datetime) -> None:
-    import dask
-
-    assert dask.delayed(sum)([1, 2]).compute(scheduler="synchronous") == 3
-
-
 def _dataclasses_json(now: datetime) -> None:
     from dataclasses import dataclass
 
@@ -142,18 +135,6 @@ def _dataclasses_json(now: datetime) -> None:
         t: datetime
 
     assert A.from_json(A(now).to_json()).t == now
-
-
-def _dateparser(now: datetime) -> None:
-    import dateparser
-
-    assert dateparser.parse("2 hours ago") < datetime.now()
-
-
-def _duckdb(now: datetime) -> None:
-    import duckdb
-
-    assert duckdb.execute("select ?::timestamptz", [now]).fetchone()[0] == now
 
 
 def _faiss_cpu(now: datetime) -> None:
@@ -214,24 +195,12 @@ def _icalendar(now: datetime) -> None:
     assert b"DTSTART" in e.to_ical()
 
 
-def _jinja2(now: datetime) -> None:
-    import jinja2
-
-    assert jinja2.Template("{{ [1, 2] | random }}").render() in "12"
-
-
 def _lightgbm(now: datetime) -> None:
     import lightgbm
     import numpy
 
     m = lightgbm.LGBMRegressor(n_estimators=2, verbose=-1, n_jobs=1)
     m.fit(numpy.arange(60).reshape(-1, 1), numpy.arange(60))
-
-
-def _lxml(now: datetime) -> None:
-    from lxml import etree
-
-    assert etree.fromstring("<a><b/></a>")[0].tag == "b"
 
 
 def _marshmallow(now: datetime) -> None:
@@ -264,12 +233,6 @@ def _msgspec(now: datetime) -> None:
         d: date
 
     assert msgspec.json.decode(msgspec.json.encode(A(now, now.date())), type=A).t == now
-
-
-def _networkx(now: datetime) -> None:
-    import networkx as nx
-
-    assert nx.gnp_random_graph(5, 1).number_of_edges() == 10
 
 
 def _nltk(now: datetime) -> None:
@@ -315,18 +278,6 @@ def _openai(now: datetime) -> None:
     from openai._base_client import platform_headers
 
     assert platform_headers("1", platform=None)
-
-
-def _orjson(now: datetime) -> None:
-    import orjson
-
-    assert orjson.loads(orjson.dumps([now, now.date(), uuid.uuid4()]))
-
-
-def _ormsgpack(now: datetime) -> None:
-    import ormsgpack
-
-    assert ormsgpack.unpackb(ormsgpack.packb(now))
 
 
 def _pandas(now: datetime) -> None:
@@ -392,12 +343,6 @@ def _protobuf(now: datetime) -> None:
     assert t.seconds > 0
 
 
-def _psycopg(now: datetime) -> None:
-    from psycopg.adapt import PyFormat, Transformer
-
-    assert Transformer().get_dumper(now, PyFormat.AUTO).dump(now)
-
-
 def _pyarrow(now: datetime) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -416,12 +361,6 @@ def _pydantic(now: datetime) -> None:
         d: date
 
     assert A.model_validate_json(A(t=now, d=now.date()).model_dump_json()).t == now
-
-
-def _pymongo(now: datetime) -> None:
-    import bson
-
-    assert bson.decode(bson.encode({"t": now, "i": bson.ObjectId()}))["t"].year == now.year
 
 
 def _python_dateutil(now: datetime) -> None:
@@ -453,18 +392,6 @@ def _qdrant_client(now: datetime) -> None:
     c.create_collection("c", vectors_config=m.VectorParams(size=2, distance=m.Distance.DOT))
     c.upsert("c", [m.PointStruct(id=1, vector=[1.0, 0.0])])
     assert c.count("c").count == 1
-
-
-def _redis(now: datetime) -> None:
-    import redis
-
-    assert redis.Redis().connection_pool
-
-
-def _requests(now: datetime) -> None:
-    import requests
-
-    assert requests.Request("GET", "http://x", params={"a": 1}).prepare().url == "http://x/?a=1"
 
 
 def _rich(now: datetime) -> None:
@@ -501,24 +428,6 @@ def _scipy(now: datetime) -> None:
 
     assert abs(optimize.minimize_scalar(lambda x: x * x).x) < 1e-6
     assert stats.norm.rvs(random_state=1)
-
-
-def _shapely(now: datetime) -> None:
-    import shapely
-
-    assert shapely.Point(0, 0).buffer(1).area > 3
-
-
-def _simplejson(now: datetime) -> None:
-    import simplejson
-
-    assert simplejson.loads(simplejson.dumps({"a": 1})) == {"a": 1}
-
-
-def _spacy(now: datetime) -> None:
-    import spacy
-
-    assert [t.text for t in spacy.blank("en")("hello world.")] == ["hello", "world", "."]
 
 
 def _sqlalchemy(now: datetime) -> None:
@@ -559,12 +468,6 @@ def _statsmodels(now: datetime) -> None:
     assert sm.OLS(np.arange(9.0), np.arange(9.0)).fit().params[0] > 0.9
 
 
-def _sympy(now: datetime) -> None:
-    import sympy
-
-    assert sympy.integrate("x", ("x", 0, 2)) == 2
-
-
 def _tables(now: datetime) -> None:
     import numpy
     import tables
@@ -573,12 +476,6 @@ def _tables(now: datetime) -> None:
     with tables.open_file(p, "w") as f:
         f.create_array("/", "x", numpy.ones(2))
         assert f.root.x[1] == 1
-
-
-def _tiktoken(now: datetime) -> None:
-    import tiktoken
-
-    assert tiktoken.Encoding("x", pat_str=".", mergeable_ranks={b"a": 0}, special_tokens={}).encode("aa")
 
 
 def _time_machine(now: datetime) -> None:
@@ -619,12 +516,6 @@ def _typer(now: datetime) -> None:
     assert CliRunner().invoke(a, ["2020-01-02"]).output.strip() == "2020"
 
 
-def _ujson(now: datetime) -> None:
-    import ujson
-
-    assert ujson.loads(ujson.dumps([1])) == [1]
-
-
 def _uvloop(now: datetime) -> None:
     import uvloop
 
@@ -652,9 +543,16 @@ def _xarray(now: datetime) -> None:
     assert (a.t.dt.year == 2020).all()
 
 
+def _once(module: str, use: Callable[[Any, datetime], Any]) -> Callable[[datetime], None]:
+    def imported_and_used(now: datetime) -> None:
+        assert use(import_module(module), now)
+
+    return imported_and_used
+
+
 PACKAGES = {
     "ruamel.yaml" if use is _ruamel_yaml else name[1:].replace("_", "-"): use
     for name, use in list(globals().items())
-    if name.startswith("_") and getattr(use, "__module__", None) == __name__
-}
-"""The functions, by the names of the distributions that they use."""
+    if name.startswith("_") and name != "_once" and getattr(use, "__module__", None) == __name__
+} | {name: _once(*use) for name, use in USES.items()}
+"""What uses a distribution, by its name."""
