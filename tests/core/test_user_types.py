@@ -1,8 +1,9 @@
-"""What users make of Python's types comes back with its type: subclasses, attrs classes, zones, flags."""
+"""What users make of Python's types comes back with its type, also where a function defines the class in each run."""
 
 from __future__ import annotations
 
 import collections
+import dataclasses
 import datetime as dt
 import enum
 import functools
@@ -10,7 +11,7 @@ import json
 import pickle
 import types
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -18,11 +19,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import v1
+from pydantic import BaseModel, v1
 
 from agenttape_core import boundary, use_cassette
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.integration import request_value, value_codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Words(str):  # noqa: SLOT000 - it is to have a dict
@@ -276,3 +280,89 @@ def test_nested(value: Any) -> None:
     back = again(value)
     assert (type(back), repr(back), back) == (type(value), repr(value), value)
     assert pickle.loads(pickle.dumps(back)) == value
+
+
+def model() -> tuple[type, Any]:
+    """Define a model of pydantic."""
+
+    class Answer(BaseModel):
+        n: int
+        inner: Answer | None = None
+
+    Answer.model_rebuild(_types_namespace={"Answer": Answer})
+    return Answer, Answer(n=1, inner=Answer(n=2))
+
+
+def dataclass() -> tuple[type, Any]:
+    """Define a dataclass."""
+
+    @dataclasses.dataclass
+    class Answer:
+        n: int
+
+    return Answer, Answer(1)
+
+
+def choice() -> tuple[type, Any]:
+    """Define an enumeration."""
+
+    class Answer(enum.Enum):
+        YES = "yes"
+
+    return Answer, Answer.YES
+
+
+def fields() -> tuple[type, Any]:
+    """Define a named tuple."""
+
+    class Answer(NamedTuple):
+        n: int
+
+    return Answer, Answer(1)
+
+
+MAKERS: list[Callable[[], tuple[type, Any]]] = [model, dataclass, choice, fields]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_value_is_of_the_class_that_this_run_defined(make: Callable[[], tuple[type, Any]], tmp_path: Path) -> None:
+    """Neither is the class of the recording meant, which may still be alive, nor is it refused to record its values."""
+
+    def run() -> tuple[type, Any, Any]:
+        cls, value = make()
+        return cls, value, boundary("tool", name="ask")(lambda: [value])()
+
+    with use_cassette(tmp_path / "run.yaml", mode="all"):
+        before, _, _ = run()
+    with use_cassette(tmp_path / "run.yaml") as cassette:
+        cls, value, (replayed,) = run()
+    assert type(replayed) is cls is not before
+    assert replayed == value
+    assert len(cassette.report.replayed) == 1
+
+
+def test_an_error_is_caught_by_the_class_that_this_run_defined(tmp_path: Path) -> None:
+    """An error of a local class is raised again as that, so that its handlers and retries see it."""
+
+    def run() -> Exception:
+        class TooBusyError(ConnectionError): ...
+
+        def ask() -> None:
+            raise TooBusyError("later", 5)
+
+        with pytest.raises(TooBusyError) as raised:
+            boundary("tool", name="ask")(ask)()
+        return raised.value
+
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "run.yaml", mode=mode):
+            assert run().args == ("later", 5)
+
+
+def test_of_two_classes_of_one_name_only_the_last_is_recorded(tmp_path: Path) -> None:
+    """A replay could not know which of the two is meant, so a value of the first is refused."""
+    first, last = model(), model()
+    with use_cassette(tmp_path / "run.yaml", mode="all"):
+        assert boundary("call", name="ask")(lambda: last[1])() == last[1]
+    with pytest.raises(UnrecordableValueError, match="found again"), use_cassette(tmp_path / "run.yaml", mode="all"):
+        boundary("call", name="ask")(lambda: first[1])()

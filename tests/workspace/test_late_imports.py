@@ -1,12 +1,15 @@
-"""A module that is named in a text, to be imported late, stands on the same floor or below: no contract sees a text."""
+"""Modules named in a text, to be imported late, stand on the same floor or below; core's tests import no framework."""
 
 from __future__ import annotations
 
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = ROOT / "packages" / "core" / "src"
@@ -75,3 +78,29 @@ def test_parts_import_their_whole_for_types_alone() -> None:
         body = ast.parse(CORE.joinpath(*part.split(".")).with_suffix(".py").read_text("utf-8")).body
         at_run_time = [each.module for each in body if isinstance(each, ast.ImportFrom)]
         assert whole not in at_run_time, f"{part} imports {whole} when it runs"
+
+
+TESTS = Path(__file__).resolve().parents[1]
+DEAR = {"anthropic", "langchain", "langchain_core", "langgraph", "llama_index", "openai"}
+"""A session connects these where they are imported, for a millisecond or two each time."""
+
+
+_IMPORT = re.compile(rf"^(?:from|import) (?:{'|'.join(sorted(DEAR))})\b", re.MULTILINE)
+
+
+def test_tests_of_core_import_no_framework() -> None:
+    """No module of core's tests imports one where it is collected; `tests/conformance` has those that need one."""
+
+    def imported(path: Path) -> list[str]:
+        """Return what a module imports as it is imported itself; not what the programs in its texts do."""
+        text = path.read_text("utf-8")
+        names = []
+        for statement in ast.parse(text).body if _IMPORT.search(text) else []:
+            if isinstance(statement, ast.Import):
+                names += [each.name for each in statement.names]
+            elif isinstance(statement, ast.ImportFrom):
+                names.append(statement.module or "")
+        return [name.partition(".")[0] for name in names]
+
+    dear = {str(path): DEAR.intersection(imported(path)) for path in (TESTS / "core").rglob("*.py")}
+    assert {name: found for name, found in dear.items() if found} == {}

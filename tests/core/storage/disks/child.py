@@ -1,7 +1,7 @@
 """A process that records where there is no room, or no right, to write.
 
-Run as `python child.py SCENARIO FOLDER`; it ends with 0 if all is as the docstring of the scenario says.
-`FOLDER` is on a small file system of its own, except for those scenarios that limit the size of files instead.
+Run as `python child.py FOLDER SCENARIO...`; it ends with 0 if all is as the docstrings of the scenarios say.
+`FOLDER/SCENARIO/disk` is a small file system of its own, except for those that limit the size of files instead.
 """
 
 from __future__ import annotations
@@ -263,5 +263,8 @@ def requests(folder: Path) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # Python does so too; then a write beyond the limit is an `OSError`
-    scenario: Callable[[Path], None] = globals()[sys.argv[1]]
-    scenario(Path(sys.argv[2]))
+    for name in sys.argv[2:]:
+        disk = Path(sys.argv[1], name, "disk")
+        disk.mkdir(parents=True, exist_ok=True)
+        scenario: Callable[[Path], None] = globals()[name]
+        scenario(disk)
