@@ -96,7 +96,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection(session: pytest.Session) -> None:
     """Share the rewriting of assertions in a clean checkout: each worker does a part before it imports all modules."""
     worker = getattr(session.config, "workerinput", None)
-    if worker is None or sys.dont_write_bytecode:
+    state = session.config.stash.get(rewrite.assertstate_key, None)  # none with `--assert=plain`
+    if worker is None or state is None:
         return
     folders = [Path(arg) for arg in session.config.args if "::" not in arg]
     modules = sorted(path for folder in folders for path in folder.rglob("test_*.py"))
@@ -104,7 +105,7 @@ def pytest_collection(session: pytest.Session) -> None:
         compiled = rewrite.get_cache_dir(path.absolute()) / f"{path.stem}{rewrite.PYC_TAIL}"
         if not compiled.exists() and rewrite.try_makedirs(compiled.parent):
             found, code = rewrite._rewrite_test(path.absolute(), session.config)
-            rewrite._write_pyc(session.config.stash[rewrite.assertstate_key], code, found, compiled)
+            rewrite._write_pyc(state, code, found, compiled)
 
 
 def _is_quick(config: pytest.Config) -> bool:
