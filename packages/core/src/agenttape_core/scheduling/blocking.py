@@ -217,11 +217,11 @@ class _Locks:
 
     def _take_as_usual(self, lock: Any, timeout: float, taker: int) -> bool:
         """Wait for a lock without turns; false if it isn't to be had before a time has passed, in seconds."""
-        _unnoted[token := object()] = id(lock)
+        _unnoted[token := object()] = key = id(lock)
         try:
             if not self._acquire(lock, True, timeout):
                 return False
-            _takers[id(lock)] = taker
+            _takers[key] = taker
             return True
         finally:
             del _unnoted[token]
@@ -244,20 +244,20 @@ class _Locks:
         real_release, is_owned = self._release, vars(self.owner).get("_is_owned")
 
         def release(lock: Any, *_: object) -> None:  # of a block, too: so each costs one call
-            taker, token = _takers.get(id(lock)), None
+            taker, token = _takers.get(key := id(lock)), None
             if taker == _NO_TURN:
-                _unnoted[token := object()] = id(lock)
-            _takers.pop(id(lock), None)
+                _unnoted[token := object()] = key
+            _takers.pop(key, None)
             try:
                 real_release(lock)
                 is_kept = is_owned is not None and is_owned(lock)  # by a block around this one
                 if is_kept and taker is not None:
-                    _takers[id(lock)] = taker
+                    _takers[key] = taker
             finally:
                 if token is not None:
                     del _unnoted[token]
             if WAITING and not is_kept:
-                released(id(lock))
+                released(key)
 
         return release
 
