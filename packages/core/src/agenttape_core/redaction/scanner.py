@@ -104,12 +104,7 @@ class Scanner:
         if ":" in text or "'" in text or '"' in text or "-" in text or not text.isascii():
             return False  # most texts have a sign that are more than words: to look for one takes next to no time
         marks = _marks_of_words(text, text.encode())
-        if marks is None:
-            return False
-        if not holds(marks.lower(), LONG_RUN):
-            return True
-        view = View(Normal(text))
-        return not any(find_keys(view)) and not any(find_encoded(view))
+        return marks is not None and not holds(marks.lower(), LONG_RUN)  # a long word may be a key
 
     def _detected(self, text: str, view: View, *, strict: bool) -> tuple[list[Finding], bool]:
         """Return the findings of the detectors, and whether they met anything, even something harmless."""
@@ -148,9 +143,7 @@ def _by_form(view: View, *, strict: bool) -> list[Finding]:
         return found
     if b"0" in view.shape:
         found += find_numbers(view)
-    if b"@" in raw or (b"%" in raw and b"%40" in raw) or (b"\\" in raw and rb"\u0040" in raw):
-        found += find_emails(view)
-    return found
+    return [*found, *find_emails(view)]
 
 
 def _is_of_words(view: View) -> bool:

@@ -6,11 +6,10 @@ A value under a denied name may still be a placeholder, a type, a variable or a 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
-from agenttape_core.redaction.detection.findings import NUMBER, SECRET
+from agenttape_core.redaction.detection.findings import NUMBER, SECRET, Finding
 from agenttape_core.redaction.detection.names import HEADERS, PASSWORDS, Demand, demand_of, words_of
 from agenttape_core.redaction.detection.values import (
     is_about,
@@ -20,10 +19,6 @@ from agenttape_core.redaction.detection.values import (
     is_type_name,
     satisfies,
 )
-
-if TYPE_CHECKING:
-    from agenttape_core.redaction.detection.findings import Finding
-    from agenttape_core.redaction.detection.views import View
 
 _OPEN = Lazy(r"(?:(?:[rbfuRBFU]{1,2}|[NE])(?=[\"']))?(?P<quote>\\{0,7}[\"'`])")
 _SCHEME = Lazy(
@@ -110,16 +105,15 @@ class Assignment(NamedTuple):
     gap: str = ""  # blanks before the value
 
 
-def find_value(view: View, found: Assignment) -> Finding | None:
+def find_value(text: str, found: Assignment) -> Finding | None:
     """Return the secret that is assigned to a name, or `None` if the value is no secret."""
-    text = view.text
     opened = _OPEN.match(text, found.value)
     start, end = _quoted(text, found, opened) if opened else _unquoted(text, found)
     if found.demand not in _CHOSEN:
         start, end = _suspicious(text, found, start, end, is_quoted=bool(opened))
-        return view.finding(start, end, SECRET) if start < end else None
+        return Finding(start, end, SECRET) if start < end else None
     if number := _json_number(text, found, opened):
-        return view.finding(found.value, number, NUMBER, found.close or "")
+        return Finding(found.value, number, NUMBER, found.close or "")
     if words_of(found.name)[-1] in HEADERS and (scheme := _SCHEME.match(text, start, end)):
         start = scheme.end()
     if end <= start or _is_harmless(text[start:end], found) or _is_model_token(text, found, start, end):
@@ -128,7 +122,7 @@ def find_value(view: View, found: Assignment) -> Finding | None:
         return None
     if not satisfies(text[start:end], found.demand) or _is_turn(text[start:end], found, is_quoted=bool(opened)):
         return None
-    return view.finding(start, end, found.kind)
+    return Finding(start, end, found.kind)
 
 
 def _is_harmless(value: str, found: Assignment) -> bool:

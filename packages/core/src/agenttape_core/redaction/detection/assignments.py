@@ -16,7 +16,7 @@ from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.assigned import Assignment, find_value
 from agenttape_core.redaction.detection.fields import Tables
-from agenttape_core.redaction.detection.findings import SECRET
+from agenttape_core.redaction.detection.findings import SECRET, Finding
 from agenttape_core.redaction.detection.names import (
     FIRST_WORDS,
     FOREIGN,
@@ -40,7 +40,6 @@ from agenttape_core.redaction.detection.views import VOCABULARY, beyond_ascii, p
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
 
 _LONGEST = 64
@@ -274,25 +273,24 @@ def find_assignments(view: View, names: Names) -> Iterator[Finding]:
 
 
 def _assigned(view: View, names: Names, starts: Iterable[int]) -> Iterator[Finding]:
-    tables, nested, end = Tables(view, names), Nested(view, names), 0
+    tables, nested, end = Tables(view, names), Nested(view.text, names), 0
     for at in starts:
         if at < end:
             continue
-        finding, below = _named(view, at, names), []
+        finding, below = _named(view.text, at, names), []
         if isinstance(finding, Assignment):
             named, is_open = finding, view.text[finding.value : finding.value + 1] in _OPENING
             below = list(nested.find(named)) if is_open else []
-            finding = None if below else find_value(view, named)
-            below = below if below or finding else list(find_indented(view, named, names))
-        yield from [finding] if finding else below or tables.find(at)
+            finding = None if below else find_value(view.text, named)
+            below = below if below or finding else list(find_indented(view.text, named, names))
+        yield from [view.finding(*each) for each in ([finding] if finding else below)] or tables.find(at)
         # What is inside a secret needs no look of its own, and texts that nest names stay cheap.
-        end = view.end_of(finding) if finding else 0
+        end = finding.end if finding else 0
 
 
-def _named(view: View, at: int, names: Names) -> Assignment | Finding | None:
+def _named(text: str, at: int, names: Names) -> Assignment | Finding | None:
     """Return the name with a stem or a last word at a position and where its value is, or the secret itself."""
-    text = view.text
-    named = None if _OF_PROSE.match(text, at) else _name(view, at, names)
+    named = None if _OF_PROSE.match(text, at) else _name(text, at, names)
     if named is None:
         return None
     left, name, demand = named
@@ -302,7 +300,7 @@ def _named(view: View, at: int, names: Names) -> Assignment | Finding | None:
         return None
     found = Assignment(name, at - len(left), match.end(), names.kind_of(name) or SECRET, demand)
     if tail is None:
-        if words_of(name)[-1] in _TOLD_WORDS and (told := _told(view, found, match)):
+        if words_of(name)[-1] in _TOLD_WORDS and (told := _told(text, found, match)):
             return told
         return _loosely_named(text, found, match)
     if demand in _LOOKS and not _MAY_LOOK.match(text, tail.end()):
@@ -311,12 +309,11 @@ def _named(view: View, at: int, names: Names) -> Assignment | Finding | None:
     return found if _is_assigned(text, found) else None
 
 
-def _name(view: View, at: int, names: Names) -> tuple[str, str, Demand] | None:
+def _name(text: str, at: int, names: Names) -> tuple[str, str, Demand] | None:
     """Return the name with a stem or a last word at a position, and its demand.
 
     Most words of prose that have a stem are no such names; the patterns of what follows one cost ten times as much.
     """
-    text = view.text
     rest = _REST.match(text, at)
     end = rest.end() if rest else at
     if text[end : end + 1] not in _BEHIND:
@@ -358,10 +355,10 @@ def _is_assigned(text: str, found: Assignment) -> bool:
     return not (found.sep == ":" and not found.gap and not found.close and is_part)
 
 
-def _told(view: View, found: Assignment, loose: re.Match[str]) -> Finding | None:
+def _told(text: str, found: Assignment, loose: re.Match[str]) -> Finding | None:
     """Return a key that stands right after its name: `Incorrect API key provided: 3f9a1c0b...`."""
-    told = _TOLD.match(view.text, loose.end("rest")) if found.demand is Demand.NOTHING else None
-    return view.finding(*told.span("key"), found.kind) if told and is_opaque(told["key"]) else None
+    told = _TOLD.match(text, loose.end("rest")) if found.demand is Demand.NOTHING else None
+    return Finding(*told.span("key"), found.kind) if told and is_opaque(told["key"]) else None
 
 
 def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assignment | None:

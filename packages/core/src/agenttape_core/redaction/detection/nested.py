@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.named_tuples import NamedTuple
 from agenttape_core.redaction.detection.assigned import Assignment, closing, find_value
-from agenttape_core.redaction.detection.findings import NUMBER, SECRET
+from agenttape_core.redaction.detection.findings import NUMBER, SECRET, Finding
 from agenttape_core.redaction.detection.names import Demand
 from agenttape_core.redaction.detection.values import (
     is_below,
@@ -31,7 +31,6 @@ from agenttape_core.redaction.detection.views import places
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.names import Names
     from agenttape_core.redaction.detection.views import View
 
@@ -127,21 +126,20 @@ class _Parser:
 class Nested:
     """The dicts and lists below denied names in one text, as the names are met."""
 
-    def __init__(self, view: View, names: Names) -> None:
-        self._view = view
+    def __init__(self, text: str, names: Names) -> None:
+        self._whole = text
         self._names = names
         self._end = 0
 
     def find(self, found: Assignment) -> Iterator[Finding]:
         """Find the secrets in the dict or list that is assigned to a name."""
-        text = self._view.text
         # What is inside another one was looked at with it, or names in names would be read again and again.
         is_variable = found.sep == "=" and not found.gap and found.name.isupper()
         if found.value < self._end or not (is_variable or (found.close and found.sep in (":", "=>"))):
             return
-        if not reaches_down(found.name, found.demand) or not _OPENED.match(text, found.value):
+        if not reaches_down(found.name, found.demand) or not _OPENED.match(self._whole, found.value):
             return
-        parser = _Parser(text, found.value, found.close or '"')
+        parser = _Parser(self._whole, found.value, found.close or '"')
         value = parser.value()
         self._end = parser.at
         yield from self._below(value, found.name, found.kind)
@@ -172,12 +170,12 @@ class Nested:
         text = self._text(leaf)
         if leaf.is_number:
             if not is_told_number(key, float(text)):
-                yield self._view.finding(leaf.start, leaf.end, NUMBER, leaf.quote)
+                yield Finding(leaf.start, leaf.end, NUMBER, leaf.quote)
         elif leaf.start < leaf.end and not is_placeholder(text):
-            yield self._view.finding(leaf.start, leaf.end, kind)
+            yield Finding(leaf.start, leaf.end, kind)
 
     def _text(self, leaf: _Leaf) -> str:
-        return self._view.text[leaf.start : leaf.end]
+        return self._whole[leaf.start : leaf.end]
 
 
 _BREAK = Lazy(r"\r?\n|\\n")
@@ -251,9 +249,9 @@ def _column(text: str, at: int) -> int:
     return -1 if before.strip(" -") else len(before)
 
 
-def find_indented(view: View, found: Assignment, names: Names) -> Iterator[Finding]:
+def find_indented(text: str, found: Assignment, names: Names) -> Iterator[Finding]:
     """Find the secrets on the lines below a name, whose own line is over, or in braces behind it."""
-    text, column = view.text, _column(view.text, found.start)
+    column = _column(text, found.start)
     if found.sep != ":" or found.demand not in (Demand.NOTHING, Demand.TEXT, Demand.DIGITS):
         return
     is_in_braces = found.close is None and _IN_BRACES.match(text, found.value) is not None
@@ -261,7 +259,7 @@ def find_indented(view: View, found: Assignment, names: Names) -> Iterator[Findi
         return
     first = None if is_in_braces else next(_on_lines(text, found.value, -1), None)
     if first and not (first.key or first.is_item or " " in first.value):  # one word below, as terminals print it
-        told = find_value(view, found._replace(value=first.start, sep=" is "))
+        told = find_value(text, found._replace(value=first.start, sep=" is "))
         yield from [told] if told and not _PROMPT.fullmatch(first.value) else ()
     block = _on_lines(text, found.value, column) if column >= 0 else ()
     below_it = _in_braces(text, found.value) if is_in_braces else block
@@ -275,7 +273,7 @@ def find_indented(view: View, found: Assignment, names: Names) -> Iterator[Findi
         own = names.demand_of(line.key) if line.key else found.demand
         if own is Demand.NOTHING or (own is None and (not is_in_braces or is_text_of_manifest(line.value))):
             below = found._replace(value=line.start, gap=" ", close=None, demand=own or found.demand)
-            if finding := find_value(view, below):
+            if finding := find_value(text, below):
                 yield finding
 
 

@@ -101,14 +101,6 @@ class Normal(NamedTuple):
         part = bisect_right(self.starts, at) - 1
         return self.origins[part] + at - self.starts[part] if self.starts else at
 
-    def place(self, origin: int) -> int:
-        """Return where what stands at a position of the original begins here, or what follows it if it is unseen."""
-        if not self.starts:
-            return origin
-        part = max(0, bisect_right(self.origins, origin) - 1)
-        at = self.starts[part] + max(0, origin - self.origins[part])
-        return min(at, self.starts[part + 1]) if part + 1 < len(self.starts) else at
-
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return the part of the original that a part of this text stands for, with all that is unseen inside of it."""
         if end <= start:
@@ -210,7 +202,6 @@ _MOST_WORDS = 100_000
 _OF_NUMBERS = b"0123456789abcdef-"
 _SHORT = 3
 """Numbers of so many digits are met again."""
-_ESCAPE = Lazy(rb"\\[nrt]")
 _OF_WORDS = bytes(byte if byte in _TOKEN + bytes(range(0xC0, 0x100)) else ord(" ") for byte in range(256))
 
 
@@ -252,7 +243,7 @@ class View:
     def met(self) -> list[list[Met]]:
         """The words that mean something to each reader; a literal is looked for only in the parts that have its word.
 
-        Digits, underscores and hyphens are part of a word. A part is cut at blanks, and a little behind it counts, too.
+        Digits, underscores and hyphens are part of a word. Parts are cut between words, and a little behind one counts.
         """
         if not self._met:
             self._met = _met(self.raw)
@@ -263,10 +254,6 @@ class View:
         head = self.raw[run : run + LONG].translate(_SHAPES)
         return head.find(b"0") >= 0 or head.find(b"A") >= 0
 
-    def end_of(self, finding: Finding) -> int:
-        """Return where a finding ends in this text; itself, it has the positions of the original."""
-        return self._normal.place(finding.end)
-
     def finding(self, start: int, end: int, kind: str, quote: str = "") -> Finding:
         """Return a finding in this text, by its place in the original."""
         if self._normal.starts:
@@ -274,26 +261,20 @@ class View:
         return Finding(start, end, kind, quote)
 
 
-def _words(raw: bytes) -> list[bytes]:
-    # A line break of JSON is no letter of the word behind it.
-    return (_ESCAPE.sub(b" ", raw) if b"\\" in raw else raw).translate(_OF_WORDS).split()
-
-
 def _met(raw: bytes) -> list[list[Met]]:
     met: list[list[Met]] = [[] for _ in VOCABULARY.readers]
+    words = raw
+    for escape in (b"\\n", b"\\r", b"\\t") if b"\\" in raw else ():
+        words = words.replace(escape, b"  ")  # a line break of JSON is no letter of the word behind it
+    words = words.translate(_OF_WORDS)
     start, size = 0, len(raw)
     while start < size:
-        end = size if size - start <= _WIDE + _BEHIND else start + _last_cut(raw[start : start + _WIDE])
-        for word, reader, meaning in VOCABULARY.among(_words(raw[start : end + _BEHIND])):
+        is_last = size - start <= _WIDE + _BEHIND
+        end = size if is_last else words.rfind(b" ", start, start + _WIDE) + 1 or start + _WIDE
+        for word, reader, meaning in VOCABULARY.among(words[start : end + _BEHIND].split()):
             met[reader].append(Met(start, end, word, meaning))
         start = end
     return met
-
-
-def _last_cut(piece: bytes) -> int:
-    """Return where a piece of a text may be cut: behind a blank, else between words, but within no escape."""
-    at = piece.rfind(b" ") + 1 or piece.translate(_OF_WORDS).rfind(b" ") + 1
-    return (at - 1 if piece[at - 1 : at] == b"\\" else at) or len(piece)
 
 
 class Vocabulary:
