@@ -17,6 +17,7 @@ from agenttape_core.redaction.scanner import TABLES
 
 SECRET = "Zq7jCIejlCJr"
 NAMES = Names({})
+LONG = [f"{'lorem ' * 600:.{size}}\n{{}}\n{'ipsum ' * 600}" for size in range(2_960, 3_080, 8)]
 
 
 def unmarked(marked: str) -> tuple[str, int, int]:
@@ -44,9 +45,9 @@ def test_row_finds_its_example_and_keeps_what_looks_like_it(redactor: Redactor, 
     assert redactor.text(each.kept) == each.kept
 
 
-@pytest.mark.parametrize("around", ["- {}", "$ {}", "`{}`", "    {}"])
+@pytest.mark.parametrize("around", ["- {}", "$ {}", "`{}`", "    {}", *LONG])
 def test_rows_find_their_lines_in_other_texts(redactor: Redactor, around: str) -> None:
-    """A line of a row gives its secret away in a list, behind a prompt, in quotes, indented, and in JSON, too."""
+    """A line of a row gives its secret away in lists, in quotes, after a prompt, indented, in JSON, in long text."""
     for text, start, end in (unmarked(each.found) for each in TABLES.rows if "\n" not in each.found):
         secret, line = text[start:end], around.format(text)
         assert secret not in redactor.text(line), line

@@ -85,7 +85,10 @@ class Row(NamedTuple):
             if behind is None:
                 continue
             first = max(0, start - _REACH)
-            ahead = self.before.search(text[first:start]) if self.before else None
+            part = text[first:start]
+            ahead = self.before.search(part) if self.before else None
+            if self.before and ahead is None and "\\n" in part:  # a line in JSON begins behind its line break
+                ahead = self.before.search(part.replace("\\n", " \n"))
             if self.before and ahead is None:
                 continue
             found = {**_groups(ahead, first), **_groups(behind, 0)}
@@ -174,25 +177,29 @@ class Tables:
         shared = {part: _shared(part, literals) for part, literals in of_part.items()}
         self._parts = {word: frozenset(shared[part] for part in parts) for word, parts in of_word.items()}
         """The parts of literals to look for where a word is: often the word, and the text around it that they share."""
-        self._literals: dict[bytes, set[tuple[bytes, int, bool]]] = {}
-        """The literals that hold a part, how far behind their beginning it is, and whether they have capitals."""
+        self._literals: dict[bytes, tuple[tuple[bytes, ...], list[tuple[bytes, int, bool]]]] = {}
+        """The ends of the literals that hold a part; and each literal, where the part is in it, and if it's `exact`."""
         for part, literals in of_part.items():
-            small = {literal: literal.lower() for literal in literals}
-            backs = {(literal, low.find(shared[part]), literal != low) for literal, low in small.items()}
-            self._literals.setdefault(shared[part], set()).update(backs)
+            known = self._literals.get(shared[part], ((), []))[1]
+            backs = [(one, one.lower().find(shared[part]), one != one.lower()) for one in sorted(literals)]
+            known += [each for each in backs if each not in known]
+            self._literals[shared[part]] = tuple({one.lower()[back:] for one, back, _ in known}), known
         self._signs = [word for word in self._parts if not _WORD.match(word)]
         self._reader = VOCABULARY.add(self._meant, self._parts)
 
     def near(self, view: View) -> Iterator[tuple[Row, bytes, Sequence[int]]]:
         """Yield the rows of which a text has a literal, with each of their literals and its places."""
-        found: dict[bytes, list[int]] = {}
+        found: dict[bytes, set[int]] = {}
         met = [(each.start, each.end, each.meaning) for each in view.met[self._reader]]
         met += [(0, len(view.raw), self._parts[sign]) for sign in self._signs if holds(view.raw, sign)]
         for start, end, part in {(start, end, part) for start, end, parts in met for part in parts}:
-            for at in places(view.low, part, start, end + len(part) - 1):
-                for literal, back, is_exact in self._literals[part]:
+            ends, literals = self._literals[part]
+            for at in places(view.low, part, max(0, start - _REACH), end + _REACH):  # of words that are in `before`
+                if not view.low.startswith(ends, at):
+                    continue
+                for literal, back, is_exact in literals:
                     if at >= back and (view.raw if is_exact else view.low).startswith(literal, at - back):
-                        found.setdefault(literal, []).append(at - back)
+                        found.setdefault(literal, set()).add(at - back)
         for literal, starts in found.items():
             for each in self._rows[literal]:
                 yield each, literal, sorted(starts)
@@ -219,6 +226,16 @@ def is_any(_: str) -> bool:
 def has_digit_or_sign(secret: str) -> bool:
     """Return True if there is a digit or a sign, as no word has."""
     return _DIGIT_OR_SIGN.search(secret) is not None
+
+
+def is_credential(secret: str) -> bool:
+    """Return True if there is a letter, and a digit or a sign."""
+    return has_digit_or_sign(secret) and any(map(str.isalpha, secret))
+
+
+def is_community(secret: str) -> bool:
+    """Return True for a community of SNMP, unless it's one of those that devices come with."""
+    return secret not in ("public", "private")
 
 
 def is_no_number(secret: str) -> bool:

@@ -8,6 +8,7 @@ from agenttape_core.redaction.detection.tables import (
     WORD,
     Row,
     has_digit_or_sign,
+    is_community,
     is_made_up,
     is_no_number,
     is_said,
@@ -29,7 +30,6 @@ _FIRST = r"""(?:\A|[\n;&|"'`]|\\n)[ \t+$>-]{0,16}"""
 _PROMPT = r"(?:\A|[\n;&|(\"'`]|\\n)[ \t$>%#]{0,4}\w{0,32}(?:[ ][\w./-]{1,64}){0,4}[ ]?"
 _PRINTED = r"(?:\r?\n|\\n)(?P<secret>[^\s\"'\\]{6,256})(?=[ ]{0,4}(?:\s|\\n|[\"']|\Z))"
 """The text in front of a command that prints a secret, and the line that it prints."""
-_COMMUNITIES = frozenset({"public", "private"})
 
 
 def _is_of_oracle(secret: str) -> bool:
@@ -42,10 +42,6 @@ def _is_given(secret: str) -> bool:
 
 def _is_printed(secret: str) -> bool:
     return is_made_up(secret) or is_said(secret)
-
-
-def _is_community(secret: str) -> bool:
-    return secret not in _COMMUNITIES
 
 
 def _option(commands: str, option: str, found: str, kept: str, is_secret: Callable[[str], bool] | None = None) -> Row:
@@ -78,7 +74,7 @@ COMMAND_LINES: tuple[Row, ...] = (
     _option("snmpwalk snmpget snmpset snmpbulkwalk snmpbulkget snmptable snmptrap", "-[AX][ ]",
         "snmpwalk -v3 -u bob -l authPriv -A ⟦authPass123⟧ -x AES 10.0.0.1", "snmpwalk -v3 -u bob -a SHA 10.0.0.1"),
     _option("snmpwalk snmpget snmpset snmpbulkwalk snmpbulkget snmptable snmptrap", "-c[ ]",
-        "snmpget -v2c -c ⟦s3cretComm⟧ 10.0.0.1 sysName.0", "snmpget -v2c -c public 10.0.0.1 sysName.0", _is_community),
+        "snmpget -v2c -c ⟦s3cretComm⟧ 10.0.0.1 sysName.0", "snmpget -v2c -c public 10.0.0.1 sysName.0", is_community),
     _option("ssh-keygen", "-[NP][ ]", 'ssh-keygen -t ed25519 -f id -N "⟦keyPhrase77⟧"',
         'ssh-keygen -t ed25519 -f id -N ""'),
     _option("schtasks", "/rp[ ]", "schtasks /create /tn x /ru bob /rp ⟦t4skPw77⟧", "schtasks /query"),

@@ -5,7 +5,15 @@ from __future__ import annotations
 import base64
 
 from agenttape_core.lazy_patterns import Lazy
-from agenttape_core.redaction.detection.tables import QUOTED, WORD, Row, has_digit_or_sign, row
+from agenttape_core.redaction.detection.tables import (
+    QUOTED,
+    WORD,
+    Row,
+    has_digit_or_sign,
+    is_community,
+    is_credential,
+    row,
+)
 from agenttape_core.redaction.detection.values import is_opaque
 
 _LEVEL = r"(?:[05-9][ ])?"
@@ -20,7 +28,6 @@ _ENGLISH = Lazy(r"(?:[A-Za-z]+[-/.]+)*(?:[A-Za-z]+|\d+)")
 """English after "bearer": words joined by hyphens, perhaps a year."""
 _WORD_AFTER_BASIC = Lazy(r"[A-Za-z]?[a-z]+|[A-Za-z/]+")
 """A word after "basic" is English unless it mixes cases, has digits or is padded."""
-_COMMUNITIES = frozenset({"public", "private"})
 _RESETS = (
     *("/reset-password/", "/password-reset/", "/reset_password/", "/password_reset/", "/magic-link/", "/magic_link/"),
     *("/confirm-email/", "/verify-email/", "/invitations/", "/invite/", "/activate/", "/unlock/"),
@@ -29,10 +36,6 @@ _RESETS = (
 
 def _is_encoded(secret: str) -> bool:
     return secret.endswith("=") or (secret != secret.lower() and not secret.isalpha())
-
-
-def _is_credential(secret: str) -> bool:
-    return has_digit_or_sign(secret) and any(map(str.isalpha, secret))
 
 
 def _is_random_path(secret: str) -> bool:
@@ -66,7 +69,7 @@ PROTOCOLS: tuple[Row, ...] = (
         "AUTH PLAIN LOGIN CRAM-MD5", words="plain login", is_secret=_is_encoded, exact=True),
     row("AUTH ", rf"(?:[a-z][\w.-]{{0,31}}[ ])?{_VALUE}(?=[\s\"'\\]|\Z)", "AUTH default ⟦redisAcl77⟧",
         "AUTH failed for user-42", words="auth", before=rf"(?:{_LINE}|redis-cli[ ])",
-        is_secret=_is_credential, exact=True),
+        is_secret=is_credential, exact=True),
     row("PASS ", rf":?{_VALUE}(?=[\s\"'\\]|\Z)",
         "USER bob\r\n331 Password required\r\nPASS ⟦ftpPass77⟧\r\n230 Logged in", "PASS tests/unit/login2.test.js",
         before=r"(?:USER|NICK)[ ][^\s\\]{1,64}(?:\s|\\[rn])[\s\S]{0,160}?" + _LINE, exact=True),
@@ -78,10 +81,10 @@ PROTOCOLS: tuple[Row, ...] = (
     row("AUTH", rf"(?:{_BREAK}\$\d{{1,4}}{_BREAK}[\w.-]{{1,64}})?{_BREAK}\$\d{{1,4}}{_BREAK}{_VALUE}",
         "*3\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n$8\r\n⟦redisAcl77⟧\r\n", "*1\r\n$4\r\nAUTH\r\n", exact=True),
     row("OPER ", rf"[\w|-]{{1,32}}[ ]{_VALUE}", "OPER bob ⟦1rcPass77⟧", "OPER bob failed", before=_LINE,
-        is_secret=_is_credential, exact=True),
+        is_secret=is_credential, exact=True),
     row("identify ", rf"(?:[\w|-]{{1,32}}[ ](?=\S))?{_VALUE}(?=[\s\"'\\]|\Z)", "/msg NickServ IDENTIFY ⟦1rcPass77⟧",
         "PRIVMSG NickServ :HELP identify now", words="nickserv", before=r"(?i:nickserv)[ :]{1,3}",
-        is_secret=_is_credential),
+        is_secret=is_credential),
     row(" LOGIN ", rf"""["']?[\w.@+-]{{1,64}}["']?[ ]{WORD}""", 'a001 LOGIN bob "⟦im4pPass⟧"', "a001 LOGIN completed",
         before=_LINE + r"[A-Za-z]{0,4}\d{1,4}", exact=True),
     row(("requirepass ", "masterauth "), r"""(?P<quote>["'])?(?P<secret>[^\s"'\\]{4,512})""",
@@ -103,7 +106,7 @@ DEVICES: tuple[Row, ...] = (
         r"|(?:\A|[\n\d#>|:\]]|\\n)[ \t]{0,4}enable(?:[ ]level[ ]\d{1,2})?|\bneighbor[ ][^\s]{1,48}|\bppp[ ]chap)",
         is_secret=has_digit_or_sign),
     row("snmp-server community ", _VALUE, "snmp-server community ⟦Pr1v4teRW⟧ RW", "snmp-server community public RO",
-        words="snmp", is_secret=lambda value: value not in _COMMUNITIES),
+        words="snmp", is_secret=is_community),
     row("isakmp key ", rf"{_LEVEL}{_VALUE}(?=[ ](?:address|hostname)\b)",
         "crypto isakmp key ⟦c1scoPSK!9⟧ address 0.0.0.0", "crypto isakmp key generate", words="isakmp"),
     row(("tacacs-server ", "radius-server ", "tacacs server ", "radius server "),

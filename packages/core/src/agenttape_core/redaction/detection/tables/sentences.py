@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agenttape_core.lazy_patterns import Lazy
 from agenttape_core.redaction.detection.names import STATES
-from agenttape_core.redaction.detection.tables import Row, has_digit_or_sign, is_made_up, is_said, row
+from agenttape_core.redaction.detection.tables import Row, has_digit_or_sign, is_credential, is_made_up, is_said, row
 from agenttape_core.redaction.detection.values import is_type_name
 
 _CODE = r"(?P<secret>\d{3}[ -]\d{3}|\d{4,8})"
@@ -24,11 +24,6 @@ _LOGIN = (
     rf"""[*_`"' ]{{1,6}}(?!(?:{"|".join(sorted(STATES))})\b)[A-Za-z][\w.@+-]{{1,63}}"""
 )
 """The user behind `Credentials:`, up to what parts it from the password."""
-
-
-def _is_apart(secret: str) -> bool:
-    has_letter = any(map(str.isalpha, secret))
-    return has_letter and has_digit_or_sign(secret) and not is_type_name(secret)
 
 
 def _is_no_record(secret: str) -> bool:
@@ -65,7 +60,7 @@ SENTENCES: tuple[Row, ...] = (
         _LOGIN + r"""[ ][/|][ ](?P<secret>[^\s"'`<>,;:/()]{6,64}?)(?=\.?(?:[^\w:/.-]|\Z))""",
         "Credentials: bob / ⟦x7Yz9kP2⟧", "login: success / failure2",
         words="credential credentials creds login logins log identifiant identifiants zugangsdaten credenciales "
-        "credenciais credenziali", is_secret=_is_apart),
+        "credenciais credenziali", is_secret=lambda secret: is_credential(secret) and not is_type_name(secret)),
     row(("credential", "creds", "login", "log-in"),
         _LOGIN + r"""[:/](?P<secret>[^\s"'`<>,;:/()]{6,64}?)(?=\.?(?:[^\w:/.-]|\Z))""", "login: bob:⟦x7Yz9kP2⟧",
         "login: pending/2024-01", words="credential credentials creds login logins log",
