@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import queue
 import random
 import select
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +17,8 @@ from contextvars import copy_context
 from functools import partial
 from itertools import count
 from multiprocessing.pool import ThreadPool
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -633,6 +637,24 @@ def test_a_wait_that_nobody_sees_does_not_keep_the_time_from_passing() -> None:
         return out
 
     assert disorder(waiting) == (UNSEEN,)
+
+
+def test_no_garbage_is_collected_while_python_lists_threads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Python 3.11 would wait forever if what is deleted then lets another thread come to the list."""
+    collects, listed = list[bool](), sys._current_frames
+
+    def current_frames() -> dict[int, FrameType]:
+        collects.append(gc.isenabled())
+        return listed()
+
+    monkeypatch.setattr(sys, "_current_frames", current_frames)
+    reading, writing = os.pipe()
+    with use_cassette(tmp_path / "c.yaml", mode="all"), beside(lambda: os.write(writing, b"x")):
+        os.read(reading, 1)
+    os.close(reading)
+    os.close(writing)
+    assert {*collects} == {sys.version_info >= (3, 12)}
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize("is_held", [False, True])

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 _release: Callable[..., None] = _thread.LockType.release  # the real one, without turns
 
 
+class OwnLock(_thread.RLock):  # type: ignore[misc] # mypy takes it for a function
+    """A lock without turns."""
+
+    __enter__ = vars(_thread.RLock)["__enter__"]
+    __exit__ = vars(_thread.RLock)["__exit__"]
+
+
 class Key(NamedTuple):
     """The name of an arrival, the same in each run.
 

@@ -12,12 +12,15 @@ runs, and the one that has the turn waits for something, whatever that is.
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from types import FrameType
+from typing import Any
 
 from agenttape_core.guard.caller import is_library, is_own
-from agenttape_core.scheduling.participants import HERE, WORKS, Participant
+from agenttape_core.locks import freed_by_fork
+from agenttape_core.scheduling.participants import HERE, WORKS, OwnLock, Participant
 
 """The longest times for which participants wait for each other where nothing says that the wait is in vain.
 
@@ -41,13 +44,27 @@ _SHARED = ("202 ", "98 ", "240 ", "422 ")
 _Place = tuple[int, int] | None
 
 
+_LISTING: Any = freed_by_fork(OwnLock())
+_COLLECTS_WHILE_LISTING = sys.version_info < (3, 12)
+"""Python 3.11 may collect garbage while it holds its own lock for the list of threads. What that deletes may let
+another thread run, which comes to that lock: then all of them wait forever (https://github.com/python/cpython/issues/106883)."""
+
+
 def frames() -> dict[int, FrameType]:
     """Return the innermost frame of each thread that can be looked at; the code of a greenlet can't.
 
     Python gave a value that wasn't a frame once, on a busy machine: it makes frame objects for threads that run on. The
     cause isn't known; such a thread has no place until the next look.
     """
-    found: dict[int, object] = {**sys._current_frames()}  # noqa: SLF001 - the way to look at other threads
+    with _LISTING:  # or another thread that is here might let the collector begin again
+        is_paused = _COLLECTS_WHILE_LISTING and gc.isenabled()
+        if is_paused:
+            gc.disable()
+        try:
+            found: dict[int, object] = {**sys._current_frames()}  # noqa: SLF001 - the way to look at other threads
+        finally:
+            if is_paused:
+                gc.enable()
     return {ident: frame for ident, frame in found.items() if isinstance(frame, FrameType)}
 
 

@@ -26,6 +26,7 @@ from agenttape_core.scheduling.participants import (
     SLEEPING,
     WAITING,
     Key,
+    OwnLock,
     Participant,
     let_pass,
 )
@@ -49,13 +50,6 @@ _SOON = 1.0
 BESIDE = "="
 """The end of the origin of what another session lets continue: that has no place in the order, and comes right away."""
 _acquire: Callable[..., bool] = _thread.LockType.acquire  # the real one, without turns
-
-
-class OwnLock(_thread.RLock):  # type: ignore[misc] # mypy takes it for a function
-    """A lock without turns."""
-
-    __enter__ = vars(_thread.RLock)["__enter__"]
-    __exit__ = vars(_thread.RLock)["__exit__"]
 
 
 def wake(participant: Participant) -> None:

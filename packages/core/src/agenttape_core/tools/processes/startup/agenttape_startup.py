@@ -17,6 +17,7 @@ import _imp
 import _signal  # type: ignore[import-not-found] # what `signal` is built on, which takes longer to load
 import _thread
 import atexit
+import gc
 import os
 import sys
 
@@ -379,7 +380,11 @@ def _without_import_lock() -> int:
 
 def _waits_for_import(thread: int | None, importer: int) -> bool:
     """Return True if a thread waits until another one has imported a module, perhaps by way of further threads."""
+    is_on = gc.isenabled()
+    gc.disable()  # Python 3.11 may wait forever if it collects garbage while it lists its threads
     frames = sys._current_frames()  # noqa: SLF001 - documented
+    if is_on:
+        gc.enable()
     while thread is not None and thread != importer:
         frame = frames.pop(thread, None)
         if frame is None or frame.f_code.co_name != "acquire" or "importlib" not in frame.f_code.co_filename:
