@@ -331,8 +331,10 @@ def test_locks_that_calls_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert id(lock) not in waited_for
 
 
-@pytest.mark.parametrize(("kind", "is_older"), [("asyncio", False), ("uvloop", False), ("uvloop", True)])
-def test_loop_of_a_thread_that_others_give_its_work(tmp_path: Path, kind: str, is_older: bool) -> None:
+@pytest.mark.parametrize("givers", [1, 3])
+@pytest.mark.parametrize("is_older", [False, True])
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_loop_of_a_thread_that_others_give_its_work(tmp_path: Path, kind: str, is_older: bool, givers: int) -> None:
     """A loop that runs in the background is in the order, whether its thread is older than the session or not."""
     world, begun = World(), list[tuple[Any, threading.Thread]]()
 
@@ -346,12 +348,16 @@ def test_loop_of_a_thread_that_others_give_its_work(tmp_path: Path, kind: str, i
 
     def program() -> list[str]:
         out = list[str]()
+
+        def give(giver: int) -> None:
+            for names in ("ab", "c"):
+                loop = begun[-1][0]
+                wait([asyncio.run_coroutine_threadsafe(ask(f"{each}{giver}", out), loop) for each in names], LIMIT)
+
         if not is_older:
             begin()
-        loop = begun[-1][0]
-        for names in ("ab", "c"):
-            futures = [asyncio.run_coroutine_threadsafe(ask(name, out), loop) for name in names]
-            wait(futures, LIMIT)
+        in_threads(give, range(1, givers))
+        give(0)
         return out
 
     if is_older:

@@ -234,14 +234,14 @@ class UnseenRoom(Room):
     def note_thread(self) -> None:
         """Note that the loop runs in this thread; the one that gave it its first step may have been taken for it."""
         thread, threads, here = threading.get_ident(), self.owner.threads, HERE.participant
-        if self.owner.thread == thread:
-            return
-        if here is None or here.threads is not threads:
-            self.owner = threads.for_loop(f"O{self.name}", thread)
-            if here is None or not here.threads.is_on:
-                HERE.participant = self.owner
-        else:
+        if here is not None and here.threads is threads:
             self.owner = here
+            return
+        if self.owner.thread not in {0, thread}:
+            self.owner = threads.for_loop(f"O{self.name}", thread)
+        self.owner.thread = thread
+        if not self.turn.is_over and (here is None or here.threads.has_ended):
+            HERE.participant = self.owner
 
     def is_step(self, callback: Any, context: Context) -> bool:
         """Return whether a callback is a step of the session's program."""
@@ -484,6 +484,33 @@ def _ending_executor(real: Callable[..., Any]) -> Callable[..., Any]:
     return shutdown_default_executor
 
 
+def _running(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a loop that begins to run beside others be one that rests: nothing may have been put into it yet."""
+
+    def run_forever(self: Any) -> None:
+        room_here(self, is_needed=False)
+        real(self)
+
+    return run_forever
+
+
+def _running_unseen(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Do the same, and note in which thread a loop runs, as Python's own do."""
+
+    def run_forever(self: Any) -> None:
+        before = vars(self).get("_thread_id")
+        vars(self)["_thread_id"] = threading.get_ident()
+        room = room_here(self, is_needed=False)
+        if room is not None:
+            room.looks()
+        try:
+            real(self)
+        finally:
+            vars(self)["_thread_id"] = before
+
+    return run_forever
+
+
 def _creating(real: Callable[..., Any]) -> Callable[..., Any]:
     def create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_in_finalizer():  # a client that closes its connections makes no step of the program
@@ -595,6 +622,7 @@ _WRAPPED: dict[str, Callable[[Any], Any]] = {
     "call_soon": _soon,
     "run_in_executor": _in_executor,
     "create_task": _creating,
+    "run_forever": _running,
 }
 _SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
     *((_Loop, name, vars(_Loop)[name], wrap(vars(_Loop)[name])) for name, wrap in {**_WRAPPED, **_OWN}.items()),
@@ -617,6 +645,7 @@ def _follow_uvloop() -> None:
     UNSEEN[loop] = UnseenRoom
     wrapped = {
         **_WRAPPED,
+        "run_forever": _running_unseen,
         "call_later": _later,
         "call_soon": counting,
         "shutdown_default_executor": _ending_executor,

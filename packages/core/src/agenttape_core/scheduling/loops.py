@@ -491,8 +491,11 @@ class Rooms:
 
     def _new(self, loop: Any) -> Room:
         self._threads.begins_to_share()
-        thread = getattr(loop, "_thread_id", None) or threading.get_ident()  # if it does not run yet, it will here
-        owner = next((one for one in self._turn.live.values() if thread is not None and one.thread == thread), None)
+        thread = getattr(loop, "_thread_id", None)
+        if thread is None:  # if it does not run yet, it will here
+            is_elsewhere = loop.is_running() and asyncio._get_running_loop() is not loop  # noqa: SLF001 - as above
+            thread = 0 if is_elsewhere else threading.get_ident()
+        owner = next((one for one in self._turn.live.values() if thread and one.thread == thread), None)
         if owner is None:
             self._older += 1
             owner = self._threads.for_loop(f"O{self._older}", thread)
@@ -578,9 +581,9 @@ class Selector:
         if self._deferred or any([room.code for room in rooms]):  # noqa: C419 - a generator is a call more in each round
             self._defer_code(rooms)
         for room in rooms:
-            if HERE.participant is None and not room.turn.is_over:
+            turn, here = room.turn, HERE.participant
+            if not turn.is_over and (here is None or here.threads.has_ended):  # of an earlier session
                 room.owner.thread, HERE.participant = threading.get_ident(), room.owner
-            turn = room.turn
             # A loop that is the only participant keeps the turn while it continues anyway: nothing waits for it.
             is_alone = turn.running is room.owner and len(turn.live) == 1
             is_needed = turn.ready or turn.outside or turn.last_resorts or turn.strategy.is_led

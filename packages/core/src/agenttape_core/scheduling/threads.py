@@ -169,11 +169,11 @@ class Threads:
             self.unordered.begins(one.label)
             return one
 
-    def for_loop(self, label: str, thread: int | None) -> Participant:
-        """Return a participant for the thread of a loop that is older than the session."""
+    def for_loop(self, label: str, thread: int) -> Participant:
+        """Return a participant for the thread of a loop that is older than the session; 0 if it isn't known yet."""
         with self.turn.lock:
             one = Participant(self, label)
-            one.thread, one.state, one.rests = thread or 0, WAITING, True
+            one.thread, one.state, one.rests = thread, WAITING, True
             self.turn.live[label] = one
             return one
 
