@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import pytest
-from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
@@ -90,22 +89,6 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("quick")
     if config.getoption("night"):
         settings.load_profile("night")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
-    """Share the rewriting of assertions in a clean checkout: each worker does a part before it imports all modules."""
-    worker = getattr(session.config, "workerinput", None)
-    state = session.config.stash.get(rewrite.assertstate_key, None)  # none with `--assert=plain`
-    if worker is None or state is None:
-        return
-    folders = [Path(arg) for arg in session.config.args if "::" not in arg]
-    modules = sorted(path for folder in folders for path in folder.rglob("test_*.py"))
-    for path in modules[int(worker["workerid"][2:]) :: worker["workercount"]]:
-        compiled = rewrite.get_cache_dir(path.absolute()) / f"{path.stem}{rewrite.PYC_TAIL}"
-        if not compiled.exists() and rewrite.try_makedirs(compiled.parent):
-            found, code = rewrite._rewrite_test(path.absolute(), session.config)
-            rewrite._write_pyc(state, code, found, compiled)
 
 
 def _is_quick(config: pytest.Config) -> bool:
