@@ -485,7 +485,7 @@ def _ending_executor(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _running(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a loop that begins to run beside others be one that rests: nothing may have been put into it yet."""
+    """Let a loop that begins to run beside others be one that rests: it may have no work yet."""
 
     def run_forever(self: Any) -> None:
         room_here(self, is_needed=False)
