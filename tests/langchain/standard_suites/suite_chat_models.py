@@ -116,5 +116,9 @@ class TestUnitTaped(Taped, OfOpenAIAlone, ChatModelUnitTests):
     pass
 
 
+class TestIntegration(OfOpenAIWithEverything, ChatModelIntegrationTests):
+    pass
+
+
 class TestIntegrationTaped(Taped, OfOpenAIWithEverything, ChatModelIntegrationTests):
     pass

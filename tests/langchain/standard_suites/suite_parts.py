@@ -1,4 +1,4 @@
-"""The standard suites of embeddings, retrievers, stores, tools and caches that are taped by hand."""
+"""The standard suites of embeddings, retrievers, stores, tools and caches: automatic, and taped by hand."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from langchain_core.caches import BaseCache
 from langchain_core.embeddings import Embeddings
-from langchain_core.stores import BaseStore
+from langchain_core.stores import BaseStore, InMemoryByteStore
 from langchain_core.tools import BaseTool, StructuredTool
-from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_openai import OpenAIEmbeddings
 from langchain_tests.integration_tests import (
     AsyncCacheTestSuite,
@@ -28,6 +28,12 @@ from langchain_tests.unit_tests import EmbeddingsUnitTests, ToolsUnitTests
 from agenttape_langchain import TapeCache, tape
 
 from .originals import Asking, RemoteItems, RemoteVectors, Shelves, World
+
+
+class Automatic:
+    """The session tapes the part."""
+
+    automatic = True
 
 
 class Taped:
@@ -59,7 +65,15 @@ class OfOpenAITaped(Taped, OfOpenAI):
         return tape(self.embeddings_class(**self.embedding_model_params))
 
 
+class TestEmbeddingsUnit(Automatic, OfOpenAI, EmbeddingsUnitTests):
+    pass
+
+
 class TestEmbeddingsUnitTaped(OfOpenAITaped, EmbeddingsUnitTests):
+    pass
+
+
+class TestEmbeddingsIntegration(Automatic, OfOpenAI, EmbeddingsIntegrationTests):
     pass
 
 
@@ -70,6 +84,11 @@ class TestEmbeddingsIntegrationTaped(OfOpenAITaped, EmbeddingsIntegrationTests):
 # -- retrievers ----------------------------------------------------------------------------------------------------
 
 
+class TestRetriever(Automatic, RetrieversIntegrationTests):
+    retriever_constructor = Shelves
+    retriever_query_example = "a book"
+
+
 class TestRetrieverTaped(Taped, RetrieversIntegrationTests):
     retriever_query_example = "a book"
 
@@ -78,7 +97,13 @@ class TestRetrieverTaped(Taped, RetrieversIntegrationTests):
         return lambda **params: tape(Shelves(**params))
 
 
-# -- vector stores -------------------------------------------------------------------------------------------------
+# -- vector stores: one elsewhere, and the one in memory, which runs -----------------------------------------------
+
+
+class TestVectorStore(Automatic, VectorStoreIntegrationTests):
+    @pytest.fixture
+    def vectorstore(self) -> VectorStore:
+        return RemoteVectors(self.get_embeddings())
 
 
 class TestVectorStoreTaped(Taped, VectorStoreIntegrationTests):
@@ -87,7 +112,25 @@ class TestVectorStoreTaped(Taped, VectorStoreIntegrationTests):
         return tape(RemoteVectors(self.get_embeddings()))
 
 
+class TestVectorStoreInMemory(Taped, VectorStoreIntegrationTests):
+    """Only its embeddings are replayed."""
+
+    @pytest.fixture
+    def vectorstore(self) -> VectorStore:
+        return tape(InMemoryVectorStore(embedding=self.get_embeddings()))
+
+
 # -- key-value stores ----------------------------------------------------------------------------------------------
+
+
+class OfBytes(Automatic):
+    @pytest.fixture
+    def kv_store(self) -> BaseStore[str, Any]:
+        return RemoteItems()
+
+    @pytest.fixture
+    def three_values(self) -> tuple[Any, Any, Any]:
+        return b"foo", b"b\x00r", "bücher".encode()
 
 
 class OfObjects(Taped):
@@ -102,12 +145,28 @@ class OfObjects(Taped):
         return "foo", {"deep": [1, 2.5, None]}, ("a", "tuple")
 
 
+class TestBytes(OfBytes, BaseStoreSyncTests[bytes]):
+    pass
+
+
+class TestBytesAsync(OfBytes, BaseStoreAsyncTests[bytes]):
+    pass
+
+
 class TestObjectsTaped(OfObjects, BaseStoreSyncTests[Any]):
     pass
 
 
 class TestObjectsTapedAsync(OfObjects, BaseStoreAsyncTests[Any]):
     pass
+
+
+class TestStoreInMemory(OfBytes, BaseStoreSyncTests[bytes]):
+    """The one of langchain-core, which runs."""
+
+    @pytest.fixture
+    def kv_store(self) -> BaseStore[str, Any]:
+        return InMemoryByteStore()
 
 
 # -- tools: of a function, of a class, with an artifact ------------------------------------------------------------
@@ -144,7 +203,15 @@ class ToolTaped(Taped):
         return tape(made if isinstance(made, BaseTool) else made(**self.tool_constructor_params))
 
 
+class TestToolUnit(Automatic, OfClass, ToolsUnitTests):
+    pass
+
+
 class TestToolUnitTaped(ToolTaped, OfClass, ToolsUnitTests):
+    pass
+
+
+class TestFunction(Automatic, OfFunction, ToolsIntegrationTests):
     pass
 
 
@@ -152,7 +219,15 @@ class TestFunctionTaped(ToolTaped, OfFunction, ToolsIntegrationTests):
     pass
 
 
+class TestClass(Automatic, OfClass, ToolsIntegrationTests):
+    pass
+
+
 class TestClassTaped(ToolTaped, OfClass, ToolsIntegrationTests):
+    pass
+
+
+class TestArtifact(Automatic, OfArtifact, ToolsIntegrationTests):
     pass
 
 
