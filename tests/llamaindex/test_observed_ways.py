@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ToolCallResult
+from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.tools import AsyncBaseTool, FunctionTool, ToolMetadata, ToolOutput
+from pydantic import BaseModel
 from tests.kit.world import gone
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
@@ -124,6 +126,20 @@ async def agents_at_once(world: World) -> Any:
     return await asyncio.gather(*map(ask, range(3)))
 
 
+class Sentence(BaseModel):
+    """A sentence."""
+
+    text: str
+
+
+@way("structured output")
+async def structured(world: World) -> Any:
+    """Structured output."""
+    llm = ScriptedLLM(world, lambda _, tools: [("Sentence", {"text": "It rains"})] if tools else "{}")
+    made = llm.as_structured_llm(Sentence)
+    return (await made.achat(SAID)).raw, made.complete("Rain?").raw, [chunk.raw for chunk in made.stream_chat(SAID)]
+
+
 class Part(Event):
     """A part of the work."""
 
@@ -214,6 +230,16 @@ async def engine_in_part(world: World) -> Any:
     later = await anext(response.response_gen)
     await response.response_gen.aclose()
     return *said, later
+
+
+@way("a chat engine")
+async def chat_engine(world: World) -> Any:
+    """A chat engine."""
+    engine = SimpleChatEngine.from_defaults(llm=ScriptedLLM(world))
+    said = [str(engine.chat("Rain?")), "".join(engine.stream_chat("And now?").response_gen)]
+    streamed = await engine.astream_chat("Later?")
+    said.append("".join([token async for token in streamed.async_response_gen()]))
+    return said, [str(message) for message in engine.chat_history]
 
 
 @way("a time limit, and another model")
