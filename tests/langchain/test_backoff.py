@@ -105,7 +105,6 @@ def with_tool_retries(world: World) -> Any:
 WAYS: list[Callable[[World], Any]] = [with_retry, with_retry_policy, with_model_retries, with_tool_retries]
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.filterwarnings("ignore:.*Retrying task")

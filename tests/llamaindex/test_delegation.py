@@ -241,7 +241,6 @@ def test_plain_call_of_a_stream(tmp_path: Path) -> None:
     assert second[1] == first[1]
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("auto", [True, False], ids=["automatic", "taped"])
 @pytest.mark.parametrize(
     ("make", "name"),

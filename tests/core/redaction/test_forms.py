@@ -128,6 +128,15 @@ def test_types_under_denied_names(redactor: Redactor, value: Any, read: Any) -> 
     assert redactor.rehydrate(redacted) == {"secret": value}
 
 
+@pytest.mark.parametrize("value", [{"$float": "nan"}, {"$decimal": "sNaN"}, {"$decimal": "-Infinity"}])
+def test_what_is_no_number_is_no_secret(redactor: Redactor, value: dict[str, str]) -> None:
+    """NaN and infinity stay under a denied name; a decimal that holds a text is replaced, and put back."""
+    assert redactor.value({"secret": value}) == {"secret": value}
+    redacted = redactor.value({"secret": {"$decimal": "x7Yz9kP2"}})
+    assert "x7Yz9kP2" not in str(redacted)
+    assert redactor.rehydrate(redacted) == {"secret": "x7Yz9kP2"}
+
+
 def test_a_number_is_put_back_under_its_name_only(redactor: Redactor) -> None:
     """A value that equals the pseudonym of a number by chance stays what it is."""
     made = redactor.value({"pin_code": 1, "passcode": 4711})["passcode"]

@@ -45,7 +45,7 @@ def test_row_finds_its_example_and_keeps_what_looks_like_it(redactor: Redactor, 
     assert redactor.text(each.kept) == each.kept
 
 
-@pytest.mark.parametrize("around", ["- {}", "$ {}", "`{}`", "    {}", *LONG])
+@pytest.mark.parametrize("around", ["- {}", "$ {}", "`{}`", "    {}", "it:\n\t{}\n", *LONG])
 def test_rows_find_their_lines_in_other_texts(redactor: Redactor, around: str) -> None:
     """A line of a row gives its secret away in lists, in quotes, after a prompt, indented, in JSON, in long text."""
     for text, start, end in (unmarked(each.found) for each in TABLES.rows if "\n" not in each.found):

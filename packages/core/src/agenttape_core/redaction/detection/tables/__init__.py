@@ -87,8 +87,8 @@ class Row(NamedTuple):
             first = max(0, start - _REACH)
             part = text[first:start]
             ahead = self.before.search(part) if self.before else None
-            if self.before and ahead is None and "\\n" in part:  # a line in JSON begins behind its line break
-                ahead = self.before.search(part.replace("\\n", " \n"))
+            if self.before and ahead is None and "\\" in part:  # a line in JSON begins behind its line break or tab
+                ahead = self.before.search(part.replace("\\n", " \n").replace("\\r", " \r").replace("\\t", " \t"))
             if self.before and ahead is None:
                 continue
             found = {**_groups(ahead, first), **_groups(behind, 0)}

@@ -28,7 +28,7 @@ _PIPED = (
 _FIRST = r"""(?:\A|[\n;&|"'`]|\\n)[ \t+$>-]{0,16}"""
 """The text in front of a command."""
 _PROMPT = r"(?:\A|[\n;&|(\"'`]|\\n)[ \t$>%#]{0,4}\w{0,32}(?:[ ][\w./-]{1,64}){0,4}[ ]?"
-_PRINTED = r"(?:\r?\n|\\n)(?P<secret>[^\s\"'\\]{6,256})(?=[ ]{0,4}(?:\s|\\n|[\"']|\Z))"
+_PRINTED = r"(?:\r?\n|(?:\\r)?\\n)(?P<secret>[^\s\"'\\]{6,256})(?=[ ]{0,4}(?:\s|\\[nrt]|[\"']|\Z))"
 """The text in front of a command that prints a secret, and the line that it prints."""
 
 
