@@ -13,7 +13,6 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor, wait
 from http.server import ThreadingHTTPServer
 from pathlib import Path
-from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
@@ -476,47 +475,3 @@ def test_portal_outlives_a_miss(ask: Any, tmp_path: Path) -> None:
                 assert portal.call(world.aask, "a") == "a!"
             with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml", on_unused="ignore"):
                 portal.call(lambda: ask(world.aask("b")))
-
-
-def test_a_thread_answers_a_loop_while_a_call_blocks_it(tmp_path: Path) -> None:
-    """What a thread puts into a loop that the code of a call holds up comes when the recording has it."""
-    ends: list[asyncio.Event] = []
-
-    @boundary("tool")
-    async def look() -> str:
-        time.sleep(0)  # noqa: ASYNC251 - which lets the thread have the turn
-        await ends[-1].wait()
-        return "looked"
-
-    async def program() -> list[str]:
-        jobs, out = SimpleQueue[Any](), list[str]()
-        ends.append(asyncio.Event())
-
-        def serve() -> None:
-            while (future := jobs.get()) is not None:
-                future.get_loop().call_soon_threadsafe(future.set_result, None)
-
-        async def serve_one() -> None:
-            future = asyncio.get_running_loop().create_future()
-            jobs.put(future)
-            await future
-
-        async def served() -> None:
-            for number in range(3):
-                await serve_one()
-                out.append(f"served {number}")
-            ends[-1].set()
-
-        async def looks() -> None:
-            out.append(await look())
-            await served()
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        await serve_one()  # then the thread waits
-        await asyncio.gather(looks(), served())
-        jobs.put(None)
-        thread.join()
-        return out
-
-    recorded_as_replayed(tmp_path / "c.yaml", lambda: asyncio.run(program()), REPLAYS)

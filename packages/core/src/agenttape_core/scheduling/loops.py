@@ -239,13 +239,12 @@ class Room:
     def receives(self, handle: Handle) -> None:
         """Let the loop call what the caller's thread puts there, once that is admitted.
 
-        If a step of the loop waits for the thread, it's called before what the step puts there later, as ever. But if
-        the code of a call waits there, it's an arrival: a replay doesn't run that code.
+        If a step of the loop waits for the thread, it's called before what the step puts there later, as ever.
         """
         participant = HERE.participant
         assert participant is not None
         with self.turn.lock:
-            if self.turn.running is participant and not (self.owner.rests or self.owner.is_held):
+            if self.turn.running is participant and not self.owner.rests:
                 self.put(handle)
                 return
         self.offer(f"{participant.threads.poster(participant)}>{self.name}", handle)
