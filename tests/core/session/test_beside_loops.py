@@ -369,6 +369,53 @@ def test_loop_of_a_thread_that_others_give_its_work(tmp_path: Path, kind: str, i
 
 
 @pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_a_loop_that_runs_again(tmp_path: Path, kind: str) -> None:
+    """A loop may run several times, and in another thread: whoever runs it has its turn, and goes on with it."""
+    world = World()
+
+    def program() -> list[str]:
+        out, loop = list[str](), pytest.importorskip(kind).new_event_loop()
+
+        async def ask(name: str) -> None:
+            out.append(await world.aask(name))
+
+        def run() -> None:
+            for name in "abc":
+                loop.run_until_complete(ask(name))
+
+        with beside(run):
+            out.append(world.ask("main"))
+        loop.run_until_complete(ask("again"))
+        loop.close()
+        return out
+
+    recorded_as_replayed(tmp_path / "c.yaml", program, REPLAYS)
+
+
+def test_an_older_loop_ends_after_calls_that_overlap(tmp_path: Path) -> None:
+    """Calls that overlap in a loop end in any order; its thread, which a recording waits for, can then end."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    ended = asyncio.Event()
+
+    @boundary("call")
+    async def until(is_first: bool) -> None:
+        await (asyncio.sleep(0.01) if is_first else ended.wait())
+
+    async def ask(is_first: bool) -> None:
+        await until(is_first)
+        ended.set()
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        wait([asyncio.run_coroutine_threadsafe(ask(is_first), loop) for is_first in (True, False)], LIMIT)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(LIMIT)
+    assert not thread.is_alive()
+    loop.close()
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
 def test_executors_of_calls(tmp_path: Path, kind: str) -> None:
     """The end of a loop's executor that only calls have used is in no order: a replay has no such executor."""
     run = pytest.importorskip(kind).run

@@ -488,7 +488,10 @@ def _running(real: Callable[..., Any]) -> Callable[..., Any]:
     """Let a loop that begins to run beside others be one that rests: it may have no work yet."""
 
     def run_forever(self: Any) -> None:
-        room_here(self, is_needed=False)
+        room = room_here(self, is_needed=False)
+        here = HERE.participant
+        if room is not None and here is not None and here.threads is room.owner.threads:
+            room.owner = here  # it may have run in another thread before
         real(self)
 
     return run_forever
@@ -507,6 +510,9 @@ def _running_unseen(real: Callable[..., Any]) -> Callable[..., Any]:
             real(self)
         finally:
             vars(self)["_thread_id"] = before
+            if room is not None and room.owner is HERE.participant and room.owner.rests and not room.turn.is_over:
+                room.owner.rests = False  # its thread continues, as that of a loop of Python's own does
+                room.owner.threads.take_turn(room.owner)
 
     return run_forever
 

@@ -327,14 +327,15 @@ class Threads:
         """
         participant = self.mine(even_alone=True)
         if in_loop():  # one that holds it up keeps the turn
-            was_held = participant.is_held if participant is not None else False
             if participant is not None:
+                participant.held_by += 1
                 participant.is_held = not self.unordered.has_unknown_loop  # we can't see when that one blocks
             try:
                 yield
             finally:
                 if participant is not None:
-                    participant.is_held = was_held
+                    participant.held_by -= 1
+                    participant.is_held = participant.held_by > 0 and participant.is_held
             return
         if participant is None:
             with self.unordered.strange(self._is_anybody_active):
