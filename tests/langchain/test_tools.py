@@ -297,19 +297,35 @@ def test_complex_arguments(world: World, twice: Twice) -> None:
 
 
 def test_a_file_is_compared_by_its_content(tmp_path: Path) -> None:
-    """A tool that is called with another file isn't answered with the result of the first."""
+    """A tool that is called with another file isn't answered with the result of the first, which is read only once."""
 
     @tool
     def size(file: Any) -> int:
         """Return the size of a file."""
         return len(file.read())
 
+    def use(content: bytes) -> list[int]:
+        file, text = io.BytesIO(content), io.TextIOWrapper(io.BytesIO())
+        text.detach()  # the request can't have its content, nor a replay move it
+        return [
+            size.invoke({"file": file}),
+            size.invoke({"file": file}),
+            file.tell(),
+            len(kind.invoke({"files": [text]})),
+        ]
+
+    @tool
+    def kind(files: list[Any]) -> str:
+        """Return the class of the first file."""
+        return type(files[0]).__name__
+
     with use_cassette(tmp_path / "c.yaml", mode="all"):
-        assert size.invoke({"file": io.BytesIO(b"ab")}) == 2
+        recorded = use(b"ab")
+    assert recorded[:3] == [2, 0, 2]
     with use_cassette(tmp_path / "c.yaml"):
-        assert size.invoke({"file": io.BytesIO(b"ab")}) == 2
+        assert use(b"ab") == recorded
     with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
-        size.invoke({"file": io.BytesIO(b"cd")})
+        use(b"cd")
 
 
 def test_injected_config_is_not_asked(world: World, twice: Twice) -> None:

@@ -255,6 +255,8 @@ async def test_a_pickled_tool_starts_again(world: World, tmp_path: Path) -> None
     for each in (copy.copy(stand_in), copy.deepcopy(stand_in), sent):
         with pytest.raises(CassetteMissError, match="was called again with a request"):
             each(city="Oslo")
+    with pytest.raises(TypeError, match="mode"):
+        ReplayTool(tmp_path / "c.yaml", "measure", mode="all")  # type: ignore[call-arg] # it has two options alone
 
 
 def test_an_agent_runs_on_stand_ins_alone(world: World, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from agenttape_core.redaction.scanner import TABLES
 
 SECRET = "Zq7jCIejlCJr"
 NAMES = Names({})
-LONG = [f"{'lorem ' * 600:.{size}}\n{{}}\n{'ipsum ' * 600}" for size in range(2_960, 3_080, 8)]
+LONG = [f"{'lorem ' * 600:.{size}}\n{{}}\n{'ipsum ' * 600}" for size in range(2_960, 3_080, 24)]
 
 
 def unmarked(marked: str) -> tuple[str, int, int]:

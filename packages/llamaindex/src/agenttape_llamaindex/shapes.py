@@ -11,12 +11,12 @@ import functools
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, nullcontext
-from io import SEEK_END, IOBase
+from io import IOBase
 from typing import Any, cast
 
 from agenttape_core.integration import Call, Cross, SessionCall, areplay_call, leaf_call, replay_call
 from agenttape_core.integration.leaves import DescribeLeaf
-from agenttape_core.integration.request_values import file_of
+from agenttape_core.integration.request_values import leave_at_end
 from agenttape_core.integration.shapes import Describe, achunks_of, awaiting_first, chunks_of, waiting_first
 from agenttape_llamaindex.codec.streams import Sort
 from agenttape_llamaindex.delegation import LeafCall, running_call
@@ -319,14 +319,3 @@ def file_call(**options: Any) -> DescribeLeaf:
         return call
 
     return describe
-
-
-def leave_at_end(*given: Any) -> None:
-    """Move the files among arguments, and in lists, tuples and dicts of those, to their end."""
-    for each in given:
-        if isinstance(each, list | tuple):
-            leave_at_end(*each)
-        elif isinstance(each, dict):
-            leave_at_end(*each.values())
-        elif (file := file_of(each)) is not None and not file.closed and file.seekable():
-            file.seek(0, SEEK_END)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from io import IOBase
+from contextlib import suppress
+from io import SEEK_END, IOBase
 from operator import methodcaller
 from typing import Any
 
@@ -48,21 +49,38 @@ def content_of(file: Any, read: Callable[[Any], Any] = methodcaller("read")) -> 
 
     Raises `ConfigurationError` for a pipe and its like: to tell two of them apart, they would have to be read.
     """
-    if file.closed or not file.readable():
-        return _named(file)
     try:
+        if file.closed or not file.readable():
+            return _named(file)
         place = file.tell() if file.seekable() else None
     except OSError:  # of a text file after `next`
         place = None
+    except ValueError:  # a part of it has been taken away
+        return _named(file)
     if place is None:
         raise ConfigurationError(
             f"a call got {type(file).__name__} that can't be read and rewound, so the request can't hold its content: "
             "it's a pipe or its like, or a text file after next()\n"
             "  give it a file that can be rewound: io.BytesIO(file.read()), or io.StringIO(file.read()) for text"
         )
-    content = read(file)
-    file.seek(place)
-    return content
+    try:
+        return read(file)
+    except UnicodeDecodeError:  # whoever gets it reads bytes
+        return _named(file)
+    finally:
+        file.seek(place)
+
+
+def leave_at_end(*given: Any) -> None:
+    """Move the files among arguments of a replayed call, and in lists and dicts, to their end, as code does."""
+    for each in given:
+        if isinstance(each, list | tuple):
+            leave_at_end(*each)
+        elif isinstance(each, dict):
+            leave_at_end(*each.values())
+        elif (file := file_of(each)) is not None:
+            with suppress(OSError, ValueError):  # it's closed, or can't be rewound
+                file.seek(0, SEEK_END)
 
 
 def _named(value: Any) -> dict[str, str]:

@@ -13,10 +13,10 @@ from llama_index.core.schema import ImageType
 from pydantic import PrivateAttr
 
 from agenttape_core.integration import SessionCall, areplay_call, replay_call, times_recorded
+from agenttape_core.integration.request_values import leave_at_end
 from agenttape_core.integration.stand_ins import OnRepeat, Options, Pace, RecordedPart, StandIn
 from agenttape_llamaindex.embeddings import EMBEDDING
 from agenttape_llamaindex.requests import embedding_body, image_embedding_body
-from agenttape_llamaindex.shapes import leave_at_end
 from agenttape_llamaindex.workflows.halts import halts_end_streams_for
 
 

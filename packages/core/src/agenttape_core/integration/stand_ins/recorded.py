@@ -35,6 +35,11 @@ class Options(TypedDict, total=False):
     pace: Pace | None
 
 
+def _options(*, on_repeat: OnRepeat | None = None, pace: Pace | None = None) -> Mapping[str, Any]:
+    """Return the options; raises `TypeError` for others, as any call does."""
+    return {"on_repeat": on_repeat, "pace": pace}
+
+
 Settings = Mapping[str, Any]  # the part of a request that belongs to the object and not to the call
 
 
@@ -53,7 +58,7 @@ class Recorded:
     """Called with each copy that is unpickled."""
 
     def __init__(self, cassette: str | Path, **options: Unpack[Options]) -> None:
-        self._open(cassette, options)
+        self._open(cassette, _options(**options))
 
     def _open(self, cassette: str | Path, options: Mapping[str, Any]) -> None:
         self._session = open_replay(cassette, options)
