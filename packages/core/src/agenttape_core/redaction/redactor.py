@@ -49,7 +49,7 @@ _AROUND = Lazy(r"-----(?:BEGIN|END) [A-Z0-9 ]{1,50}-----|\\{1,4}[nrt]")
 _TYPED = frozenset({"$str", "$uuid", "$decimal"})
 _NUMBERS = frozenset({"$float", "$decimal"})
 _NO_NUMBERS = frozenset({"nan", "snan", "inf", "infinity"})
-"""What numbers of both types may be, and no secret is."""
+"""Numbers of both types without digits: no secret is one of them."""
 _SLASHES = frozenset("/%\uff0f\uff05")
 UNCHANGED = ""
 """Stands in the memory for a text without secrets: the caller gets its own text back, not one that only equals it."""
