@@ -31,7 +31,7 @@ from agenttape_core.integration import (
 )
 from agenttape_core.integration.answers import note_text, recorded_text
 from agenttape_core.integration.changed_arguments import changing_arguments, that_may_change
-from agenttape_core.integration.request_values import as_recorded, leave_at_end
+from agenttape_core.integration.request_values import as_recorded
 from agenttape_langchain.answers import chosen_output
 from agenttape_langchain.effects import aapply, apply, depends_on_run, noting_effects, request_of_run
 from agenttape_langchain.requests import tool_body
@@ -147,10 +147,7 @@ def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, 
             yield lambda: real(self, *map(watched, args), **{key: watched(value) for key, value in kwargs.items()})
 
     given = {**{f"argument {n}": value for n, value in enumerate(args)}, **kwargs}
-    inputs = {name: value for name, value in given.items() if name not in _OF_THE_RUN}
-    may_change = that_may_change(inputs)
-    if session_call.is_replayed:
-        leave_at_end(inputs)
+    may_change = that_may_change({name: value for name, value in given.items() if name not in _OF_THE_RUN})
     return Call(
         session_call,
         lambda: real(self, *args, **kwargs),

@@ -33,7 +33,6 @@ from agenttape_core.integration import (
 )
 from agenttape_core.integration.answers import note_text, recorded_text
 from agenttape_core.integration.changed_arguments import changing_arguments, that_may_change
-from agenttape_core.integration.request_values import leave_at_end
 from agenttape_llamaindex._compat import functions_of, static, with_functions, within_decorators
 from agenttape_llamaindex.components import is_boundary_but, is_function_of_core, spanned
 from agenttape_llamaindex.effects import Effects, effects_of
@@ -110,10 +109,7 @@ def _cross_function(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 def _changing(
     session_call: SessionCall, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> AbstractContextManager[None]:
-    arguments = arguments_of(tool, None, args, kwargs)
-    may_change = that_may_change(arguments)
-    if session_call.is_replayed:
-        leave_at_end(arguments)
+    may_change = that_may_change(arguments_of(tool, None, args, kwargs))
     return changing_arguments(session_call, may_change) if may_change else nullcontext()
 
 

@@ -7,7 +7,7 @@ for real, and only if something in it can change at all.
 For a method's object, the attributes count that are different objects than before, or hold another number of items.
 
 What a replay changes is the caller's own object, in place, and the objects inside of it as far as the recording has one
-of the same type for each: other variables may refer to them.
+of the same type for each: other variables may refer to them. It leaves open files at their end, as if they were read.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from agenttape_core.errors import AgentTapeHalt, UnrecordableValueError
+from agenttape_core.integration.request_values import leave_at_end
 from agenttape_core.schema import Plain
 from agenttape_core.schema.class_names import writing_answers
 from agenttape_core.session import SessionCall
@@ -143,6 +144,7 @@ def _change_again(session_call: Any, arguments: Mapping[str, Any]) -> None:
             asked = session_call.request
             line = f"{asked.kind} {asked.name} changed its argument {name} in the recording, which a replay can't do"
             session_call.session.report.add_entropy(line, moves_calls=True)
+    leave_at_end(*arguments.values())
 
 
 def _bring(old: Any, new: Any) -> bool:

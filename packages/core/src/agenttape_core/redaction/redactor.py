@@ -47,9 +47,8 @@ _ARMOUR = "-----BEGIN "
 _AROUND = Lazy(r"-----(?:BEGIN|END) [A-Z0-9 ]{1,50}-----|\\{1,4}[nrt]")
 """Text that may stand around the one secret of a value: PEM armour, and line breaks as JSON writes them."""
 _TYPED = frozenset({"$str", "$uuid", "$decimal"})
-_NUMBERS = frozenset({"$float", "$decimal"})
 _NO_NUMBERS = frozenset({"nan", "snan", "inf", "infinity"})
-"""Numbers of both types without digits: no secret is one of them."""
+"""Floats and decimals without digits: no secret is one of them."""
 _SLASHES = frozenset("/%\uff0f\uff05")
 UNCHANGED = ""
 """Stands in the memory for a text without secrets: the caller gets its own text back, not one that only equals it."""
@@ -243,7 +242,7 @@ class Redactor(Replacer):
 
     def scalar(self, tag: str, body: str, kind: str) -> Any:
         """Return the pseudonym of a typed value that stands under a denied name: typed, where its type has a form."""
-        if kind in self.off or (tag in _NUMBERS and body.lstrip("+-").lower() in _NO_NUMBERS):
+        if kind in self.off or (tag in {"$float", "$decimal"} and body.lstrip("+-").lower() in _NO_NUMBERS):
             return {tag: body}
         made = self.pseudonym(NUMBER if tag == "$decimal" and form_of(NUMBER, body) else kind, body)
         return {tag: made} if self.forms and tag in _TYPED and not made.startswith(MARK) else made

@@ -488,8 +488,7 @@ def _running(real: Callable[..., Any]) -> Callable[..., Any]:
     """Let a loop that begins to run beside others be one that rests: it may have no work yet."""
 
     def run_forever(self: Any) -> None:
-        room = room_here(self, is_needed=False)
-        here = HERE.participant
+        room, here = room_here(self, is_needed=False), HERE.participant
         if room is not None and here is not None and here.threads is room.owner.threads:
             room.owner = here  # it may have run in another thread before
         real(self)
@@ -498,7 +497,7 @@ def _running(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _running_unseen(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Do the same, and note in which thread a loop runs, as Python's own do."""
+    """Let such a loop rest until it has work, and note its thread, which ends with the turn, as Python's own do."""
 
     def run_forever(self: Any) -> None:
         before = vars(self).get("_thread_id")

@@ -100,7 +100,7 @@ class Participant:
         self.wake.acquire()
         self.is_held = False
         """True while it keeps the turn, however long it waits where it can't be seen."""
-        self.held_by = 0  # the calls whose code runs in its loop: they overlap, and end in any order
+        self.held_by = 0  # the number of calls whose code runs in its loop: they overlap, and end in any order
         self.wait: Any = None
         """The wait for which it has left the turn; `None` if it's in none that ends when it's told."""
         self.joins: Any = None

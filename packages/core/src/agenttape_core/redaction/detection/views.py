@@ -265,7 +265,7 @@ def _met(raw: bytes) -> list[list[Met]]:
     met: list[list[Met]] = [[] for _ in VOCABULARY.readers]
     words = raw
     for escape in (b"\\n", b"\\r", b"\\t") if b"\\" in raw else ():
-        words = words.replace(escape, b"  ")  # a line break of JSON is no letter of the word behind it
+        words = words.replace(escape, b"  ")  # its letter isn't part of the next word
     words = words.translate(_OF_WORDS)
     start, size = 0, len(raw)
     while start < size:
