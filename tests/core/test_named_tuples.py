@@ -123,7 +123,7 @@ def test_threads_get_one_value_and_do_not_wait_for_other_objects() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_child_can_compute_it() -> None:
-    """A child that is forked while another thread computes the property computes it of its own object."""
+    """A child forked while another thread computes the property computes it for its own object."""
     slow = Lazy(is_free=False)
     thread = threading.Thread(target=lambda: slow.value)
     thread.start()

@@ -282,7 +282,7 @@ class ExecutingTwice(ScriptedLLM):
 
 
 class SpanOfOurs(ScriptedLLM):
-    """The same, with a span of its own between the pools."""
+    """Chats as `ExecutingTwice` does, with its own span between the pools."""
 
     @get_dispatcher("ours").span
     def ours(self, messages: Any) -> Any:

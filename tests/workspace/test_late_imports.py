@@ -92,7 +92,7 @@ def test_tests_of_core_import_no_framework() -> None:
     """No module of core's tests imports one where it is collected; `tests/conformance` has those that need one."""
 
     def imported(path: Path) -> list[str]:
-        """Return what a module imports as it is imported itself; not what the programs in its texts do."""
+        """Return the modules that a module imports at import time, without those in programs that it holds as text."""
         text = path.read_text("utf-8")
         names = []
         for statement in ast.parse(text).body if _IMPORT.search(text) else []:

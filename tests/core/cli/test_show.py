@@ -263,7 +263,7 @@ def test_opened(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("words", [[], ["gone.yaml"], [WEATHER, "gone.yaml"], ["docker.yaml"], ["bad.yaml"]])
 def test_bad_input(command: Any, words: list[str]) -> None:
-    """What is no cassette, or a broken one, ends with 3, and no page is written; nothing at all ends with 2."""
+    """A file that isn't a cassette, or a broken one, ends with 3 and writes no page; no file at all ends with 2."""
     Path("bad.yaml").write_text(Path(WEATHER).read_text().replace("outcome:\n  status: ", "outcome:\n  status: un", 1))
     assert command("show", *words, "--html", "page.html").code == (3 if words else 2)
     assert not list(Path().glob("*.html"))

@@ -1,7 +1,7 @@
 """A process that records where there is no room, or no right, to write.
 
 Run as `python child.py FOLDER SCENARIO...`; it ends with 0 if all is as the docstrings of the scenarios say.
-`FOLDER/SCENARIO/disk` is a small file system of its own, except for those that limit the size of files instead.
+`FOLDER/SCENARIO/disk` is a small file system for this scenario, unless the scenario limits the size of files instead.
 """
 
 from __future__ import annotations
